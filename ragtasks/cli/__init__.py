@@ -13,6 +13,7 @@ from ragtasks.cli import (
     submissions,
     synthesis,
     tasks,
+    trec_rag,
 )
 from ragtasks.cli.app import app, main, put_in_groups
 
@@ -34,4 +35,5 @@ __all__ = [
     "submissions",
     "synthesis",
     "tasks",
+    "trec_rag",
 ]

@@ -51,8 +51,14 @@ OLD_NAMES = {
     "results compare": "results diff",
     "compare-runs": "compare",
     "validate": "check",
+    "trec-rag": "submit --track trec-rag, check FILE, score FILE, judges nuggets",
+    "trec-rag answers": "submit --track trec-rag",
+    "trec-rag convert": "submit --track trec-rag",
+    "trec-rag check": "check FILE",
+    "trec-rag score": "score FILE",
+    "trec-rag nuggets": "judges nuggets",
 }
-"""Command that was -> the command line that does it now; an entry stays for a release."""
+"""Command that was -> the command line that does it now, or several with commas; an entry stays for a release."""
 
 
 class _Commands(TyperGroup):
@@ -63,7 +69,8 @@ class _Commands(TyperGroup):
         for n_words in (2, 1):
             old = " ".join(args[:n_words])
             if old in OLD_NAMES:
-                _fail(f"`{old}` is now `ragtasks {OLD_NAMES[old]}`", _USAGE)
+                new = " or ".join(f"`ragtasks {one}`" for one in OLD_NAMES[old].split(", "))
+                _fail(f"`{old}` is now {new}", _USAGE)
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -189,8 +196,7 @@ GROUPS = {
     },
     "Submit": {
         "submit": "ragtasks submit --task C --results results/mine --benchmark mtrag_un --output mine.jsonl",
-        "check": "ragtasks check mine.jsonl --task C --benchmark mtrag_un; ragtasks check handbook",
-        "trec-rag": "ragtasks trec-rag check answers.jsonl",
+        "check": "ragtasks check mine.jsonl --benchmark mtrag_un; ragtasks check handbook",
     },
     "Your own data": {
         "synthesize": "ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini",

@@ -14,8 +14,17 @@ import typer
 
 from ragtasks.cli.app import app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.submissions import SubmissionTask, render_json, render_text
+from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, PANEL, TOPICS, check_track
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.submissions import (
+    FileForm,
+    Report,
+    SubmissionTask,
+    first_object,
+    form_of_file,
+    render_json,
+    render_text,
+)
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks import Benchmark
@@ -26,34 +35,140 @@ _PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # what `ragtasks synthesize` wri
 
 @app.command()
 def check(  # noqa: PLR0917 (one parameter an option)
-    path: Annotated[Path, typer.Argument(help="Submission (JSON lines, with --task), or your own benchmark's folder.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE | FOLDER | RUN",
+            help="Submission, answers, corpus, benchmark of your own, or stored run: told by what it holds.",
+        ),
+    ],
     task: Annotated[
         SubmissionTask | None,
-        typer.Option(help="Task of MTRAGEval: A retrieval, B answers, C both.", case_sensitive=False),
+        typer.Option(
+            help="Task of MTRAGEval: A retrieval, B answers, C both. Default: by the fields.", case_sensitive=False
+        ),
     ] = None,
     input_file: INPUT = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark with the tasks and corpora: mtrag, mtrag_un.")
+        str | None, typer.Option(help="Benchmark that a submission or answers are for: mtrag, mtrag_un.")
     ] = None,
     data: DATA = None,
     documents: DOCUMENTS = True,
     as_json: AS_JSON = False,
     every: ALL_PROBLEMS = False,
+    topics: TOPICS = None,
+    narratives: NARRATIVES_FILE = None,
+    fixed: Annotated[
+        Path | None,
+        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", rich_help_panel=PANEL),
+    ] = None,
 ) -> None:
-    """List every error in a submission or a benchmark of your own, with its line; exits with 1 if there is any."""
-    path = path.expanduser()
-    if task is None:
-        if not path.exists() and not is_path(str(path)):
-            raise typer.Exit(int(not _run_passes(str(path))))
-        if path.is_file():
-            raise ConfigurationError(f"{path}: a submission is checked for its task. Next step: add --task A, B or C")
-        if input_file or benchmark or data or as_json:
-            raise ConfigurationError("--input, --benchmark, --data, --json go with --task, and only a folder is given")
-        passes = _folder_passes(path)
-    else:
+    """List every error in a submission, answers, a corpus, a benchmark of your own or a stored run, with its line.
+
+    Exits with 1 if there is any. What is not fetched is not compared, and the report says so.
+    """
+    place = Path(path).expanduser()
+    form = _form(place, path, task)
+    submission = next((one for known, one in _TASKS.items() if known == form), None)
+    track = form if isinstance(form, FileForm) and form in FORMS else None
+    given = {
+        "--json": as_json and not (submission or track),
+        "--input, --no-documents": (input_file or not documents) and not submission,
+        "--set, --narratives, --fixed": (topics or narratives or fixed) and not track,
+        "--benchmark": benchmark and not (submission or form is FileForm.ANSWERS),
+        "--data": data and not (submission or track or form is FileForm.ANSWERS),
+    }
+    if unread := [option for option, is_unread in given.items() if is_unread]:
+        raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {_form_name(form)}, without")
+    if submission:
         source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
-        passes = _submission_passes(path, task, source, input_file, documents=documents, as_json=as_json, every=every)
+        report = _submission_report(place, submission, source, input_file, documents=documents)
+        passes = _put_report(report, as_json=as_json, every=every)
+    elif track:
+        report = check_track(place, track, topics, narratives, data, fixed)
+        passes = _put_report(report, as_json=as_json, every=every)
+    elif form is FileForm.ANSWERS:
+        passes = _answers_pass(place, benchmark or "mtrag", data)
+    elif form is FileForm.CORPUS:
+        passes = _corpus_passes(path)
+    else:
+        passes = _run_passes(path) if form == _RUN else _folder_passes(place)
     raise typer.Exit(int(not passes))
+
+
+_RUN, _FOLDER = "a stored run", "a folder of your own"
+_TASKS = {
+    FileForm.TASK_A: SubmissionTask.A,
+    FileForm.TASK_B: SubmissionTask.B,
+    FileForm.TASK_C: SubmissionTask.C,
+}
+_CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
+
+
+def _form(place: Path, name: str, task: SubmissionTask | None) -> FileForm | str:
+    """Return what a path or name is; an error where it is nothing that can be checked."""
+    if task is not None:
+        return next(form for form, one in _TASKS.items() if one is task)
+    if place.is_dir():
+        is_corpus = form_of(place) is None and (place / "corpus.jsonl").is_file()
+        return FileForm.CORPUS if is_corpus else _FOLDER
+    if place.is_file():
+        form = FileForm.CORPUS if place.suffix in _CORPUS_ENDINGS else form_of_file(place)
+        if form is None:
+            raise _unknown(place)
+        return form
+    if name.startswith("hf:"):
+        return FileForm.CORPUS
+    if is_path(name) or place.suffix:
+        raise ConfigurationError(f"{place}: there is no such file or folder. Next step: check the path")
+    return _RUN
+
+
+def _form_name(form: FileForm | str) -> str:
+    return form.value if isinstance(form, FileForm) else form
+
+
+def _unknown(file: Path) -> BenchmarkFileError:
+    keys = ", ".join(f"`{key}`" for key in list(first_object(file))[:10])
+    message = clear_error(
+        "file to check",
+        where=str(file),
+        expected="a first line that is an object of " + ", ".join(form.value for form in FileForm),
+        found=f"an object with {keys}" if keys else "no object",
+        next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
+    )
+    return BenchmarkFileError(message)
+
+
+def _put_report(report: Report, *, as_json: bool, every: bool) -> bool:
+    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
+    return report.passes
+
+
+def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
+    """Print how many tasks of a benchmark a file of answers has; what is wrong in it is an error with every line."""
+    from ragtasks.results import read_answers
+
+    opened = named_benchmark(benchmark, data)
+    given = read_answers(file, opened)
+    n_passages = sum(answer.passages is not None for answer in given.values())
+    echo(
+        f"{file}: no error",
+        f"answers to {len(given)} of the {len(opened.tasks)} tasks of {opened.label}, {n_passages} with contexts",
+        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *_of(data)])}",
+    )
+    return True
+
+
+def _of(data: str | None) -> list[str]:
+    return ["--data", data] if data else []
+
+
+def _corpus_passes(location: str) -> bool:
+    from retrieval_cache import describe_corpus
+
+    echo(*describe_corpus(location))
+    return True
 
 
 def _run_passes(name: str) -> bool:
@@ -131,18 +246,9 @@ def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
         yield f"  ragtasks run --model ragtasks-extractive --tasks {benchmark.name} {data}"
 
 
-def _submission_passes(
-    file: Path,
-    task: SubmissionTask,
-    source: Any,
-    input_file: Path | None,
-    *,
-    documents: bool,
-    as_json: bool,
-    every: bool,
-) -> bool:
+def _submission_report(
+    file: Path, task: SubmissionTask, source: Any, input_file: Path | None, *, documents: bool
+) -> Report:
     from ragtasks.submissions import mtrageval
 
-    report = mtrageval.check(file, task, source, input_file, documents=documents)
-    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
-    return report.passes
+    return mtrageval.check(file, task, source, input_file, documents=documents)

@@ -11,6 +11,7 @@ import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
 from ragtasks.cli.options import BENCHMARK, FORCE, FORMAT, TABLES, evaluation_options
+from ragtasks.cli.trec_rag import scores_track
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
@@ -74,6 +75,7 @@ def plan(
 
 
 @app.command()
+@scores_track
 @evaluation_options(asks_model=False)
 def score(
     answers: Annotated[

@@ -9,9 +9,12 @@ import typer
 
 from ragtasks.cli.app import app, echo
 from ragtasks.cli.options import DATA, asking
+from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.errors import JudgeError
 
-commands = typer.Typer(help="Calibrate judges by people's ratings; let judges grade passages.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Calibrate judges by people's ratings; let judges grade passages, make nuggets.", no_args_is_help=True
+)
 app.add_typer(commands, name="judges")
 
 # `ragtasks judges calibrate`: metrics and judges beside the people who rated answers.
@@ -85,3 +88,18 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
             f"{len(judged.unjudged)} pairs have no grade and no line, such as {query_id} {passage_id}: {reason}. "
             "The same command asks only for these again"
         )
+
+
+# `ragtasks judges nuggets`: what answers to a topic of TREC RAG should state.
+
+
+@commands.command()
+def nuggets(
+    judge: Annotated[str, typer.Option(help="openai/NAME or a JSON object with model, base_url.")],
+    output: Annotated[Path, typer.Option(help="Nuggets file to write, .jsonl.")],
+    run: Annotated[str, typer.Option(help="Run whose segments are read; default: the benchmark's own.")] = "official",
+    topics: TOPICS = None,
+    data: DATA = None,
+) -> None:
+    """Make nuggets for the topics of TREC RAG that have none; they serve `score --nuggets`."""
+    echo(*make_nuggets(judge, output, run, topics or "test", data))

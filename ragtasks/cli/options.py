@@ -175,7 +175,7 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
     return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
 
 
-def asking(judges: Sequence[str]) -> Any:
+def asking(judges: Sequence[Any]) -> Any:
     """Return the function that asks the named judges: (responses, rubrics) -> verdicts; bars show how far it is."""
     from ragtasks.clients import endpoint_of
     from ragtasks.environment import reply_cache_file, secret

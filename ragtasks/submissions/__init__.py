@@ -1,5 +1,16 @@
 """Files for MTRAGEval and TREC RAG: built from runs and results, and checked by more than the official rules."""
 
 from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_json, render_text
+from ragtasks.submissions._forms import FileForm, first_object, form_of_file
 
-__all__ = ["Finding", "Report", "Severity", "SubmissionTask", "render_json", "render_text"]
+__all__ = [
+    "FileForm",
+    "Finding",
+    "Report",
+    "Severity",
+    "SubmissionTask",
+    "first_object",
+    "form_of_file",
+    "render_json",
+    "render_text",
+]

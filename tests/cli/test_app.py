@@ -281,10 +281,12 @@ def test_an_old_name_ends_with_the_new_one(old: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as stop:
         main([*old.split(), "something", "--else"])
     assert stop.value.code == 2
-    assert capsys.readouterr().err == f"ragtasks: `{old}` is now `ragtasks {OLD_NAMES[old]}`\n"
+    lines = OLD_NAMES[old].split(", ")
+    text = " or ".join(f"`ragtasks {line}`" for line in lines)
+    assert capsys.readouterr().err == f"ragtasks: `{old}` is now {text}\n"
     assert tuple(old.split()) not in COMMANDS
-    new = tuple(word for word in OLD_NAMES[old].split() if word.islower() and not word.startswith("-"))
-    assert new in COMMANDS
+    for line in lines:
+        assert tuple(word for word in line.partition(" --")[0].split() if word.islower()) in COMMANDS
 
 
 def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -319,8 +321,11 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["check", "answers.jsonl"], "add --task A, B or C"),
-        (["check", ".", "--json"], "go with --task"),
+        (["check", "answers.jsonl"], "name its --task"),
+        (["check", ".", "--json"], "--json: . is checked as a folder of your own, without"),
+        (["submit", "--output", "x.jsonl"], "--task is missing"),
+        (["submit", "--output", "x.jsonl", "--track", "trec-rag"], "give --results"),
+        (["submit", "--output", "x.jsonl", "--task", "A", "--run-id", "r"], "go with --track trec-rag"),
         (["compare", ".", "bm25"], "runs (bm25) beside results"),
         (["compare", ".", ".", "--by", "domain"], "--by domain: for these it is model or setting"),
         (["compare", "a", "b", "--by", "model"], "--by model: for these it is all or domain"),

@@ -62,7 +62,8 @@ class World:
             "--metadata",
             '{"data": "sample", "encoder": "none"}',
         ]
-        answers, scores = str(at / "answers.jsonl"), ["--output", f"{out}/scores"]
+        track = ["--track", "trec-rag", "--output", f"{out}/t.jsonl"]
+        answers, trec, scores = str(at / "answers.jsonl"), str(at / "trec.jsonl"), ["--output", f"{out}/scores"]
         return {
             ("arena", "battle"): [
                 [one, one, "--judge", "openai/none", "--output", f"{out}/votes.jsonl"] for one in results[:2]
@@ -83,13 +84,15 @@ class World:
             ("review", "agreement"): [[own, "--database", answers]],
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
-            ("score",): [[answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place]],
+            ("score",): [
+                [answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place],
+                [trec, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place],
+            ],
             ("synthesize",): [
                 [str(at / "corpora"), "--out", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
             ],
             ("train", "retriever"): [[own, "--out", f"{out}/encoder", "--base", str(self.outside / "none")]],
             ("train", "rewriter"): [[own, "--out", f"{out}/rewriter", "--base", str(self.outside / "none")]],
-            ("trec-rag", "convert"): [[answers, "--team-id", "t", "--output", f"{out}/converted.jsonl", *place]],
             ("data", "cache", "prune"): [["--outcome", "answered", "--dry-run"]],
             ("judges", "calibrate"): [["--data", data]],
             ("check",): [
@@ -97,6 +100,10 @@ class World:
                 [str(at / "submission.jsonl"), "--task", "C", *place],
                 [own],
                 *([run] for run in runs),
+                [answers, *place],
+                [trec, *place],
+                [trec, "--data", own],
+                *([one] for one in corpora),
             ],
             ("compare",): [*([one, one] for one in results), *([run, "official", *place] for run in names)],
             ("data", "corpus", "check"): [[one] for one in corpora],
@@ -129,16 +136,11 @@ class World:
                     ["--task", "C", "--results", one, "--allow-missing", "--output", f"{out}/c.jsonl", *place]
                     for one in results
                 ),
+                *([*track, "--results", one, "--run-id", "r", *place] for one in results[:2]),
+                [*track, "--results", trec, "--team-id", "t", *place],
             ],
-            ("trec-rag", "answers"): [
-                [one, "--run-id", "r", "--output", f"{out}/answers.jsonl", *place] for one in results[:2]
-            ],
-            ("trec-rag", "check"): [[answers, *place], [answers, "--data", own]],
-            ("trec-rag", "nuggets"): [
+            ("judges", "nuggets"): [
                 ["--judge", "openai/none", "--run", run, "--output", f"{out}/nuggets.jsonl", *place] for run in runs
-            ],
-            ("trec-rag", "score"): [
-                [answers, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place]
             ],
             # Last: a run that leads out of its folder stops whoever reads all runs.
             ("results", "remove"): [["leads-out"], *([run] for run in runs[2:])],
@@ -164,7 +166,7 @@ class World:
             "calibrate": ["judges", "calibrate", "--data", data, "--judge", json.dumps(judge)],
             "template": ["run", *limited, "--metadata", json.dumps(prompt)],
             "run file": ["retrieve", "--data", "sample", "--retriever", f"run:{secret}"],
-            "answers": ["trec-rag", "check", secret, "--data", "sample"],
+            "answers": ["check", secret, "--data", "sample"],
         }
 
 
@@ -180,6 +182,9 @@ def build(root: Path, address: str) -> World:
     _corpora(world)
     _write(world.theirs / "predictions.jsonl", _predictions(world))
     _write(world.theirs / "submission.jsonl", _submission(world))
+    cited = [{"text": "{{ x }}", "citations": [0]}]
+    track = {"run_id": "../../x", "topic_id": "2024-10007", "references": ["/etc/passwd"], "answer": cited}
+    _write(world.theirs / "trec.jsonl", [{**_reach(world), **track}])
     _write(world.theirs / "answers.jsonl", [{**_reach(world), "run_id": "../../x", "topic_id": "2024-10007"}])
     (root / "out").mkdir()
     return world

@@ -47,7 +47,7 @@ def write_files(folder: Path, judge: str) -> None:
     _sound("retrieve", "--retriever", f"run:{folder}/run.trec", *custom, "--name", "theirs", "--depth", "2")
     (folder / "answers.jsonl").write_bytes(b"".join(lines_of(_answers(folder))))
     score = ("--judge", judge, "--data", f"{folder}/trec_rag24", "--output", f"{folder}/out")
-    _sound("trec-rag", "score", f"{folder}/answers.jsonl", *score)
+    _sound("score", f"{folder}/answers.jsonl", *score)
 
 
 def _sound(*arguments: str) -> None:

@@ -139,7 +139,7 @@ _RUNS = (
     f"retrieve --retriever run:{{w}}/run.trec --name again --depth 4 {_CUSTOM}",
 )
 _MTRAG = "evaluate-run official --data {w}/mtrag"
-_SCORE = "trec-rag score {w}/answers.jsonl --judge {judge} --data {w}/trec_rag24 --output {w}/out/scores"
+_SCORE = "score {w}/answers.jsonl --judge {judge} --data {w}/trec_rag24 --output {w}/out/scores"
 _TASKS = "mtrag/mtrag-human/generation_tasks"
 _QUERIES = "mtrag/mtrag-human/retrieval_tasks/clapnq"
 _TREC = "evaluate-run official --benchmark trec_rag24 --data {w}/trec_rag24"
@@ -346,7 +346,7 @@ KINDS: tuple[Kind, ...] = (
         "trec answers",
         "answers.jsonl",
         Form.JSON_LINES,
-        ("trec-rag check {w}/answers.jsonl --data {w}/trec_rag24", _SCORE),
+        ("check {w}/answers.jsonl --data {w}/trec_rag24", _SCORE),
         rows=r"of (\d+) answers",
     ),
     Kind("reply cache", "store/replies.sqlite", Form.BYTES, (_SCORE,)),

@@ -68,6 +68,8 @@ class CheckedFile:
     """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
     n_rows: int = 0
     """Lines that are not blank."""
+    unchecked: tuple[str, ...] = ()
+    """What was not looked at, and why."""
 
     def add(self, line: int, topic_id: str, problem: Problem) -> None:
         """Note a problem in a line, 0 for the file as a whole."""
@@ -80,11 +82,11 @@ class CheckedFile:
 
     def report(self, name: str) -> Report:
         """Return the report of the file; the track repairs or passes what is a warning."""
-        return Report(name, self.form, self.n_rows, tuple(self.findings), warnings_fail=False)
+        return Report(name, self.form, self.n_rows, tuple(self.findings), self.unchecked, warnings_fail=False)
 
 
-def check_answers(path: Path, topics: Mapping[str, str]) -> CheckedFile:
-    """Return the answers of a file and all that is wrong with it."""
+def check_answers(path: Path, topics: Mapping[str, str] | None) -> CheckedFile:
+    """Return the answers of a file and all that is wrong with it; without topics, as far as that can be told."""
     return check_lines(lines_of(path), topics)
 
 
@@ -101,7 +103,7 @@ def lines_of(path: Path) -> list[bytes]:
         raise BenchmarkFileError(message) from error
 
 
-def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
+def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> CheckedFile:
     """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
     checked = CheckedFile(_FORM, RULES)
     line_of: dict[str, int] = {}
@@ -122,10 +124,17 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
         line.take(row)
     if not line_of:
         checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
-    for topic_id in topics:
+    for topic_id in topics or ():
         if topic_id not in line_of:
             checked.add(0, topic_id, ("missing_topic", "an answer to this topic", Words("none")))
+    checked.unchecked = _without(topics, "topic", "trec_rag24")
     return checked
+
+
+def _without(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
+    """Return what cannot be told without the topics; () with them."""
+    ids = f"whether each {what} is one of the track's, with its text, and none is missing"
+    return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)
 
 
 def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
@@ -151,7 +160,7 @@ def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
 class _Line:
     """One line under examination."""
 
-    def __init__(self, number: int, topics: Mapping[str, str], checked: CheckedFile) -> None:
+    def __init__(self, number: int, topics: Mapping[str, str] | None, checked: CheckedFile) -> None:
         self._number, self._topics, self._checked = number, topics, checked
         self._topic_id = ""
         self._is_good = True
@@ -181,11 +190,12 @@ class _Line:
     def take(self, row: Mapping[str, Any]) -> None:
         """Examine an object and keep its answer where nothing is wrong."""
         topic_id = row["topic_id"]
-        if topic_id not in self._topics:
+        text = row["topic"] if self._topics is None else self._topics.get(topic_id)
+        if text is None:
             self.add("unknown_topic", "a known topic_id", topic_id)
             return
-        if row["topic"] != self._topics[topic_id]:
-            self.add("topic_text", f"`topic` as {self._topics[topic_id]!r}", row["topic"])
+        if row["topic"] != text:
+            self.add("topic_text", f"`topic` as {text!r}", row["topic"])
         self._references(row["references"])
         sentences = tuple(self._sentences(row))
         answer = Answer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
@@ -283,7 +293,7 @@ RULES_2025 = {rule.name: rule for rule in _RULES_2025}
 """Rule name -> rule, for files of 2025."""
 
 
-def check_answers_2025(path: Path, narratives: Mapping[str, str]) -> CheckedFile:
+def check_answers_2025(path: Path, narratives: Mapping[str, str] | None) -> CheckedFile:
     """Return the answers of a file and all that is wrong with it; `topic_id` is the narrative's id.
 
     Citations may be positions in the references or ids of segments; the file's first one says which.
@@ -296,7 +306,7 @@ def read_answers_2025(path: Path, narratives: Mapping[str, str]) -> list[Answer]
     return answers_without_errors(path, check_answers_2025(path, narratives))
 
 
-def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str]) -> CheckedFile:
+def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | None) -> CheckedFile:
     """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
     checked = CheckedFile("TREC RAG 2025", RULES_2025)
     rows = [(number, _row(line)) for number, line in enumerate(lines, start=1) if line.strip()]
@@ -313,7 +323,7 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str]) -> C
         if not errors:
             answer = _answer(row, narratives)
             first = line_of.setdefault(answer.topic_id, number)
-            problems += _limits(answer, row, narratives)
+            problems += _limits(answer, row)
             if first == number:
                 checked.answers.append(answer)
             else:
@@ -324,9 +334,10 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str]) -> C
             checked.add(number, str(topic_id), problem)
     if not rows:
         checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
-    for one in narratives:
+    for one in narratives or ():
         if one not in line_of:
             checked.add(0, one, ("missing_narrative", "an answer to this narrative", Words("none")))
+    checked.unchecked = _without(narratives, "narrative", "trec_rag25")
     return checked
 
 
@@ -361,13 +372,13 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _metadata_errors(metadata: object, narratives: Mapping[str, str]) -> Iterator[Problem]:
+def _metadata_errors(metadata: object, narratives: Mapping[str, str] | None) -> Iterator[Problem]:
     if not isinstance(metadata, dict):
         yield "metadata", "`metadata` as an object", metadata
         return
     if missing := [key for key in _REQUIRED if key not in metadata]:
         yield "metadata", f"metadata with {', '.join(missing)}", Words("no such field")
-    elif str(metadata["narrative_id"]) not in narratives:
+    elif narratives is not None and str(metadata["narrative_id"]) not in narratives:
         yield "unknown_narrative", "a known narrative_id", metadata["narrative_id"]
     if "type" in metadata and metadata["type"] not in TYPES:
         yield "type", f"metadata.type of {' or '.join(TYPES)}", metadata["type"]
@@ -413,7 +424,7 @@ def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[Problem]
         )
 
 
-def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:
+def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> Answer:
     """Return the answer of a line without problems."""
     metadata, references = row["metadata"], [str(one) for one in row["references"]]
     sentences = tuple(
@@ -424,10 +435,11 @@ def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:
         for item in row.get("answer", [])
     )
     narrative_id = str(metadata["narrative_id"])
-    return Answer(str(metadata["run_id"]), narrative_id, narratives[narrative_id], tuple(references), sentences)
+    text = str(metadata.get("narrative", "")) if narratives is None else narratives[narrative_id]
+    return Answer(str(metadata["run_id"]), narrative_id, text, tuple(references), sentences)
 
 
-def _limits(answer: Answer, row: Mapping[str, Any], narratives: Mapping[str, str]) -> Iterator[Problem]:
+def _limits(answer: Answer, row: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the guidelines ask for and the checker lets pass."""
     if answer.length > MAX_WORDS:
         yield "n_words", f"at most {MAX_WORDS} words", answer.length
@@ -437,8 +449,8 @@ def _limits(answer: Answer, row: Mapping[str, Any], narratives: Mapping[str, str
         yield "duplicate_reference", "each reference once", Words("one twice")
     if not answer.sentences:
         yield "no_sentences", "an answer", Words("none")
-    text = row["metadata"].get("narrative", narratives[answer.topic_id])
-    if text != narratives[answer.topic_id]:
+    text = row["metadata"].get("narrative", answer.topic)
+    if text != answer.topic:
         yield "narrative_text", f"metadata.narrative as the text of narrative {answer.topic_id}", text
 
 

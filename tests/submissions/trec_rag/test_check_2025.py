@@ -172,7 +172,7 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
 
     def command(*arguments: str) -> int:
         with pytest.raises(SystemExit) as stop:
-            main(["trec-rag", *arguments, "--narratives", str(narratives)])
+            main([*arguments, "--narratives", str(narratives)])
         return int(stop.value.code or 0)
 
     assert command("check", str(answers)) == 0

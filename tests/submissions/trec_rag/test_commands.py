@@ -1,4 +1,4 @@
-"""`ragtasks trec-rag` as users call it, and the harness task before it: a real server judges over HTTP."""
+"""TREC RAG's commands as users call them, and the harness task before it: a real server judges over HTTP."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as stop:
-            main(["trec-rag", *arguments, "--data", "sample"])
+            main([*arguments, "--data", "sample"])
         captured = capsys.readouterr()
         return int(stop.value.code or 0), captured.out + captured.err
 
@@ -106,7 +106,17 @@ def test_the_prompt_shows_numbered_passages_and_asks_for_citations() -> None:
 def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
     main_run(Cited(), tmp_path / "out")
     answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
-    status, said = command("answers", str(tmp_path / "out"), "--run-id", "demo", "--output", str(answers))
+    status, said = command(
+        "submit",
+        "--track",
+        "trec-rag",
+        "--results",
+        str(tmp_path / "out"),
+        "--run-id",
+        "demo",
+        "--output",
+        str(answers),
+    )
     assert (status, "6 citations name no passage" in said) == (0, True)
     assert command("check", str(answers), "--fixed", str(tmp_path / "fixed"))[0] == 0
     written = [[json.loads(line) for line in path.read_text().splitlines()] for path in (answers, tmp_path / "fixed")]
@@ -146,7 +156,19 @@ def test_narratives_go_from_logged_answers_to_scores_by_part(
 ) -> None:
     main_run(Cited(), tmp_path / "out", "trec_rag25")
     answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
-    asked = ("answers", str(tmp_path / "out"), "--run-id", "demo", "--output", str(answers), "--set", "narratives")
+    asked = (
+        "submit",
+        "--track",
+        "trec-rag",
+        "--results",
+        str(tmp_path / "out"),
+        "--run-id",
+        "demo",
+        "--output",
+        str(answers),
+        "--set",
+        "narratives",
+    )
     status, said = command(*asked)
     assert (status, "--team-id" in said, answers.exists()) == (1, True, False)
     assert command(*asked, "--team-id", "mine")[0] == 0
@@ -180,7 +202,7 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
     answers.write_text(json.dumps({**row, "response_length": 2, "answer": said}))
     options = ["--judge", json.dumps(judge), "--output", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
     with pytest.raises(SystemExit) as stop:
-        main(["trec-rag", "score", str(answers), *options])
+        main(["score", str(answers), *options])
     assert stop.value.code == 0
     assert "support is not judged: no texts of segments" in capsys.readouterr().out
     mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
@@ -202,20 +224,20 @@ def main_run(model: Any, output: Path, task: str = "trec_rag24") -> None:
 
 def test_nuggets_are_made_by_command_and_scored_with(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
     target, named = tmp_path / "nuggets.jsonl", json.dumps(judge)
-    status, said = command("nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
+    status, said = command("judges", "nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
     assert (status, "for 2 topics" in said) == (0, True)
     assert {json.loads(line)["qid"] for line in target.read_text().splitlines()} == {"900201", "900202"}
-    status, said = command("nuggets", "--judge", named, "--output", str(tmp_path / "none"))
+    status, said = command("judges", "nuggets", "--judge", named, "--output", str(tmp_path / "none"))
     assert (status, "nothing was written" in said) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "FILE", "--set", "other"], "no such topics"),
+        (["judges", "nuggets", "--judge", "openai/x", "--output", "OUT", "--set", "other"], "no such topics"),
         (["score", "FILE", "--judge", "{broken", "--output", "OUT"], "broken JSON"),
         (["check", "FILE"], "check the path"),
-        (["answers", "FILE", "--run-id", "x", "--output", "OUT"], "saved answers"),
+        (["submit", "--track", "trec-rag", "--results", "FILE", "--run-id", "x", "--output", "OUT"], "saved answers"),
     ],
 )
 def test_bad_input_is_one_clear_error(command: Command, tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -118,7 +118,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
     assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
     assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
     with pytest.raises(SystemExit) as stop:
-        main(["trec-rag", "score", "--support", str(path)])
+        main(["score", "--support", str(path)])
     assert stop.value.code == 0
     assert "Citations not judged: 3. Of these 2 come first in a sentence" in capsys.readouterr().out
 
@@ -126,7 +126,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "FILE, --judge, --output missing"),
+        ([], "name a file of answers"),
         (["FILE", "--assignments", "FILE"], "FILE: labels are scored as they are"),
         (["--support", "FILE"], "`support` of 0, 1 or 2"),
     ],
@@ -136,7 +136,7 @@ def test_options_that_do_not_fit_are_refused(
 ) -> None:
     file = written(tmp_path / "f.jsonl", judged("r", "1", "3"))
     with pytest.raises(SystemExit) as stop:
-        main(["trec-rag", "score", *(str(file) if word == "FILE" else word for word in options)])
+        main(["score", *(str(file) if word == "FILE" else word for word in options)])
     assert stop.value.code == 1
     assert said in capsys.readouterr().err
 
@@ -169,6 +169,6 @@ def test_nist_s_judgements_are_read_and_counted_again(
         assert found["support_recall"] == pytest.approx(sum(levels) / 2 / len(row["sentences"]))
         assert found["support_precision"] == (pytest.approx(sum(levels) / 2 / len(levels)) if levels else None)
     with pytest.raises(SystemExit) as stop:
-        main(["trec-rag", "score", "--assignments", str(ASSIGNMENTS), "--support", str(SUPPORT), "--format", "csv"])
+        main(["score", "--assignments", str(ASSIGNMENTS), "--support", str(SUPPORT), "--format", "csv"])
     assert stop.value.code == 0
     assert "ldilab_gpt_4o" in capsys.readouterr().out

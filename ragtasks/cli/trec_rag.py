@@ -1,0 +1,329 @@
+"""TREC RAG on the command line: what `submit`, `check`, `score` and `judges nuggets` do for this track."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import TableFormat, echo, put
+from ragtasks.cli.options import asking, named_benchmark
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.submissions import FileForm, Report, first_object, form_of_file
+
+PANEL = "TREC RAG"
+TOPICS = Annotated[
+    str | None,
+    typer.Option(
+        "--set",
+        help="Topics: test, raggy, researchy (2024); narratives (2025). Default: those of the file, else test.",
+        rich_help_panel=PANEL,
+    ),
+]
+NARRATIVES_FILE = Annotated[
+    Path | None,
+    typer.Option(
+        "--narratives",
+        help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.",
+        rich_help_panel=PANEL,
+    ),
+]
+FORMS = (FileForm.TREC_2024, FileForm.TREC_2025)
+
+
+def check_track(  # noqa: PLR0917 (as the options)
+    file: Path, form: FileForm, topics: str | None, narratives: Path | None, data: str | None, fixed: Path | None
+) -> Report:
+    """Return what is wrong with an answer file, as far as can be told where the track's topics are not here."""
+    from ragtasks.benchmarks.trec_rag_files import read_narratives
+    from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, write_rows
+
+    chosen = _set_of(file, form, topics, data)
+    is_2025 = narratives is not None or _is_2025(chosen)
+    if is_2025 and fixed:
+        raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
+    texts = read_narratives(narratives) if narratives else _topics_here(chosen, data)
+    checked = (check_answers_2025 if is_2025 else check_answers)(file, texts)
+    if fixed:
+        write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
+        typer.echo(f"wrote {fixed}", err=True)  # standard output may be JSON
+    return checked.report(file.name)
+
+
+def _set_of(file: Path, form: FileForm, topics: str | None, data: str | None) -> str:
+    """Return the set of topics that was named, else the one that the file's first answer is to."""
+    from ragtasks.benchmarks.trec_rag import NARRATIVES
+
+    if topics is not None:
+        return topics
+    if form is FileForm.TREC_2025:
+        return NARRATIVES
+    named = first_object(file).get("topic_id")
+    try:
+        tasks = _benchmark(_TEST, data).tasks
+    except BenchmarkFileError:
+        return _TEST
+    return next((task.domain for task in tasks if task.task_id == named), _TEST)
+
+
+_TEST = "test"
+
+
+def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
+    """Return the topics of a set; None where they were not fetched."""
+    from ragtasks.benchmarks import benchmark_folder
+    from ragtasks.environment import data_folder
+    from ragtasks.submissions.trec_rag import benchmark_of
+
+    try:
+        benchmark_folder(benchmark_of(domain), data, data_folder())
+    except BenchmarkFileError:
+        if data is not None:
+            raise
+        return None
+    return _topics(_tasks(_benchmark(domain, data), domain))
+
+
+def _benchmark(domain: str, data: str | None) -> Any:
+    """Return the benchmark of a set of topics."""
+    from ragtasks.submissions.trec_rag import benchmark_of
+
+    return named_benchmark(benchmark_of(domain), data)
+
+
+def _is_2025(domain: str) -> bool:
+    from ragtasks.benchmarks.trec_rag import NARRATIVES
+
+    return domain == NARRATIVES
+
+
+def _tasks(benchmark: Any, domain: str) -> dict[str, Any]:
+    tasks = {task.task_id: task for task in benchmark.tasks if task.domain == domain}
+    if not tasks:
+        domains = ", ".join(dict.fromkeys(task.domain for task in benchmark.tasks))
+        raise ConfigurationError(f"--set {domain}: no such topics in {benchmark.root}; there: {domains}")
+    return tasks
+
+
+def _topics(tasks: Mapping[str, Any]) -> dict[str, str]:
+    return {topic_id: task.question for topic_id, task in tasks.items()}
+
+
+# Files to hand in, of logged answers or of a file of 2024.
+
+
+def write_track(
+    output: Path, results: Path, run_id: str | None, topics: str | None, data: str | None, *, cut: bool, team_id: str
+) -> list[str]:
+    """Write an answer file and return what to say of it; a file of 2024 is written in the format of 2025."""
+    from ragtasks.submissions.trec_rag import build_answers, logged_responses, read_answers, row_2025, write_rows
+
+    form = form_of_file(results) if results.is_file() else None
+    if form is FileForm.TREC_2024:
+        domain = _set_of(results, form, topics, data)
+        if _is_2025(domain) or not team_id:
+            raise ConfigurationError(
+                f"{results} is an answer file of 2024, to be written in the format of 2025: "
+                "give --team-id, and with --set the topics that it answers"
+            )
+        given = read_answers(results, _topics(_tasks(_benchmark(domain, data), domain)))
+        write_rows(output, (row_2025(answer, team_id) for answer in given))
+        return [f"wrote {output}: {len(given)} answers"]
+    domain = topics or _TEST
+    if bool(team_id) != _is_2025(domain):
+        raise ConfigurationError("--team-id: give it with --set narratives, the format of 2025, and with no other set")
+    if not run_id:
+        raise ConfigurationError("--run-id is missing: the name of the run, the same on all lines")
+    texts = _topics(_tasks(_benchmark(domain, data), domain))
+    return build_answers(logged_responses(results, domain), texts, run_id, output, cut=cut, team_id=team_id)
+
+
+# Nuggets, and answers scored by them and by the passages that they cite.
+
+
+def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | None) -> list[str]:
+    """Write nuggets for the topics that have none, and return what to say of it."""
+    from ragtasks.benchmarks import contexts_of_run, retrieval_side
+    from ragtasks.environment import run_store
+    from ragtasks.files import OFFICIAL
+    from ragtasks.records import Setting
+    from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
+
+    ask = asking([judge])
+    benchmark = _benchmark(domain, data)
+    wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
+    if not wanted:
+        raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
+    setting = Setting.FULL_RAG
+    is_official = run == OFFICIAL
+    contexts = (
+        benchmark.read_contexts(setting) if is_official else contexts_of_run(run_store(), run, benchmark, setting)
+    )
+    pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
+    made, unanswered = create_nuggets(pooled, ask)
+    write_nuggets(output, made)
+    said = [f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics"]
+    if unanswered:
+        said.append(f"no segment answers {len(unanswered)} topics: {', '.join(unanswered)}")
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class TrackScoring:
+    """The options of `score` that only the track's answers have."""
+
+    topics: TOPICS = None
+    narratives: NARRATIVES_FILE = None
+    nuggets: Annotated[Path | None, typer.Option(help="Nuggets; default: the benchmark's.", rich_help_panel=PANEL)] = (
+        None
+    )
+    segments: Annotated[
+        Path | None,
+        typer.Option(help="Segment records or retrieval results; default: the benchmark's.", rich_help_panel=PANEL),
+    ] = None
+    no_support: Annotated[
+        bool,
+        typer.Option("--no-support", help="Judge nuggets only; no text of a segment is needed.", rich_help_panel=PANEL),
+    ] = False
+    assignments: Annotated[
+        Path | None,
+        typer.Option(help="Nugget assignments, such as NIST's, scored as they are.", rich_help_panel=PANEL),
+    ] = None
+    support: Annotated[
+        Path | None, typer.Option(help="Support judgements of people, such as NIST's.", rich_help_panel=PANEL)
+    ] = None
+    form: Annotated[
+        TableFormat, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=PANEL)
+    ] = TableFormat.MARKDOWN
+
+
+def scores_track(command: Callable[..., None]) -> Callable[..., None]:
+    """Give `score` the options of the track, which scores labels and files in the track's format in its place."""
+    signature = inspect.signature(command, eval_str=True)
+    kinds = inspect.get_annotations(TrackScoring, eval_str=True)
+    added = [
+        Parameter(item.name, Parameter.KEYWORD_ONLY, default=item.default, annotation=kinds[item.name])
+        for item in fields(TrackScoring)
+    ]
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        track = TrackScoring(**{item.name: given.pop(item.name) for item in fields(TrackScoring)})
+        answers = given.get("answers")
+        files = [one for one in (answers if isinstance(answers, list) else [answers]) if one]
+        is_file = len(files) == 1 and files[0].is_file() and form_of_file(files[0]) in FORMS
+        if is_file or track.assignments or track.support:
+            _refuse_others(given)
+            output = None if given["output"] == Path("results") else given["output"]
+            score_track(files[0] if files else None, track, given.get("judges") or [], output, given["data"])
+        elif track != TrackScoring():
+            raise ConfigurationError(
+                "--set, --narratives, --nuggets, --segments and --no-support are for answers in the format of TREC RAG"
+            )
+        else:
+            command(**given)
+
+    vars(call)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *added])
+    return call
+
+
+def _refuse_others(given: Mapping[str, Any]) -> None:
+    """Raise where an option is given that the track's own scoring does not read."""
+    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting"}) - {"judges", "data"}
+    if named := sorted(name for name in unread if given.get(name) is not None and given[name] != []):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+        raise ConfigurationError(f"{options}: answers in the format of TREC RAG are scored as the track does, without")
+
+
+def score_track(
+    file: Path | None, track: TrackScoring, judges: list[Any], output: Path | None, data: str | None
+) -> None:
+    """Score an answer file by judges, or any runs by labels that people gave."""
+    if not (track.assignments or track.support):
+        assert file is not None
+        _score_answers(file, track, judges, output or Path("results") / file.stem, data)
+        return
+    by_judge = {"FILE": file, "--judge": judges, "--nuggets": track.nuggets, "--segments": track.segments}
+    if extra := [name for name, value in by_judge.items() if value]:
+        raise ConfigurationError(f"{', '.join(extra)}: labels are scored as they are; leave this out, or the labels")
+    _score_labels(track.assignments, track.support, track.form, output)
+
+
+def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: Path, data: str | None) -> None:
+    from ragtasks.benchmarks.trec_rag import topic_task
+    from ragtasks.benchmarks.trec_rag_files import read_narratives, read_nuggets
+    from ragtasks.submissions.trec_rag import (
+        read_answers,
+        read_answers_2025,
+        score_answers,
+        with_nuggets,
+        write_scores,
+    )
+
+    if not judges:
+        raise ConfigurationError(
+            f"{file}: answers of TREC RAG are scored by judges, or labels by --assignments and --support. Next step: "
+            "add --judge, such as openai/gpt-4o"
+        )
+    ask = asking(judges)
+    domain = _set_of(file, form_of_file(file) or FileForm.TREC_2024, track.topics, data)
+    if track.narratives:
+        root, topics = track.narratives.parent, read_narratives(track.narratives)
+        tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}
+    else:
+        benchmark = _benchmark(domain, data)
+        root, tasks = benchmark.root, _tasks(benchmark, domain)
+    is_2025 = track.narratives is not None or _is_2025(domain)
+    given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
+    nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
+    tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
+    segments = None if track.no_support else _cited_segments(root, given, track.segments)
+    scored = score_answers(given, tasks, segments, ask)
+    paths = write_scores(output, scored)
+    echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
+    for name, (mean, n_scored) in scored.means().items():
+        echo(f"{name:24}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
+    echo(*(f"wrote {path}" for path in paths))
+
+
+def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
+    """Return the segments that are cited first, None where no texts of segments are at hand."""
+    from ragtasks.benchmarks.trec_rag import has_segments, load_segments
+    from ragtasks.submissions.trec_rag import first_cited
+
+    if file or has_segments(root):
+        return load_segments(root, first_cited(answers), file)
+    echo(f"support is not judged: no texts of segments in {root}; name a file with --segments")
+    return None
+
+
+def _score_labels(assignments: Path | None, support: Path | None, form: TableFormat, output: Path | None) -> None:
+    from ragtasks.benchmarks.trec_rag_files import read_assignments, read_support
+    from ragtasks.submissions.trec_rag import (
+        assigned_runs,
+        assigned_runs_official,
+        labelled_tables,
+        supported_runs,
+        write_labelled,
+    )
+    from ragtasks.tables import Format, Section, render
+
+    files, tables = {}, []
+    if assignments:
+        given = read_assignments(assignments)
+        files = {"metrics.jsonl": assigned_runs(given), "metrics_official.jsonl": assigned_runs_official(given)}
+        tables += labelled_tables("Nuggets", files["metrics.jsonl"])
+    if support:
+        files["support.jsonl"] = supported_runs(read_support(support))
+        tables += labelled_tables("Support", files["support.jsonl"])
+    labels = {"labels": ", ".join(path.name for path in (assignments, support) if path)}
+    put(render([Section("TREC RAG", labels, tuple(tables))], Format(form.value)), None)
+    for path in write_labelled(output, files) if output else ():
+        typer.echo(f"wrote {path}", err=True)  # standard output may be JSON or CSV

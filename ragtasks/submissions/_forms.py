@@ -1,0 +1,68 @@
+"""What a file of JSON lines is, told by its first object: a submission of a track, a corpus, answers of one's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ragtasks.files import bounded_lines, parse_json
+
+
+class FileForm(str, Enum):
+    """The forms that a file of JSON lines may have."""
+
+    TASK_A = "MTRAGEval, task A"
+    TASK_B = "MTRAGEval, task B"
+    TASK_C = "MTRAGEval, task C"
+    TREC_2024 = "TREC RAG 2024"
+    TREC_2025 = "TREC RAG 2025"
+    CORPUS = "a corpus"
+    ANSWERS = "answers to score"
+
+
+_MOST_LINES = 100
+_PASSAGE_IDS = ("_id", "id", "docid", "passage_id")
+_PASSAGE_TEXTS = ("text", "segment", "contents")
+
+
+def form_of_file(path: Path) -> FileForm | None:
+    """Return the form of a file by its first object; None where it can be none, or cannot be read.
+
+    Task B and C of MTRAGEval share their fields but `Collection`, which only A and C must have.
+    """
+    row = first_object(path)
+    keys = row.keys()
+    if {"metadata", "answer"} <= keys and isinstance(row["metadata"], dict):
+        return FileForm.TREC_2025
+    if "answer" in keys and keys & {"topic_id", "references"}:
+        return FileForm.TREC_2024
+    if "task_id" in keys and ("contexts" in keys or "Collection" in keys):
+        if "predictions" in keys:
+            return FileForm.TASK_C if "Collection" in keys else FileForm.TASK_B
+        if "answer" not in keys:
+            return FileForm.TASK_A
+    if keys & {"id", "task_id"} and ("answer" in keys or "predictions" in keys):
+        return FileForm.ANSWERS
+    is_passage = keys & set(_PASSAGE_IDS) and keys & set(_PASSAGE_TEXTS)
+    return FileForm.CORPUS if is_passage else None
+
+
+def first_object(path: Path) -> Mapping[str, Any]:
+    """Return the first line that is an object, of the first hundred; an empty one where none is."""
+    try:
+        with path.open("rb") as stream:
+            rows = map(_object, itertools.islice(bounded_lines(stream), _MOST_LINES))
+            return next((row for row in rows if row), {})
+    except (OSError, ValueError):
+        return {}
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        row = parse_json(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}

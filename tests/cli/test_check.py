@@ -1,0 +1,120 @@
+"""`ragtasks check` tells by what a file holds what it is, and checks it as that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.cli import main
+
+SENTENCE = {"text": "Rain fell.", "citations": [0]}
+SEGMENT = "msmarco_v2.1_doc_00_0#0_0"
+TREC_2024 = {
+    "run_id": "r",
+    "topic_id": "2024-1",
+    "topic": "what is rain",
+    "references": [SEGMENT],
+    "response_length": 2,
+    "answer": [SENTENCE],
+}
+METADATA = {"team_id": "t", "run_id": "r", "narrative_id": "1", "narrative": "rain", "type": "automatic", "prompt": "p"}
+TREC_2025 = {"metadata": METADATA, "references": [SEGMENT], "answer": [SENTENCE]}
+RETRIEVED = {"task_id": "c<::>1", "Collection": "mt-rag-govt", "contexts": [{"document_id": "d", "score": 1.0}]}
+ANSWERED = {**RETRIEVED, "input": [{"speaker": "user", "text": "Why?"}], "predictions": [{"text": "So."}]}
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Checks a file with a row, where no data is fetched; returns status and output."""
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+
+    def check(row: Any, *options: str) -> tuple[int, str]:
+        Path("file.jsonl").write_text(row if isinstance(row, str) else json.dumps(row) + "\n", encoding="utf-8")
+        with pytest.raises(SystemExit) as stop:
+            main(["check", "file.jsonl", *options])
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out + captured.err
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("row", "form"),
+    [
+        (RETRIEVED, "task A, 1 lines"),
+        (ANSWERED, "task C, 1 lines"),
+        ({key: value for key, value in ANSWERED.items() if key != "Collection"}, "task B, 1 lines"),
+        (TREC_2024, "TREC RAG 2024, 1 lines"),
+        ("{broken\n" + json.dumps(TREC_2024), "TREC RAG 2024, 2 lines"),
+        (TREC_2025, "TREC RAG 2025, 1 lines"),
+        ({"_id": "p1", "title": "Rain", "text": "Rain fell."}, "1 passages"),
+    ],
+)
+def test_the_first_object_says_what_a_file_is(row: Any, form: str, checked: Any) -> None:
+    assert form in checked(row)[1]
+
+
+@pytest.mark.parametrize(("row", "what"), [(TREC_2024, "topic"), (TREC_2025, "narrative")])
+def test_a_file_of_trec_is_checked_without_its_topics_as_far_as_that_goes(
+    row: dict[str, Any], what: str, checked: Any
+) -> None:
+    status, said = checked(row)
+    assert status == 0
+    assert "0 problems, 0 warnings" in said
+    assert f"not checked: whether each {what} is one of the track's, with its text, and none is missing" in said
+    assert f"ragtasks data fetch trec_rag2{4 if what == 'topic' else 5}" in said
+    status, said = checked({**row, "answer": [{**SENTENCE, "citations": [7]}]})
+    assert (status, "problem citation" in said) == (1, True)
+    status, said = checked(row, "--data", "sample")
+    assert (status, f"problem unknown_{what}" in said) == (1, True)
+
+
+def test_the_set_of_topics_is_that_of_the_file(checked: Any) -> None:
+    row = {**TREC_2024, "topic_id": "900201", "topic": "another"}
+    said = checked(row, "--data", "sample")[1]
+    assert "unknown_topic" not in said
+    assert "topic_text" in said
+    assert "unknown_topic" in checked(row, "--data", "sample", "--set", "raggy")[1]
+
+
+def test_answers_are_read_as_score_reads_them(checked: Any) -> None:
+    from ragtasks.benchmarks import benchmark_folder, open_benchmark
+
+    (task, *_) = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path())).tasks
+    status, said = checked({"id": task.task_id, "answer": "So."}, "--data", "sample")
+    assert status == 0
+    assert "answers to 1 of the 112 tasks of mtrag (sample), 0 with contexts" in said
+    assert "next: ragtasks score file.jsonl --benchmark mtrag --data sample" in said
+    status, said = checked({"id": "nobody", "answer": "So."}, "--data", "sample")
+    assert (status, "nobody" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "said"),
+    [
+        ({"a": 1, "b": 2}, (), "found: an object with `a`, `b`"),
+        ("nothing", (), "found: no object"),
+        (TREC_2024, ("--no-documents",), "--input, --no-documents: file.jsonl is checked as TREC RAG 2024, without"),
+        (RETRIEVED, ("--set", "raggy"), "--set, --narratives, --fixed: file.jsonl is checked as MTRAGEval, task A"),
+        ({"_id": "p", "text": "x"}, ("--json",), "--json: file.jsonl is checked as a corpus, without"),
+    ],
+)
+def test_what_it_cannot_be_checked_as_is_said(row: Any, options: tuple[str, ...], said: str, checked: Any) -> None:
+    status, text = checked(row, *options)
+    assert (status, said in text) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["nowhere/file.jsonl", "file.json", "./folder"])
+def test_a_path_with_nothing_at_its_end_is_missing(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["check", name])
+    assert stop.value.code == 1
+    assert "there is no such file or folder" in capsys.readouterr().err
