@@ -8,7 +8,7 @@ All of it appears at once under its name, or nothing does.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage, task_id
+from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
@@ -29,6 +30,8 @@ DETAILS = "synthesis"
 """Folder with what the benchmark was made of."""
 DIALOGUES = "dialogues.jsonl"
 MANIFEST = "manifest.json"
+LEFT_OUT = f"{DETAILS}/left_out.jsonl"
+_MAX_LISTED = 10
 
 QRELS = "qrels.tsv"
 
@@ -81,19 +84,47 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
             where=str(folder),
             expected="no such folder, an empty one, or what these very documents, settings and model made",
             found="something else",
-            next_step="name another folder with --out, or remove this one",
+            next_step="name another folder with --output, or remove this one",
         )
         raise ConfigurationError(message)
     return True
 
 
+def make_once(
+    folder: Path,
+    made_by: Mapping[str, Any],
+    asker: Callable[[], Asker],
+    make: Callable[[Asker], Iterable[str]],
+) -> Outcome:
+    """Return what was made by asking a model, unless the folder holds what the same input, settings and model made."""
+    if is_made(folder, made_by):
+        return Outcome((f"{folder} is there already: the same input, settings and model made it",), Usage())
+    asking = asker()
+    return Outcome(tuple(make(asking)), asking.usage)
+
+
+def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield what a user reads at the end: what was made, and each loss with its reason, the first ones by name."""
+    yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    if left_out:
+        yield f"left out, {len(left_out)} in all ({LEFT_OUT}):"
+        yield from (f"  {item.what}: {item.reason}" for item in left_out[:_MAX_LISTED])
+
+
 def publish_folder(
-    folder: Path, files: Mapping[str, Iterable[bytes]], made_by: Mapping[str, Any], **metadata: Any
+    folder: Path,
+    files: Mapping[str, Iterable[bytes]],
+    made_by: Mapping[str, Any],
+    left_out: Sequence[LeftOut] | None = None,
+    counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Write files and a manifest, then give the folder its name in one step."""
-    part = folder.with_name(f".{folder.name}.part")
+    """Write files, a manifest and, where there are any, losses and counts, then name the folder in one step."""
+    metadata = {} if counts is None else {"counts": dict(counts)}
     manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
+    if left_out is not None:
+        content[LEFT_OUT] = lines_of({"what": item.what, "reason": item.reason} for item in left_out)
+    part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
         for name, pieces in content.items():
@@ -116,9 +147,8 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
         QRELS: _qrels(made),
         f"{DETAILS}/units.jsonl": lines_of(map(_unit, made.units)),
         f"{DETAILS}/{DIALOGUES}": lines_of(map(_details, made.dialogues)),
-        f"{DETAILS}/left_out.jsonl": lines_of({"what": item.what, "reason": item.reason} for item in made.left_out),
     }
-    publish_folder(folder, files, made.made_by, counts=dict(made.counts))
+    publish_folder(folder, files, made.made_by, made.left_out, made.counts)
     checked = check_folder(folder)
     assert checked.passes, checked.lines  # ours: whatever a model wrote, the format is right
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients import Client, Price, Progress, Usage, no_progress
+from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
 from ragtasks.records import Passage, task_id
 from ragtasks.synthesis._folder import (
-    DETAILS,
     Outcome,
     Synthesis,
-    is_made,
     lines_of,
+    make_once,
+    outcome_lines,
     prompt_hashes,
     publish_folder,
     write_synthesis,
@@ -64,15 +64,16 @@ def synthesize(
         root, folders_are_domains=settings.folders_are_domains, most_bytes=settings.most_bytes, progress=progress
     )
     made_by = _made_by(read.documents, settings, client)
-    if is_made(folder, made_by):
-        return Outcome((f"{folder} is there already: the same documents, settings and model made it",), Usage())
-    asker = Asker(client, price, progress)
-    made = _make(read, settings, asker, made_by, progress)
-    if settings.mtrag_s:
-        write_mtrag_s(folder, made, settings.mtrag_s)
-    else:
-        write_synthesis(folder, made)
-    return Outcome(tuple(_report_lines(folder, read, made)), asker.usage)
+
+    def make(asker: Asker) -> Iterator[str]:
+        made = _make(read, settings, asker, made_by, progress)
+        if settings.mtrag_s:
+            write_mtrag_s(folder, made, settings.mtrag_s)
+        else:
+            write_synthesis(folder, made)
+        return _report_lines(folder, read, made)
+
+    return make_once(folder, made_by, lambda: Asker(client, price, progress), make)
 
 
 def _make(
@@ -155,15 +156,12 @@ def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Co
 
 def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
     """Yield what a user reads at the end."""
-    yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in made.counts.items() if count)
+    yield from outcome_lines(folder, made.counts, made.left_out)
     if read.others:
         others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MAX_LISTED))
         yield f"files of other kinds, not read: {others}"
     for encoding, count in read.guessed.items():
         yield f"encoding guessed as {encoding} in {count} documents"
-    if made.left_out:
-        yield f"left out, {len(made.left_out)} in all ({DETAILS}/left_out.jsonl):"
-        yield from (f"  {item.what}: {item.reason}" for item in made.left_out[:_MAX_LISTED])
     removed = Counter(one.reason for dialogue in made.dialogues for one in dialogue.removed)
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
 
@@ -244,13 +242,11 @@ def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
         "by_domain": {collection: len(rows)},
         "by_answerability": dict(Counter(row["Answerability"][0] for row in rows)),
     }
-    left_out = ({"what": item.what, "reason": item.reason} for item in made.left_out)
     files = {
         _FILE: lines_of(rows),
-        f"{DETAILS}/left_out.jsonl": lines_of(left_out),
         SAMPLE_STATISTICS: [orjson.dumps({"version": canonical_hash(rows)[:12], "counts": counts})],
     }
-    publish_folder(folder, files, made.made_by, counts=dict(made.counts))
+    publish_folder(folder, files, made.made_by, made.left_out, made.counts)
 
 
 def _rows(dialogue: Dialogue, pool: Pool, texts: dict[str, str], collection: str) -> Iterable[dict[str, Any]]:

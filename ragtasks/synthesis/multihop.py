@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks.multihop_rag_files import compact
-from ragtasks.clients import Client, Price, Progress, Usage, no_progress
+from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array
 from ragtasks.records import Passage
-from ragtasks.synthesis._folder import DETAILS, Outcome, is_made, prompt_hashes, publish_folder
+from ragtasks.synthesis._folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.asking import (
     Asker,
     Failure,
@@ -38,7 +38,6 @@ _VERSION = 1
 """Raised when the same replies come to other questions."""
 _PROMPTS = ("again", "claims", "multihop", "multihop_check", "null_query")
 _INDENTED = orjson.OPT_INDENT_2
-_MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +74,33 @@ def synthesize_multihop(
         "prompts": prompt_hashes(_PROMPTS),
         "articles": canonical_hash([article.row() for article in articles]),
     }
-    if is_made(folder, made_by):
-        return Outcome((f"{folder} is there already: the same articles, settings and model made it",), Usage())
-    asker = Asker(client, price, progress)
-    claims, unasked, counts = find_claims(articles, asker)
-    bridges = find_bridges(claims)[: settings.most_bridges]
-    queries, dropped = write_queries(bridges, asker)
-    if not queries:
-        reasons = "; ".join(f"{what}: {n}" for what, n in (counts + dropped).most_common(3)) or "nothing shared"
-        raise ConfigurationError(
-            f"no question over several articles could be made of {len(articles)} articles, {len(claims)} claims and "
-            f"{len(bridges)} bridges ({reasons}). Nothing was written. Next step: more articles about the same things, "
-            "or another model"
-        )
-    n_null = round(len(queries) * settings.null_share / (1 - settings.null_share))
-    null, null_dropped = write_null_queries(articles, claims, n_null, asker)
-    left_out = [*unread, *unasked]
-    everything = [*queries, *null]
-    totals = Counter({"articles": len(articles), "claims": len(claims), "bridges": len(bridges)})
-    totals.update(query.question_type for query in everything)
-    totals += counts + dropped + null_dropped
-    reasons_file = [orjson.dumps({"what": item.what, "reason": item.reason}) + b"\n" for item in left_out]
-    files = {**_official(articles, everything), f"{DETAILS}/left_out.jsonl": reasons_file}
-    publish_folder(folder, files, made_by, counts=dict(totals))
-    lines = [f"{folder}: " + ", ".join(f"{n:,} {what}" for what, n in totals.items())]
-    lines += [f"left out: {item.what}: {item.reason}" for item in left_out[:_MAX_LISTED]]
-    return Outcome(tuple(lines), asker.usage)
+
+    def make(asker: Asker) -> Iterator[str]:
+        claims, unasked, counts = find_claims(articles, asker)
+        bridges = find_bridges(claims)[: settings.most_bridges]
+        queries, dropped = write_queries(bridges, asker)
+        if not queries:
+            raise ConfigurationError(_no_question(len(articles), len(claims), len(bridges), counts + dropped))
+        n_null = round(len(queries) * settings.null_share / (1 - settings.null_share))
+        null, null_dropped = write_null_queries(articles, claims, n_null, asker)
+        everything = [*queries, *null]
+        totals = Counter({"articles": len(articles), "claims": len(claims), "bridges": len(bridges)})
+        totals.update(query.question_type for query in everything)
+        totals += counts + dropped + null_dropped
+        left_out = [*unread, *unasked]
+        publish_folder(folder, _official(articles, everything), made_by, left_out, totals)
+        return outcome_lines(folder, totals, left_out)
+
+    return make_once(folder, made_by, lambda: Asker(client, price, progress), make)
+
+
+def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counter[str]) -> str:
+    reasons = "; ".join(f"{what}: {n}" for what, n in dropped.most_common(3)) or "nothing shared"
+    return (
+        f"no question over several articles could be made of {n_articles} articles, {n_claims} claims and "
+        f"{n_bridges} bridges ({reasons}). Nothing was written. Next step: more articles about the same things, "
+        "or another model"
+    )
 
 
 def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:

@@ -398,7 +398,7 @@ def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -
     rows, claims = one_claim_each(3)
     found = made(tmp_path, rows, {**claims, "News 1": [{"fact": "Arden built 1 mills."}]}, null_share=0.0)
     assert facts(found.of_kind("comparison")) == [["Arden built 2 mills.", "Arden built 3 mills."]]
-    assert found.outcome.lines[1:] == ('left out: u1: no text under "claim"',)
+    assert found.outcome.lines[2:] == ('  u1: no text under "claim"',)
     (row,) = [json.loads(line) for line in (tmp_path / "out/synthesis/left_out.jsonl").read_text("utf-8").splitlines()]
     assert row == {"what": "u1", "reason": 'no text under "claim"'}
 
@@ -406,7 +406,7 @@ def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -
 def test_claims_that_are_no_list_leave_their_article_out(tmp_path: Path) -> None:
     rows, claims = one_claim_each(3)
     found = made(tmp_path, rows, {**claims, "News 3": 7}, null_share=0.0)  # type: ignore[dict-item]
-    assert found.outcome.lines[1:] == ('left out: u3: "claims": no list',)
+    assert found.outcome.lines[2:] == ('  u3: "claims": no list',)
 
 
 def test_a_long_article_is_asked_about_in_pieces_that_share_nothing(tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_pat
         ("north", "north", "north/a.txt", "", "1970-01-02T00:00:00+00:00"),
         ("south", "south", "south/a.txt", "", "1970-01-04T00:00:00+00:00"),
     ]
-    assert outcome.lines[1].startswith("left out: empty.txt: ")
+    assert outcome.lines[2].startswith("  empty.txt: ")
 
 
 def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_error(tmp_path: Path) -> None:
