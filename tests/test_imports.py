@@ -36,6 +36,7 @@ LAYERS = {
     "ragtasks.templates": 3,
     "ragtasks.config": 4,
     "ragtasks.metrics": 4,
+    "ragtasks.evaluation_file": 5,
     "ragtasks.judges": 5,
     "ragtasks.suites": 6,
     "ragtasks.results": 7,

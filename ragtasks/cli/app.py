@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from ragtasks._version import __version__
+from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
 from ragtasks.errors import RagtasksError
 
@@ -62,7 +63,15 @@ OLD_NAMES = {
 
 
 class _Commands(TyperGroup):
-    """The commands, which take `--max_words` as `--max-words`, and old names of options; old commands name the new."""
+    """The commands, which take `--max_words` as `--max-words`, old names of options, and `--config` each.
+
+    Old commands name the new.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        """Take the commands as Typer builds them."""
+        super().__init__(**given)
+        add_config_option(self)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of some arguments; an old name ends with the new one."""
@@ -178,6 +187,8 @@ def _cut(text: str) -> str:
 
 GROUPS = {
     "Evaluate": {
+        "init": "ragtasks init --model ragtasks-extractive --data sample",
+        "eval": "ragtasks eval evaluation.yaml",
         "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --output results/mine",
         "judge": "ragtasks judge results --output judged --judge openai/gpt-4o-mini",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
+from ragtasks.cli.configured import FOR_HARNESS
+from ragtasks.cli.evaluation import label_of, results_folder
 from ragtasks.cli.options import BENCHMARK, FORCE, FORMAT, TABLES, evaluation_options
+from ragtasks.cli.reporting import conclude
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
@@ -20,7 +24,14 @@ _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help
 
 @app.command(context_settings=_PASS_THROUGH)
 @evaluation_options(asks_model=True, metadata=False)
-def run(context: typer.Context, *, options: dict[str, Any]) -> None:
+def run(
+    context: typer.Context,
+    *,
+    options: dict[str, Any],
+    full: Annotated[
+        bool, typer.Option("--full", help="Print lm_eval's table of every value of every task too.")
+    ] = False,
+) -> None:
     """Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.
 
     Each of these is also a key of --metadata; --output is another name of --output_path, and logs samples.
@@ -29,9 +40,21 @@ def run(context: typer.Context, *, options: dict[str, Any]) -> None:
     """
     if {"-h", "--help"} & set(context.args):
         echo(context.get_help())
-    from ragtasks.harness.run import run_harness
+    from ragtasks.harness.run import Ending, harness_arguments, run_harness
 
-    run_harness(context.args, options)
+    arguments = [*context.args, *harness_arguments(context.meta.get(FOR_HARNESS, {}), context.args)]
+    ending = Ending(
+        default_output=lambda model, tasks: results_folder(Path(model).name, label_of(tasks)),
+        finished=_end_of_run,
+        with_tables=full,
+    )
+    run_harness(arguments, options, ending)
+
+
+def _end_of_run(folder: Path, files: Sequence[Path]) -> None:
+    conclude(files, None)
+    echo(f"wrote {folder}")
+    echo(f"next: {shlex.join(['ragtasks', 'report', str(folder), '--html', 'page.html'])}")
 
 
 # `ragtasks plan`: what an evaluation will take, before any model runs.

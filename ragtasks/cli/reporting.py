@@ -13,7 +13,7 @@ import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, leave_out, put
 from ragtasks.cli.options import DATA, FORMAT, TABLES, names_results, retrieval_place
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, RagtasksError
 
 if TYPE_CHECKING:
     from ragtasks.results import Evaluation
@@ -79,6 +79,24 @@ def report(  # noqa: PLR0917 (one parameter an option)
     if html is not None:
         _write_page(evaluations, sections, html, drawn, options.metrics)
         echo(f"wrote {html}")
+
+
+def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
+    """Print the conclusion of results files and further notes, and write the page of them where one is named."""
+    from ragtasks.reports.tables import ReportOptions, report_sections
+    from ragtasks.tables import Format, render
+
+    try:
+        evaluations = _evaluations(list(results), human_evaluation=False, data=None)
+        sections = report_sections(evaluations, ReportOptions())
+    except RagtasksError as error:  # everything is saved, and what is saved may be of tasks that are not ours
+        typer.echo(f"ragtasks: no conclusion: {error}", err=True)
+        return
+    echo(render([replace(one, tables=() if one.conclusion else one.tables) for one in sections], Format.MARKDOWN))
+    echo(*notes)
+    if page is not None:
+        _write_page(evaluations, sections, page, None, ())
+        echo(f"wrote {page}")
 
 
 def _opening(section: Section, n_added: int) -> Section:

@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -18,6 +19,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
+import lm_eval._cli.run
 import lm_eval.api.task
 import lm_eval.tasks
 import lm_eval.utils
@@ -47,26 +49,46 @@ def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 @contextlib.contextmanager
-def report_stages(*, verbose: bool) -> Iterator[None]:
-    """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted."""
+def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
+    """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted.
+
+    Without tables it prints nothing of the results, whatever it logs.
+    """
     before = _HARNESS_LOGGER.level
     setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
     for handler in _HARNESS_LOGGER.handlers:
         if type(handler) is logging.StreamHandler:
             handler.stream = sys.stderr  # made once a process, and `setStream` flushes what may be closed
-    if _HARNESS_LOGGER.level <= logging.INFO:
-        try:
-            yield
-        finally:
-            _HARNESS_LOGGER.setLevel(before)
-        return
     with contextlib.ExitStack() as stack:
         stack.callback(_HARNESS_LOGGER.setLevel, before)
+        if not with_tables:
+            stack.enter_context(_no_tables())
+        if _HARNESS_LOGGER.level <= logging.INFO:
+            yield
+            return
         stack.enter_context(_log_lines())
         stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
         stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
-        stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
+        if with_tables:
+            stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
         yield
+
+
+@contextlib.contextmanager
+def _no_tables() -> Iterator[None]:
+    """Have the harness's command print neither its tables nor the line above them, and all else as ever."""
+    commands: Any = lm_eval._cli.run
+
+    def put(*texts: object, **options: Any) -> None:
+        if texts != ("",) and "), gen_kwargs: (" not in str(texts[0] if texts else ""):
+            print(*texts, **options)  # noqa: T201 (the harness's own, such as --show_config)
+
+    with replaced(lm_eval.utils, "make_table", lambda *_: ""):
+        commands.print = put
+        try:
+            yield
+        finally:
+            del commands.print
 
 
 @contextlib.contextmanager
@@ -131,8 +153,19 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
         setattr(module, name, before)
 
 
-def add_environment(results: dict[str, Any]) -> None:
+def git_commit() -> str | None:
+    """Return the commit of the folder that the command was called in, None outside of any repository."""
+    try:
+        # The harness's own lets git say on the screen that there is none.
+        described = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=True)
+    except (subprocess.CalledProcessError, OSError):
+        return get_commit_from_path(Path.cwd())  # type: ignore[no-any-return]
+    return described.stdout.strip()
+
+
+def add_environment(results: dict[str, Any], notes: Mapping[str, Any] | None = None) -> None:
     """Add what the harness's `add_env_info` adds, under its keys, without importing torch and starting pip for it."""
+    results.update(notes or {})
     packages = _packages()
     machine = [
         f"Python version: {sys.version}",

@@ -8,7 +8,8 @@ import functools
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ import lm_eval.loggers.evaluation_tracker
 import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
+from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.tasks import TaskManager
 
 from ragtasks.config import KEYS, foreign_keys
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
     ClearConfig,
@@ -32,7 +34,7 @@ from ragtasks.harness._argument_errors import (
     parse_in_one_line,
     unknown_task,
 )
-from ragtasks.harness._run_output import add_environment, replaced, report_stages, take_verbose
+from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
 from ragtasks.plugins import task_folders
@@ -45,6 +47,8 @@ from ragtasks.scoring import require_plausible, take_checked, take_failures
 # described from package metadata. And common errors end in one line.
 
 _LOGGER = logging.getLogger(__name__)
+_LISTS = frozenset({"list", "list_groups", "list_subtasks", "list_tags"})  # of `--tasks`: nothing is evaluated
+_SHORT = {"model": ("-M",), "tasks": ("-t",), "output_path": ("-o",), "limit": ("-L",), "model_args": ("-a",)}
 _VLLM_BATCH = 256
 """Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
 killed process may lose. The harness's own default is 1, which has it answer one after the other.
@@ -65,7 +69,23 @@ run: name a model and what it shall answer. On the sample inside the package, of
 Next step: type the line above, or `ragtasks run --help` for every option"""
 
 
-def run_harness(arguments: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a caller has in the place of the harness's own ending, which is a table of every value of every task."""
+
+    default_output: Callable[[str, Sequence[str]], Path]
+    """(name of the model, harness tasks) -> folder for the results where the arguments name none."""
+    finished: Callable[[Path, Sequence[Path]], None]
+    """Is told the folder and the results files once everything is saved, also where the evaluation failed then."""
+    with_tables: bool = False
+    """Whether the harness prints its table all the same."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the results hold beside the harness's own, by key."""
+
+
+def run_harness(
+    arguments: Sequence[str], options: Mapping[str, Any] | None = None, ending: Ending | None = None
+) -> None:
     """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`, and with keys of ours.
 
     The keys win over those of `--metadata`. The harness's log is quiet unless `-v` is among the arguments.
@@ -77,11 +97,11 @@ def run_harness(arguments: Sequence[str], options: Mapping[str, Any] | None = No
     arguments, verbose = take_verbose(submission_arguments(arguments))
     if not arguments:
         raise ConfigurationError(_WHAT_TO_TYPE)
-    with report_stages(verbose=verbose):
-        _run(arguments, options or {})
+    with report_stages(verbose=verbose, with_tables=ending is None or ending.with_tables):
+        _run(arguments, options or {}, ending)
 
 
-def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
+def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | None) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
     if options:
@@ -89,18 +109,26 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
         parsed.metadata = settings["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), **options}
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
+    name = _model_name(settings)
+    if ending is not None and not settings.get("output_path") and not _LISTS & set(_tasks(settings)):
+        settings["output_path"] = parsed.output_path = str(ending.default_output(name, _tasks(settings)))
     _check_output(settings)
+    there_before = set(_results_files(settings))
     if str(settings.get("model", "")).startswith("vllm") and not _has_batch_size(settings):
         parsed.batch_size = _VLLM_BATCH
     if settings.get("output_path"):
         # Reports, comparisons and submissions read samples, and a model that ran is dear.
         vars(parsed).update(log_samples=True)
+        settings["log_samples"] = True
     config = ClearConfig()
     with contextlib.ExitStack() as during:
         unsaved = during.enter_context(_what_is_not_saved())
         during.enter_context(replaced(lm_eval.tasks, "TaskManager", _RagtasksFirst))
         during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
-        during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add_environment))
+        add = functools.partial(add_environment, notes=ending.notes if ending is not None else {})
+        during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add))
+        during.enter_context(replaced(lm_eval.evaluator, "get_git_commit_hash", git_commit))
+        during.enter_context(replaced(GeneralConfigTracker, "_get_model_name", staticmethod(lambda _: name)))
         keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
         loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
         during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
@@ -111,11 +139,33 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
         problems = take_failures()
         if not problems and not unsaved:
             keeper.finish()
+    written = sorted(set(_results_files(settings)) - there_before)
+    if ending is not None and written:
+        ending.finished(Path(settings["output_path"]), written)
     if problems or unsaved:
         saved = "not everything could be saved" if unsaved else _saved_note(settings)
         raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
     for checked, limit in take_checked():
         require_plausible([checked], limit, _saved_note(settings))
+
+
+def harness_arguments(given: Mapping[str, Any], arguments: Sequence[str] = ()) -> list[str]:
+    """Return options of the harness, named as in its own configuration files, as arguments; given ones win."""
+    known = {item.name for item in fields(EvaluatorConfig)}
+    if unknown := sorted(given.keys() - known):
+        raise ConfigurationError("; ".join(f"run.{name}: {close_matches(name, known)}" for name in unknown))
+    named = {text.partition("=")[0] for text in arguments}
+    added: list[str] = []
+    for name, value in given.items():
+        if not {f"--{name}", *_SHORT.get(name, ())} & named and value not in (None, False):
+            added += [f"--{name}"] if value is True else [f"--{name}", _argument(value)]
+    return added
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
@@ -165,6 +215,26 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     with in_one_line("--config", ValueError, TypeError, OSError):
         in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
     return in_file | given
+
+
+def _model_name(settings: Mapping[str, Any]) -> str:
+    """Return the model's name, by which the harness calls its folder: it makes one up for those without weights."""
+    arguments = settings.get("model_args")
+    return str(GeneralConfigTracker._get_model_name(arguments) or settings.get("model") or "model")
+
+
+def _tasks(settings: Mapping[str, Any]) -> list[str]:
+    named = settings.get("tasks") or []
+    return [name for text in ([named] if isinstance(named, str) else named) for name in str(text).split(",") if name]
+
+
+def _results_files(settings: Mapping[str, Any]) -> list[Path]:
+    """Return the results files that are where the harness writes."""
+    if not settings.get("output_path"):
+        return []
+    output = Path(settings["output_path"])
+    pattern = f"{output.stem}_*.json" if output.suffix == ".json" else "*/results_*.json"
+    return list((output.parent if output.suffix == ".json" else output).glob(pattern))
 
 
 def _has_batch_size(settings: Mapping[str, Any]) -> bool:

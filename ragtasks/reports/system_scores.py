@@ -13,12 +13,15 @@ from ragtasks.tables import Format, render
 def describe_scores(done: SystemScores) -> str:
     """Return the values, what is missing, and the files written."""
     (evaluation,) = read_evaluations([done.file])
+    implausible = [line for checked in done.checked for line in checked.lines]
     section = summary_section(evaluation, done.n_answers, done.n_tasks)
-    return "\n".join([render([section], Format.MARKDOWN).rstrip("\n"), "", *_notes(done), f"wrote {done.file}"])
+    return "\n".join(
+        [render([section], Format.MARKDOWN).rstrip("\n"), "", *implausible, *score_notes(done), f"wrote {done.file}"]
+    )
 
 
-def _notes(done: SystemScores) -> Iterator[str]:
-    yield from (line for checked in done.checked for line in checked.lines)
+def score_notes(done: SystemScores) -> Iterator[str]:
+    """Yield what is missing or rests on nothing, a line each."""
     if done.missing:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())

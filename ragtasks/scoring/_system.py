@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,9 @@ def score_system(
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> SystemScores:
-    """Return what was scored, and written below `output` as the harness writes its results."""
+    """Return what was scored, and written below `output` as the harness writes its results, with further notes."""
     take_failures()  # what an earlier evaluation left in this process
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
@@ -115,6 +116,7 @@ def score_system(
         name=system.name,
         time=time,
     )
+    evaluation = replace(evaluation, results={**evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
     if not problems:

@@ -36,7 +36,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     """Return the arguments for the harness, and the options of the evaluation, that a command line comes to."""
     found: list[tuple[list[str], dict[str, Any]]] = []
 
-    def run_harness(arguments: list[str], options: dict[str, Any]) -> None:
+    def run_harness(arguments: list[str], options: dict[str, Any], _: Any) -> None:
         found.append((arguments, options))
 
     def stop(*given: Any, **_: Any) -> None:

@@ -134,13 +134,16 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
-    """Run `ragtasks run` in this process with the sample's metadata."""
+def command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., CommandResult]:
+    """Run `ragtasks run --full` in this process with the sample's metadata, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
         given = json.dumps({**SAMPLE, **(metadata or {})})
         with pytest.raises(SystemExit) as stop:
-            main(["run", "--metadata", given, *arguments])
+            main(["run", "--full", "--metadata", given, *arguments])
         captured = capsys.readouterr()
         return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
 

@@ -150,16 +150,18 @@ def test_predictions_name_a_failed_request_too(evaluating: Evaluating, server: C
     assert [reason for reason in named if reason] == ["the reply has no content"]
 
 
-def test_nothing_is_kept_without_an_output_folder(
-    command: Evaluating, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_left(
+    command: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    server.script = lambda text, _: completion(None if text == server.asked[0] else "fine")
+    server.script = lambda text, n_before: completion(None if text == server.asked[0] and not n_before else "fine")
     arguments = f"base_url={server.base_url}/chat/completions,model=loopback,eos_string=</s>"
-    done = command(
+    line = (
         "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "2",
         "--model_args", arguments,
     )  # fmt: skip
-    assert done.status == 1
-    assert "run the same command again" not in done.err
-    assert not list(tmp_path.iterdir())
+    assert command(*line).status == 1
+    (folder,) = (tmp_path / "results").iterdir()
+    assert folder.name.startswith("loopback-mtrag-reference-fiqa-20")
+    assert command(*line).status == 0
+    assert list((tmp_path / "results").iterdir()) == [folder]
+    assert len(server.asked) == 3

@@ -89,7 +89,8 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
     """An output folder is enough: whatever reads results reads their samples."""
     done = command("--model", "dummy", "--tasks", TASK, "--limit", "3", "--output_path", str(tmp_path))
     assert done.status == 0, done.err
-    assert done.out.count("|sample|") == len(done.out.split("|-")[-1].split("\n", 1)[1].strip().splitlines())
+    table = done.out.split("\n# ")[0]
+    assert table.count("|sample|") == len(table.split("|-")[-1].split("\n", 1)[1].strip().splitlines())
     (samples,) = written(tmp_path, "samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert [row["filtered_resps"] for row in rows] == [["lol"]] * 3
@@ -262,7 +263,7 @@ def assert_one_line(done: CommandResult, message: str) -> None:
         (["--model", "ragtasks-oracl", "--tasks", TASK], "--model ragtasks-oracl: .*did you mean 'ragtasks-oracle'"),
         (["--model", "vllm", "--tasks", TASK], "--model vllm (lacks a library|needs more)"),
         (["--model", "hf", "--model_args", "pretrained=./none", "--tasks", TASK], "--model hf cannot be loaded"),
-        (["--model", "dummy", "--tasks", TASK, "--log_samples"], "--output_path"),
+        (["--model", "dummy", "--tasks", TASK, "--fewshot_as_multiturn", "true"], "fewshot_as_multiturn"),
         (["--config", "none.yaml"], "--config: .*none.yaml"),
     ],
 )
@@ -294,7 +295,7 @@ def test_the_traceback_of_a_problem_is_there_at_the_harnesses_debug_level(
     command: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "lm_eval")
-    arguments = ("--model", "dummy", "--tasks", TASK, "--log_samples")
+    arguments = ("--model", "dummy", "--tasks", TASK, "--fewshot_as_multiturn", "true")
     command(*arguments)
     assert "Traceback" not in caplog.text
     with pytest.MonkeyPatch.context() as patch:

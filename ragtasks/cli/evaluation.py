@@ -1,0 +1,259 @@
+"""`ragtasks init` and `ragtasks eval`: an evaluation as one file, from the first question to the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.options import FORCE
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.records import Setting
+
+if TYPE_CHECKING:
+    from ragtasks.evaluation_file import EvaluationFile, ReadEvaluation
+
+RESULTS = Path("results")
+"""Where results go if nobody says."""
+_COPY_HEAD = "# What this evaluation was asked for: the file and --set together; written by `ragtasks eval`.\n"
+
+FILE = Annotated[Path, typer.Argument(help="The evaluation, as `ragtasks init` writes it.")]
+SET = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key, such as model.limit=20.")
+]
+
+
+@app.command("eval")
+def evaluate(
+    context: typer.Context,
+    file: FILE = Path("evaluation.yaml"),
+    overrides: SET = None,
+    full: Annotated[bool, typer.Option("--full", help="Print lm_eval's table of every value too.")] = False,
+    force: FORCE = False,
+) -> None:
+    """Evaluate what a file names: run or score it, then print the conclusion and write the page."""
+    from ragtasks.evaluation_file import read_evaluation_file
+
+    found = read_evaluation_file(file, overrides or (), commands=_commands(context))
+    subject = found.evaluation.subject
+    folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
+    place = _Place(found, folder, force=force, full=full)
+    {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
+
+
+def _commands(context: typer.Context) -> Sequence[str]:
+    root: Any = context.find_root().command
+    return list(root.commands)
+
+
+def _label(evaluation: EvaluationFile) -> str:
+    """Return what a model or system is evaluated on, as folders are named."""
+    return label_of(evaluation.tasks) if evaluation.tasks else evaluation.benchmark
+
+
+def label_of(tasks: Sequence[str]) -> str:
+    """Return a name for some harness tasks."""
+    return f"{tasks[0]}-and-{len(tasks) - 1}-more" if len(tasks) > 1 else tasks[0] if tasks else "tasks"
+
+
+def results_folder(model: str, what: str) -> Path:
+    """Return a folder for results, named by model, benchmark and time; one with unfinished work is continued."""
+    from ragtasks.evaluation_file import slug
+
+    begin = f"{slug(model)}-{slug(what)}"
+    unfinished = {found.relative_to(RESULTS).parts[0] for found in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
+    if unfinished:
+        return RESULTS / max(unfinished)
+    return RESULTS / f"{begin}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One evaluation and where it goes."""
+
+    found: ReadEvaluation
+    folder: Path
+    force: bool
+    full: bool
+
+    @property
+    def evaluation(self) -> EvaluationFile:
+        """What is evaluated."""
+        return self.found.evaluation
+
+    @property
+    def page(self) -> Path | None:
+        """The page that is written, None where the file wants none."""
+        named = self.evaluation.report.get("html", self.folder / "page.html")
+        return Path(named) if named else None
+
+    def keep_file(self) -> dict[str, Any]:
+        """Write what was asked for beside the results, and return how these name it."""
+        from ragtasks.evaluation_file import FILE_NAME, written
+        from ragtasks.files import canonical_hash, write_atomically
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / FILE_NAME, (_COPY_HEAD + written(self.found.content)).encode())
+        return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(self.found.content)}}
+
+    def end(self, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
+        """Print the conclusion, where everything lies, and one next step."""
+        from ragtasks.cli.reporting import conclude
+
+        conclude(files, self.page, notes)
+        echo(f"wrote {self.folder}")
+        echo(f"next: {next_step(self.folder, self.evaluation)}")
+
+
+def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
+    """Return what to do with results: on the sample the real data is next."""
+    if evaluation is not None and evaluation.data == "sample" and evaluation.benchmark != "custom":
+        return f"ragtasks fetch {evaluation.benchmark}, and leave `data: sample` out of the file"
+    return shlex.join(["ragtasks", "report", str(folder), "--full"])
+
+
+# What is evaluated: a model by the harness, answers and endpoints by scoring, rankings by relevance judgements.
+
+
+def _run_model(place: _Place) -> None:
+    from ragtasks.harness.run import Ending, run_harness
+
+    evaluation = place.evaluation
+    arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
+    ending = Ending(
+        default_output=lambda *_: place.folder,
+        finished=lambda _, files: place.end(files),
+        with_tables=place.full,
+        notes=place.keep_file(),
+    )
+    run_harness(arguments, evaluation.given_options, ending)
+
+
+def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
+    """Return the model's section, and what it is asked, as arguments of the harness."""
+    import json
+
+    from ragtasks.harness.tasks import tasks_of
+
+    model = evaluation.model
+    assert model is not None
+    given = {**model.harness_arguments, **_header(model.api_key_env)}
+    tasks = evaluation.tasks or tasks_of(evaluation.benchmark, evaluation.settings)
+    arguments = ["--model", model.harness_kind, "--tasks", ",".join(tasks)]
+    if given:
+        arguments += ["--model_args", json.dumps(given)]
+    if model.chat and not model.is_baseline:
+        arguments.append("--apply_chat_template")
+    if model.generation:
+        arguments += ["--gen_kwargs", json.dumps(model.generation)]
+    for option, value in (("--limit", model.limit), ("--batch_size", model.batch_size)):
+        arguments += [option, str(value)] if value is not None else []
+    return arguments
+
+
+def _header(variable: str | None) -> Mapping[str, Any]:
+    """Return the header with the key of a variable; `run_harness` masks it in all that is written."""
+    from ragtasks.environment import secret
+
+    if variable is None:
+        return {}
+    key = secret(variable)
+    if key is None:
+        raise ConfigurationError(f"model.api_key_env names {variable}, which is not set. Next step: export {variable}")
+    return {"header": {"Authorization": f"Bearer {key}"}}
+
+
+def _score_system(place: _Place) -> None:
+    from ragtasks.environment import data_folder, run_store
+    from ragtasks.harness.judge_model import JudgeModel
+    from ragtasks.reports.system_scores import score_notes
+    from ragtasks.scoring import Place, score_system
+
+    evaluation, notes = place.evaluation, place.keep_file()
+    folders, may_replace = Place(data_folder(), run_store()), partial(may_be_replaced, force=place.force)
+    done = [
+        score_system(
+            system,
+            answering,
+            evaluation.given_options,
+            place.folder,
+            folders,
+            may_replace=may_replace,
+            local_judge=JudgeModel,
+            notes=notes,
+        )
+        for system, answering in _systems(place)
+    ]
+    place.end([item.file for item in done], [line for item in done for line in score_notes(item)])
+    problems = [problem for item in done for problem in item.problems]
+    if problems:
+        raise RagtasksError(f"everything is saved in {place.folder}, but:\n" + "\n".join(problems))
+    for item in done:
+        item.require_plausible()
+
+
+def _systems(place: _Place) -> Iterator[tuple[Any, Any]]:
+    """Yield one's own system in each setting, and what gives its answers there."""
+    from ragtasks.environment import run_store, secret
+    from ragtasks.evaluation_file import named_system
+    from ragtasks.results import read_answers
+    from ragtasks.scoring import ScoredSystem, System, ask_endpoint
+
+    evaluation = place.evaluation
+    if evaluation.answers is not None:
+        file = evaluation.answers.file
+        if len(evaluation.settings) > 1:
+            raise ConfigurationError("settings: a file of answers is of one setting; name the one that they are of")
+        setting = evaluation.settings[0] if evaluation.settings else None
+        name = evaluation.answers.name or file.stem
+        yield (
+            ScoredSystem(name, evaluation.benchmark, setting, file),
+            lambda benchmark, _config, _file: read_answers(file, benchmark),
+        )
+        return
+    endpoint, protocol = named_system(evaluation.endpoint or {})
+    for setting in evaluation.settings or (Setting.FULL_RAG,):
+        asking = ask_endpoint(System(endpoint, protocol, secret), setting, run_store())
+        yield ScoredSystem(endpoint.model, evaluation.benchmark, setting, place.folder), asking
+
+
+def _run_retriever(place: _Place) -> None:
+    from ragtasks.cli.options import retrieval_place
+    from ragtasks.files import write_atomically
+    from ragtasks.tables import Format, render
+    from retrieval_cache import Rewriter, evaluate_runs, retrieve
+
+    evaluation = place.evaluation
+    retriever = evaluation.retriever
+    assert retriever is not None
+    where = retrieval_place(evaluation.benchmark, evaluation.data)
+    place.keep_file()
+    made = [
+        retrieve(
+            where,
+            retriever.line,
+            queries,
+            depth=retriever.depth,
+            rewriter=Rewriter(retriever.rewriter),
+            corpora=retriever.corpora,
+            encode_with=retriever.encode_with,
+        )
+        for queries in retriever.queries
+    ]
+    section = evaluate_runs(where, [run.folder.name for run in made])
+    tables = place.folder / "retrieval.md"
+    write_atomically(tables, render([section], Format.MARKDOWN).encode())
+    opening = replace(section, tables=section.tables if place.full else section.tables[:2])
+    echo(render([opening], Format.MARKDOWN))
+    echo(*(f"run {run.folder.name} in {run.folder}" for run in made), f"wrote {tables}", f"wrote {place.folder}")
+    data = ["--data", evaluation.data] if evaluation.data else []
+    others = [run.folder.name for run in made] if len(made) > 1 else ["official", made[0].folder.name]
+    step = ["ragtasks", "compare", *others, "--benchmark", evaluation.benchmark, *data]
+    echo(f"next: {shlex.join(step)}")

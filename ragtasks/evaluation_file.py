@@ -1,0 +1,476 @@
+"""`evaluation.yaml`: what is evaluated, on what, by whom it is judged and where results go, in one file.
+
+One model declares every key; `ragtasks.config.EvaluationConfig` declares those of `options`, and each command those of
+its section. The file holds no key of a server: it names the environment variable that does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
+from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text
+from ragtasks.records import Setting
+
+FILE_NAME = "evaluation.yaml"
+"""What `ragtasks init` writes, and the name of its copy beside the results."""
+BASELINES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")
+"""Models that need neither weights nor a server."""
+SUBJECTS = ("model", "answers", "endpoint", "retriever")
+"""What can be evaluated: a file names one of them."""
+
+_OPENAI = "openai/"
+_CONCURRENT = 32
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+class ModelSection(BaseModel):
+    """A model that answers the benchmark's prompts: behind a server, of weights here, or a baseline."""
+
+    model_config = _STRICT
+
+    name: str = Field(
+        min_length=1,
+        description="the model's name at its server, weights as a name of the hub or a folder, `openai/NAME`, or a "
+        f"baseline ({', '.join(BASELINES)})",
+    )
+    server: str | None = Field(
+        None, description="address of an OpenAI-compatible server, such as http://localhost:8000/v1"
+    )
+    kind: str | None = Field(
+        None,
+        description="lm_eval's name of the kind of model, such as hf, vllm or local-completions; default: "
+        "local-chat-completions with `server`, openai-chat-completions for openai/NAME, else hf",
+    )
+    api_key_env: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="environment variable that holds the server's key; default: OPENAI_API_KEY if it is set",
+    )
+    chat: bool = Field(True, description="whether the model takes chat messages; `false` sends plain text")
+    concurrent: int = Field(_CONCURRENT, ge=1, description="requests that are open at the server at once")
+    batch_size: int | str | None = Field(None, description="prompts that weights here answer at once, or `auto`")
+    limit: int | None = Field(None, ge=1, description="only the first so many prompts of each harness task, to try it")
+    arguments: dict[str, Any] = Field(
+        default_factory=dict, description="further arguments of the model, as after lm_eval's --model_args"
+    )
+    generation: dict[str, Any] = Field(
+        default_factory=dict, description="how answers are sampled, as after lm_eval's --gen_kwargs"
+    )
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it reads the doc and asks nobody."""
+        return self.name in BASELINES
+
+    @property
+    def harness_kind(self) -> str:
+        """The harness's name of its kind."""
+        if self.kind is not None or self.is_baseline:
+            return self.kind or self.name
+        if self.server is not None:
+            return "local-chat-completions" if self.chat else "local-completions"
+        return "openai-chat-completions" if self.name.startswith(_OPENAI) else "hf"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether its kind is one of the harness's for servers."""
+        return self.harness_kind.endswith("completions")
+
+    @property
+    def harness_arguments(self) -> dict[str, Any]:
+        """What its kind is loaded with, without any key."""
+        if self.is_baseline:
+            return dict(self.arguments)
+        if not self.is_remote:
+            return {"pretrained": self.name, **self.arguments}
+        named: dict[str, Any] = {"model": self.name.removeprefix(_OPENAI), "num_concurrent": self.concurrent}
+        if self.server is not None:
+            path = "/chat/completions" if "chat" in self.harness_kind else "/completions"
+            named["base_url"] = self.server.rstrip("/").removesuffix(path) + path
+        return {**named, **self.arguments}
+
+
+class AnswersSection(BaseModel):
+    """A file with the answers of one's own system."""
+
+    model_config = _STRICT
+
+    file: Path = Field(description="JSON lines: id, answer, and contexts where the system retrieved any")
+    name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
+
+
+class RetrieverSection(BaseModel):
+    """A retriever whose rankings are judged by the benchmark's qrels."""
+
+    model_config = _STRICT
+
+    line: str = Field(min_length=1, description="such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE")
+    queries: tuple[str, ...] = Field(
+        ("last_turn",), min_length=1, description="query forms, each a run: last_turn, rewrite, all_questions, ..."
+    )
+    depth: int = Field(100, ge=1, description="passages kept for each query")
+    rewriter: str | None = Field(None, description="endpoint for the query form llm_rewrite, such as openai/NAME")
+    corpora: dict[str, str] = Field(
+        default_factory=dict, description="domain -> location of another corpus that is searched for it"
+    )
+    encode_with: str | None = Field(None, description="encode passages on other machines: ray[:ADDRESS]")
+
+    @field_validator("queries", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class EvaluationFile(BaseModel):
+    """All of an evaluation."""
+
+    model_config = _STRICT
+
+    benchmark: str = Field("mtrag", min_length=1, description="such as mtrag, mtrag_un, multihop_rag, custom")
+    settings: tuple[Setting, ...] = Field(
+        (), description="where passages come from; default: all that the benchmark has, full_rag for your own system"
+    )
+    tasks: tuple[str, ...] = Field((), description="harness tasks of a model, in the place of benchmark and settings")
+    data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
+    model: ModelSection | None = Field(None, description="a model, by its name alone or with these keys")
+    answers: AnswersSection | None = Field(None, description="answers of your own system, by the file alone or so")
+    endpoint: dict[str, Any] | None = Field(
+        None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint"
+    )
+    retriever: RetrieverSection | None = Field(None, description="a retriever, by its line alone or with these keys")
+    judges: tuple[Any, ...] = Field((), description=EvaluationConfig.model_fields["judges"].description)
+    options: dict[str, Any] = Field(default_factory=dict, description="further options of the evaluation")
+    output: Path | None = Field(
+        None, description="folder for the results; default: one below results/ named by model, benchmark and time"
+    )
+    report: dict[str, Any] = Field(
+        default_factory=dict, description="options of `ragtasks report`; html: null writes no page"
+    )
+    gate: dict[str, Any] = Field(default_factory=dict, description="margins and baseline of `ragtasks gate`")
+
+    @field_validator("settings", "tasks", "judges", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        """Take one value for a list of one, and tasks behind commas as lm_eval does."""
+        return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            try:
+                named_system(value)
+            except RagtasksError as error:
+                raise ValueError(str(error).removeprefix("endpoint: ")) from None
+        return value
+
+    @model_validator(mode="after")
+    def _names_one_subject(self) -> EvaluationFile:
+        named = [key for key in SUBJECTS if getattr(self, key) is not None]
+        if len(named) > 1:
+            raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
+        if self.tasks and self.model is None:
+            raise ValueError("tasks: harness tasks are for a model; name benchmark and settings")
+        if self.tasks and self.settings:
+            raise ValueError("tasks, settings: name either, as a harness task has its setting")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """Which of `SUBJECTS` is evaluated.
+
+        Raises:
+            ConfigurationError: none is named.
+        """
+        named = [key for key in SUBJECTS if getattr(self, key) is not None]
+        if not named:
+            raise ConfigurationError(
+                f"the file names nothing to evaluate. Next step: add one of {', '.join(SUBJECTS)}, or `ragtasks init`"
+            )
+        return named[0]
+
+    @property
+    def name(self) -> str:
+        """What is evaluated, as files are named."""
+        if self.model is not None:
+            return slug(Path(self.model.name).name)
+        if self.answers is not None:
+            return slug(self.answers.name or self.answers.file.stem)
+        if self.endpoint is not None:
+            return slug(named_system(self.endpoint)[0].model)
+        return slug(self.retriever.line if self.retriever is not None else "evaluation")
+
+    @property
+    def given_options(self) -> dict[str, Any]:
+        """The options as `ragtasks.config` reads them: `data` and `judges` stand outside of them in the file."""
+        outside = {"data": self.data, "judges": list(self.judges) or None}
+        return {**self.options, **{key: value for key, value in outside.items() if value is not None}}
+
+    @property
+    def config(self) -> EvaluationConfig:
+        """The options, checked."""
+        return config_from_options(self.given_options)
+
+
+def named_system(endpoint: Mapping[str, Any]) -> tuple[Endpoint, SystemProtocol]:
+    """Return whom the section `endpoint` names, and how it is asked."""
+    fields = dict(endpoint)
+    return system_endpoint(fields, str(fields.pop("name", "rag-system")), "openai")
+
+
+def slug(text: str) -> str:
+    """Return a text as part of a folder's name."""
+    return _NOT_IN_NAMES.sub("-", text).strip("-.") or "evaluation"
+
+
+# Reading: YAML and `--set` to one mapping, all problems of it at once.
+
+_BY_NAME_ALONE = {"model": "name", "answers": "file", "endpoint": "base_url", "retriever": "line"}
+KEYS = tuple(EvaluationFile.model_fields)
+"""The keys of a file beside the sections of commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEvaluation:
+    """A file as it was read."""
+
+    path: Path
+    """Where it lies."""
+    content: dict[str, Any]
+    """Its keys and values after `--set`; what is named by its name alone stands as a section."""
+    evaluation: EvaluationFile
+    """The same, typed."""
+    sections: dict[str, Any]
+    """Command -> the defaults of its options, as far as `read_evaluation_file` was given names of commands."""
+
+
+def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Collection[str] = ()) -> ReadEvaluation:
+    """Return an evaluation file.
+
+    Args:
+        path: the file.
+        overrides: `key=value` pairs that win; a key is dotted, a value is JSON or plain text.
+        commands: names whose sections may stand in the file beside `KEYS`.
+
+    Raises:
+        ConfigurationError: it cannot be read, or with every key that is unknown or of a wrong kind.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such file. Next step: `ragtasks init` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+    return ReadEvaluation(path, *_read(text, str(path), overrides, commands))
+
+
+def checked_text(text: str, name: str) -> None:
+    """Refuse a file's text that cannot be read, before it is written."""
+    _read(text, name)
+
+
+def _read(
+    text: str, name: str, overrides: Sequence[str] = (), commands: Collection[str] = ()
+) -> tuple[dict[str, Any], EvaluationFile, dict[str, Any]]:
+    """Return content, typed, and the sections of commands."""
+    content, lines = _loaded(text, name)
+    _add_names(content)
+    for override in overrides:
+        _put(content, override)
+    _add_names(content)
+    sections = {key: value for key, value in content.items() if key in commands}
+    own = {key: value for key, value in content.items() if key in KEYS or key not in sections}
+    secrets = list(_secrets(content))
+    problems = [*secrets, *_of_options(own)]
+    evaluation = EvaluationFile.model_validate({})
+    try:
+        evaluation = EvaluationFile.model_validate(own)
+    except ValidationError as error:
+        found = [_reported(item["loc"], item["type"], item["msg"], commands) for item in error.errors()]
+        named = {line.partition(":")[0] for line in secrets}
+        problems += [line for line in found if line.partition(":")[0] not in named]
+    if problems:  # outside the handler: the chained error would show values
+        raise ConfigurationError(_listed(name, problems, lines))
+    return content, evaluation, sections
+
+
+def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return a file's mapping, and dotted key -> line."""
+    import yaml
+
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        why = getattr(error, "problem", None) or "nested too deeply, or not text"
+        raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: correct it, or `ragtasks init`") from None
+    if content is None:
+        content = {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigurationError(f"{path}: expected keys with values, such as `benchmark: mtrag`; `ragtasks init`")
+    return content, dict(_lines(node, ""))
+
+
+def _lines(node: Any, above: str) -> Iterator[tuple[str, int]]:
+    for key, value in node.value if node is not None and node.id == "mapping" else ():
+        name = f"{above}{key.value}"
+        yield name, key.start_mark.line + 1
+        yield from _lines(value, f"{name}.")
+
+
+def _add_names(content: dict[str, Any]) -> None:
+    """Turn what is named by its name alone into a section."""
+    for key, name in _BY_NAME_ALONE.items():
+        if isinstance(content.get(key), str):
+            content[key] = {name: content[key]}
+
+
+def _put(content: dict[str, Any], override: str) -> None:
+    """Put a value at a dotted key; sections that are not there yet are made."""
+    import yaml
+
+    key, sign, text = override.partition("=")
+    if not sign or not all(key.split(".")):
+        raise ConfigurationError(f"--set {override}: expected key=value, such as --set model.limit=20")
+    try:
+        value = yaml.safe_load(text) if text else None
+    except yaml.YAMLError:
+        raise ConfigurationError(f"--set {key}: the value is no JSON; quote it, as in --set '{key}=[\"a\"]'") from None
+    *above, last = key.split(".")
+    place: Any = content
+    for part in above:
+        inner = place.get(part)
+        place[part] = inner if isinstance(inner, dict) else {}
+        place = place[part]
+    place[last] = value
+
+
+def _secrets(value: Any, above: str = "") -> Iterator[str]:
+    """Yield a line for each key of a server in the file."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            name = f"{above}{key}"
+            if is_secret_name(key) and inner:
+                yield f"{name}: holds a key; name the environment variable that holds it, `api_key_env`"
+            else:
+                yield from _secrets(inner, f"{name}.")
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _secrets(inner, above)
+    elif isinstance(value, str) and masked_text(value) != value:
+        yield f"{above.rstrip('.')}: holds a key or a password; these come from the environment"
+
+
+def _of_options(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with `options`, `data` and `judges`, in the words of the configuration."""
+    options = content.get("options") or {}
+    if not isinstance(options, Mapping):
+        return  # its type is reported with those of the others
+    twice = [key for key in ("data", "judges") if content.get(key) and options.get(key)]
+    if twice:
+        yield f"{twice[0]}: stands at the top and in options; leave one out"
+    outside = {key: content[key] for key in ("data", "judges") if content.get(key) is not None}
+    unknown = [key for key in options if key not in EvaluationConfig.model_fields]
+    for key in unknown:
+        yield f"options.{key}: no such option; {close_matches(str(key), EvaluationConfig.model_fields)}"
+    try:
+        config_from_options({**{key: item for key, item in options.items() if key not in unknown}, **outside})
+    except RagtasksError as error:
+        yield str(error).replace("evaluation options: ", "options: ")
+
+
+def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Iterable[str]) -> str:
+    """Return one line for an error of pydantic."""
+    name = ".".join(map(str, loc))
+    if kind != "extra_forbidden":
+        return f"{name}: {message.removeprefix('Value error, ')}" if name else message.removeprefix("Value error, ")
+    sections: dict[str, type[BaseModel]] = {
+        "model": ModelSection,
+        "answers": AnswersSection,
+        "retriever": RetrieverSection,
+    }
+    known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*KEYS, *commands]
+    return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
+
+
+def _listed(path: str, problems: Iterable[str], lines: Mapping[str, int]) -> str:
+    """Return one error with all problems, in the order of the file's lines."""
+    placed = sorted((_line_of(problem.partition(":")[0], lines), problem) for problem in problems)
+    rows = [f"line {line}: {problem}" if line else problem for line, problem in placed]
+    return f"{path}:" + (f" {rows[0]}" if len(rows) == 1 else "".join(f"\n  {row}" for row in rows))
+
+
+def _line_of(key: str, lines: Mapping[str, int]) -> int:
+    """Return the line of a dotted key, or of the section around it; 0 where it stands in no line."""
+    while key and key not in lines:
+        key = key.rpartition(".")[0]
+    return lines.get(key, 0)
+
+
+def written(content: Mapping[str, Any]) -> str:
+    """Return a file's content as YAML, in its order."""
+    import yaml
+
+    return str(yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=120))
+
+
+# The schema, for editors.
+
+
+def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON schema of the file; `sections` are those of commands, name -> schema."""
+    schema = EvaluationFile.model_json_schema()
+    definitions = schema.setdefault("$defs", {})
+    for key, kind in (("options", EvaluationConfig), ("endpoint", Endpoint)):
+        inner = kind.model_json_schema(ref_template="#/$defs/{model}")
+        definitions.update(inner.pop("$defs", {}))
+        definitions[kind.__name__] = inner
+        schema["properties"][key] = {
+            "$ref": f"#/$defs/{kind.__name__}",
+            "description": EvaluationFile.model_fields[key].description,
+        }
+    judge = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Endpoint"}, {"$ref": "#/$defs/HarnessModel"}]}
+    definitions["HarnessModel"] = HarnessModel.model_json_schema()
+    _as_objects(definitions)
+    options = definitions["EvaluationConfig"]["properties"]
+    for name in ("picker", "rewriter"):
+        options[name] = {**judge, "description": options[name]["description"]}
+    for place in (options, schema["properties"]):
+        some = [{"type": "array", "items": judge}, *judge["anyOf"]]
+        place["judges"] = {"anyOf": some, "description": place["judges"]["description"]}
+    system = {**definitions["Endpoint"], "required": ["base_url"]}
+    protocols = [item.value for item in SystemProtocol]
+    system["properties"] = {
+        **system["properties"],
+        "name": {"type": "string", "description": "the system's name in tables"},
+        "protocol": {"enum": protocols, "description": "how it is asked; default: openai"},
+    }
+    definitions["SystemEndpoint"] = system
+    schema["properties"]["endpoint"]["$ref"] = "#/$defs/SystemEndpoint"
+    for key in _BY_NAME_ALONE:
+        section = schema["properties"][key]
+        schema["properties"][key] = {"anyOf": [{"type": "string"}, section], "description": section["description"]}
+    for key in ("settings", "tasks"):
+        of_list = schema["properties"][key]
+        alone = {name: of_list.pop(name) for name in ("description", "default") if name in of_list}
+        schema["properties"][key] = {"anyOf": [of_list, of_list["items"]], **alone}
+    schema["properties"].update(sections or {})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
+
+
+def _as_objects(definitions: dict[str, Any]) -> None:
+    """Describe what is kept as canonical JSON as the object that a file has there."""
+    for kind, name in (("Endpoint", "extra_body"), ("HarnessModel", "model_args")):
+        given = definitions[kind]["properties"][name]
+        definitions[kind]["properties"][name] = {"type": "object", "description": given["description"]}

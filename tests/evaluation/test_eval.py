@@ -1,0 +1,181 @@
+"""`ragtasks init` writes a file that `ragtasks eval` runs as it is, whatever is evaluated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import yaml
+
+from ragtasks.results import read_evaluations
+from tests.clients._server import ChatServer, chat_server, completion
+from tests.evaluation.conftest import Command, Done
+
+LIGHT = ("--set", "options.encoder=none", "--set", "options.max_implausible=1", "--set", "report.html=null")
+"""Without BERTScore and the page, which other tests are about; these models say one thing to everybody."""
+
+
+@pytest.fixture
+def model_server() -> Iterator[ChatServer]:
+    with chat_server(lambda _text, _n: completion("It takes three days.")) as running:
+        yield running
+
+
+class PlainSystem(BaseHTTPRequestHandler):
+    """Answers the plain protocol from nothing."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"answer": "It takes three days.", "contexts": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture
+def system() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), PlainSystem)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def assert_ended_well(done: Done, name: str, main: str = "ans_acc") -> Path:
+    """Return the folder that the last lines name, after a look at the conclusion above them."""
+    assert done.status == 0, done.err
+    assert "fatal" not in done.err
+    assert "|Tasks" not in done.out
+    assert f"| {name}" in done.out
+    assert main in done.out
+    *_, wrote, step = done.out.splitlines()
+    folder = Path(wrote.removeprefix("wrote "))
+    assert step.startswith("next: ragtasks ")
+    assert folder.parent == Path("results")
+    assert folder.name.startswith(f"{name}-mtrag-20")
+    return folder
+
+
+def test_a_model_behind_a_server(command: Command, model_server: ChatServer) -> None:
+    done = command("init", "--model", "loopback", "--server", model_server.base_url, "--data", "sample")
+    assert done.out.endswith("next: ragtasks eval evaluation.yaml\n")
+    light = (*LIGHT, "--set", "settings=[reference]", "--set", "model.limit=1")
+    folder = assert_ended_well(command("eval", "evaluation.yaml", *light), "loopback")
+    assert len(model_server.asked) == 4, "one prompt a domain"
+    (results,) = folder.glob("loopback/results_*.json")
+    content = json.loads(results.read_text("utf-8"))
+    asked_for = yaml.safe_load((folder / "evaluation.yaml").read_text("utf-8"))
+    assert content["evaluation_file"]["name"] == "evaluation.yaml"
+    assert asked_for["model"] == {
+        "name": "loopback", "server": model_server.base_url, "concurrent": 32, "limit": 1
+    }  # fmt: skip
+    assert asked_for["options"]["encoder"] == "none"
+
+
+def test_the_key_of_a_server_comes_from_the_environment_and_is_written_nowhere(
+    command: Command, model_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-" + "9f8e7d6c" * 4
+    monkeypatch.setenv("MY_KEY", key)
+    command("init", "--model", "loopback", "--server", model_server.base_url, "--data", "sample")
+    light = (*LIGHT, "--set", "settings=[reference]", "--set", "model.limit=1", "--set", "model.api_key_env=MY_KEY")
+    done = command("eval", "evaluation.yaml", *light)
+    folder = assert_ended_well(done, "loopback")
+    assert {item["authorization"] for item in model_server.headers} == {f"Bearer {key}"}
+    assert not [path for path in folder.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+    assert key not in done.out + done.err
+
+
+def test_answers_of_ones_own_system(command: Command) -> None:
+    command("export-tasks", "--data", "sample", "--setting", "full_rag", "--output", "tasks.jsonl")
+    tasks = [json.loads(line) for line in Path("tasks.jsonl").read_text("utf-8").splitlines()]
+    rows = [json.dumps({"id": task["id"], "answer": "I do not know."}) for task in tasks]
+    Path("answers.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    command("init", "--answers", "answers.jsonl", "--data", "sample")
+    folder = assert_ended_well(command("eval", "evaluation.yaml", *LIGHT), "answers")
+    (evaluation,) = read_evaluations([folder])
+    assert len(evaluation.rows) == 108
+
+
+def test_an_endpoint(command: Command, system: str) -> None:
+    command("init", "--endpoint", system, "--protocol", "plain", "--data", "sample")
+    done = command("eval", "evaluation.yaml", *LIGHT)
+    folder = assert_ended_well(done, "rag-system")
+    assert "contexts: 108 of 108 answers rest on none" in done.out
+    assert len(read_evaluations([folder])[0].rows) == 108
+
+
+def test_a_retriever(command: Command) -> None:
+    command("init", "--retriever", "bm25", "--data", "sample")
+    done = command("eval", "evaluation.yaml", "--set", "retriever.queries=[last_turn, rewrite]")
+    assert done.status == 0, done.err
+    assert done.out.splitlines()[-1].startswith("next: ragtasks compare bm25.last_turn.sample bm25.rewrite.sample ")
+    (folder,) = Path("results").iterdir()
+    assert "## By domain" in (folder / "retrieval.md").read_text("utf-8")
+    assert "## By domain" not in done.out
+
+
+@pytest.mark.slow
+def test_a_baseline_in_another_process_without_torch_and_outside_of_any_repository(command: Command) -> None:
+    """Weights of nobody are needed, so torch is not: importing it fails here."""
+    command("init", "--model", "ragtasks-extractive", "--data", "sample")
+    Path("torch.py").write_text("raise ImportError('torch is not to be imported here')\n", encoding="utf-8")
+    settings = ("--set", "options.encoder=none", "--set", "settings=[full_rag]")
+    line = [sys.executable, "-m", "ragtasks", "eval", "evaluation.yaml", *settings]
+    done = subprocess.run(line, check=False, capture_output=True, text=True)
+    folder = assert_ended_well(Done(done.returncode, done.stdout, done.stderr), "ragtasks-extractive")
+    assert f"wrote {folder / 'page.html'}" in done.stdout
+    assert "every conversation" not in done.stdout, "the page is written"
+    assert (folder / "ragtasks-extractive").is_dir()
+
+
+def test_what_is_evaluated_must_be_named(command: Command) -> None:
+    Path("evaluation.yaml").write_text("benchmark: mtrag\n", encoding="utf-8")
+    done = command("eval", "evaluation.yaml")
+    assert done.status == 1
+    assert "names nothing to evaluate" in done.err
+    done = command("eval", "nowhere.yaml")
+    assert "`ragtasks init` writes one" in done.err
+
+
+def test_init_asks_nobody_without_a_terminal_and_replaces_nothing(command: Command) -> None:
+    done = command("init")
+    assert done.status == 1
+    assert "--model, --answers, --endpoint or --retriever" in done.err
+    command("init", "--model", "ragtasks-oracle")
+    before = Path("evaluation.yaml").read_bytes()
+    done = command("init", "--retriever", "bm25")
+    assert done.status == 1
+    assert "--force replaces it" in done.err
+    assert Path("evaluation.yaml").read_bytes() == before
+    assert command("init", "--retriever", "bm25", "--force").status == 0
+    assert command("init", "--model", "a", "--answers", "b").status == 1
+
+
+def test_settings_become_the_harness_tasks_of_the_benchmark() -> None:
+    from ragtasks.errors import ConfigurationError
+    from ragtasks.harness.tasks import own_names, tasks_of
+    from ragtasks.records import Setting
+
+    assert tasks_of("mtrag") == ["mtrag"]
+    assert tasks_of("mtrag", [Setting.FULL_RAG]) == ["mtrag_full_rag"]
+    assert tasks_of("mtrag_un") == ["mtrag_un_reference", "mtrag_un_full_rag"]
+    assert tasks_of("multihop_rag", [Setting.REFERENCE]) == ["multihop_rag_gold"]
+    assert {name for found in ("mtrag", "mtrag_un", "custom") for name in tasks_of(found)} <= own_names()
+    with pytest.raises(ConfigurationError, match="no harness task in setting reference_rag"):
+        tasks_of("mtrag_un", [Setting.REFERENCE_RAG])
+    with pytest.raises(ConfigurationError, match="did you mean 'mtrag'"):
+        tasks_of("mtrg")
