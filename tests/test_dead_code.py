@@ -36,6 +36,8 @@ ALLOWED = {
     *("FIRST_PARTY", "THIRD_PARTY", "COLLABORATIVE", "__call__"),
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
+    # Read by `ragtasks gate` as its section, and checked by the model of the file.
+    "gate",
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS", "majority"),
     # The third number of BERTScore: its tests compare all three with the bert-score package.

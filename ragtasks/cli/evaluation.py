@@ -115,7 +115,7 @@ class _Place:
 def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
     """Return what to do with results: on the sample the real data is next."""
     if evaluation is not None and evaluation.data == "sample" and evaluation.benchmark != "custom":
-        return f"ragtasks fetch {evaluation.benchmark}, and leave `data: sample` out of the file"
+        return f"ragtasks data fetch {evaluation.benchmark}, and leave `data: sample` out of the file"
     return shlex.join(["ragtasks", "report", str(folder), "--full"])
 
 

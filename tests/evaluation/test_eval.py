@@ -100,7 +100,7 @@ def test_the_key_of_a_server_comes_from_the_environment_and_is_written_nowhere(
 
 
 def test_answers_of_ones_own_system(command: Command) -> None:
-    command("export-tasks", "--data", "sample", "--setting", "full_rag", "--output", "tasks.jsonl")
+    command("tasks", "export", "--data", "sample", "--setting", "full_rag", "--output", "tasks.jsonl")
     tasks = [json.loads(line) for line in Path("tasks.jsonl").read_text("utf-8").splitlines()]
     rows = [json.dumps({"id": task["id"], "answer": "I do not know."}) for task in tasks]
     Path("answers.jsonl").write_text("\n".join(rows), encoding="utf-8")
