@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
@@ -284,3 +284,37 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
             for problem in error.errors()
         ]
         raise ConfigurationError("evaluation options: " + "; ".join(problems)) from error
+
+
+# What `ragtasks gate` tests: the section `gate` of a file.
+
+
+class GateConfig(BaseModel):
+    """What a system must not lose against its baseline, and when that counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    baseline: str | None = Field(
+        default=None, description="name of a saved baseline, or a path: results, or a baseline file (.json)"
+    )
+    margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={}, description="metric -> largest drop of its mean that is allowed, such as 0.03; these are tested"
+    )
+    slice_margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={}, description="the same in slices, where there are fewer answers; default: as in `margins`"
+    )
+    slices: tuple[str, ...] = Field(
+        default=(), description="dimensions to test by too: domain, answerability, turn; one slice as `domain=fiqa`"
+    )
+    alpha: float = Field(
+        default=0.05, gt=0, lt=0.5, description="1 - level of the intervals; each kind of error has half of it"
+    )
+    anchored_judges: tuple[str, ...] = Field(
+        default=(), description="judges that are held against people: what they score is tested, else it is only shown"
+    )
+    may_differ: tuple[str, ...] = Field(
+        default=(), description="what the change is meant to change: `prompts`, `retriever`"
+    )
+    most_unscored: float = Field(
+        default=0.02, ge=0, le=1, description="largest share of answers that only one side may have a score of"
+    )

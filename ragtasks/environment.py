@@ -86,3 +86,14 @@ def forbid_usage_reports() -> None:
 def data_folder_is_named() -> bool:
     """Return whether the user chose the data folder."""
     return bool(os.environ.get(DATA_VARIABLE))
+
+
+def is_github_action() -> bool:
+    """Return whether a workflow of GitHub runs this: then lines that begin with `::` annotate a pull request."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def github_summary_file() -> Path | None:
+    """Return the file that GitHub shows as the summary of a step; None outside of its workflows."""
+    named = os.environ.get("GITHUB_STEP_SUMMARY")
+    return Path(named) if named else None

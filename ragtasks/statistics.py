@@ -581,12 +581,12 @@ POWER = 0.8
 _MORE = 45.0
 
 
-def detectable_difference(difference: Estimate) -> float | None:
-    """Return the smallest true difference that a two-sided 5 % test finds in 80 % of such benchmarks; above 0.
+def detectable_difference(difference: Estimate, level: float = LEVEL) -> float | None:
+    """Return the smallest true difference that a two-sided test finds in 80 % of such benchmarks; above 0.
 
-    It is (t(97.5 %) + t(80 %)) standard errors, with one degree of freedom less than clusters: about 2.8. That is what
-    a t-test needs; ours, which holds for skewed differences too, needs 1 + 45 / n² times as much with n clusters, by
-    simulation. It says how fine the benchmark is for these two models, from the spread of their differences, and
+    At 5 % it is (t(97.5 %) + t(80 %)) standard errors, with one degree of freedom less than clusters: about 2.8. So
+    much a t-test needs; ours, which holds for skewed differences too, needs 1 + 45 / n² times as much with n clusters,
+    by simulation. It says how fine the benchmark is for these two models, from the spread of their differences, and
     nothing about the difference that was found. None where the standard error is missing or 0, or the clusters are
     fewer than an interval needs.
 
@@ -598,5 +598,5 @@ def detectable_difference(difference: Estimate) -> float | None:
     if not difference.standard_error or difference.n_clusters < MIN_CLUSTERS:
         return None
     n = difference.n_clusters
-    reach = stdtrit(n - 1, 1 - LEVEL / 2) + stdtrit(n - 1, POWER)
+    reach = stdtrit(n - 1, 1 - level / 2) + stdtrit(n - 1, POWER)
     return float(reach * (1 + _MORE / n**2) * difference.standard_error)

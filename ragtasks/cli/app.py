@@ -203,6 +203,7 @@ GROUPS = {
     "Report": {
         "report": "ragtasks report results --html page.html",
         "compare": "ragtasks compare results/a results/b",
+        "gate": "ragtasks gate results/new --baseline results/old --margin ans_acc=0.03",
         "results": "ragtasks results leaderboard results --output leaderboard.html",
     },
     "Submit": {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtasks.files import canonical_hash
 from ragtasks.judges import VerdictOutcome
 from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
 
@@ -49,6 +50,8 @@ class Row:
     """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
     implausible: Mapping[str, str] | None = None
     """Check -> what shows that this can be no answer; None where nothing was checked, as in older results."""
+    answer_hash: str = ""
+    """Of the answer and the passages that it rests on; empty where they are not there."""
 
 
 def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
@@ -92,7 +95,13 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         unscored=notes.get("unscored", {}),
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
         implausible=notes.get("implausible"),
+        answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
     )
+
+
+def _answer_hash(answers: Any, passages: Sequence[Mapping[str, Any]]) -> str:
+    """Return a hash by which the same answer on the same passages is known again; empty without an answer."""
+    return canonical_hash([answers[0], [passage.get("text", "") for passage in passages]])[:16] if answers else ""
 
 
 def _is_pair(value: Any) -> bool:

@@ -109,6 +109,10 @@ WALKS: dict[str, Walk] = {
         left_out={r"^lm_eval --": FRAGMENT},
     ),
     "docs/extending.md": Walk(left_out={r"ragtasks (run|report|retrieve)": PLUGIN}),
+    "docs/gate.md": Walk(
+        before=("mkdir results; cp -r $EVALUATIONS/oracle results/main; cp -r results/main results/new",),
+        left_out={"--config evaluation.yaml": FRAGMENT},
+    ),
     "docs/index.md": Walk(changes={"ragtasks run .*": NO_ENCODER}),
     "docs/judges.md": Walk(changes={"run \\.\\.\\.": "run --model ragtasks-extractive --encoder none"}),
     "docs/live.md": Walk(

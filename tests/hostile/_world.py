@@ -112,6 +112,11 @@ class World:
             ("doctor",): [[]],
             ("evaluate-run",): [*([run, *place] for run in names), ["official", "--data", data]],
             ("data", "fetch"): [["mtrag", "--from", data]],
+            ("gate",): [
+                *([one, "--baseline", one, "--margin", "rouge_l=0.1"] for one in results),
+                [results[0], "--baseline", str(at / "mtrag"), "--config", str(at / "submission.jsonl")],
+                *([one, "--save-baseline", f"{out}/{number}.json"] for number, one in enumerate(results)),
+            ],
             ("judge",): [
                 *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
                 [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],

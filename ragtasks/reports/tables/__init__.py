@@ -6,7 +6,9 @@ from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, 
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
 from ragtasks.reports.tables._scores import (
+    DIMENSIONS,
     EMPTY,
+    Slice,
     column_of,
     empty_note,
     is_baseline,
@@ -14,11 +16,13 @@ from ragtasks.reports.tables._scores import (
     missing_from,
     query_rows,
     ranking_section,
+    slices_of,
 )
 
 __all__ = [
     "ANSWERED",
     "CLASSES",
+    "DIMENSIONS",
     "EMPTY",
     "MISSED",
     "NOT_USED",
@@ -28,6 +32,7 @@ __all__ = [
     "TO_THE_BEST",
     "ReportOptions",
     "ReportTable",
+    "Slice",
     "benchmark_section",
     "column_of",
     "empty_note",
@@ -41,5 +46,6 @@ __all__ = [
     "ranking_section",
     "rated_evaluations",
     "report_sections",
+    "slices_of",
     "summary_section",
 ]

@@ -69,6 +69,9 @@ _MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody rea
 ALL = "all"
 """The dimension of the one slice that has every task."""
 
+DIMENSIONS = ("answerability", "turn", "turn by turn", "domain", "question type", "multi-turn type", "passages")
+"""The other dimensions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:

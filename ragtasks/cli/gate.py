@@ -1,0 +1,220 @@
+"""`ragtasks gate`: quality as a test of one's own system, which ends in a status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.options import FORMAT, TABLES
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, misfits
+
+if TYPE_CHECKING:
+    from ragtasks.config import GateConfig
+    from ragtasks.reports.gate import Gate, Side
+
+INPUT_ERROR = 2
+
+
+@app.command()
+def gate(  # noqa: PLR0917 (one parameter an option)
+    results: Annotated[
+        Path | None, typer.Argument(help="Folder or file with the results of the system that is tested.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What it must not be worse than: results, or a baseline's name or file.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="File with a section `gate`, such as evaluation.yaml.")] = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=DROP", help="Largest drop that is allowed, such as ans_acc=0.03; repeatable."),
+    ] = None,
+    slices: Annotated[
+        list[str] | None,
+        typer.Option("--slice", help="Test by domain, answerability or turn too, or in one: domain=fiqa; repeatable."),
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="1 - level of the intervals; default: 0.05.")] = None,
+    may_differ: Annotated[
+        list[str] | None, typer.Option(help="What the change is meant to change: prompts, retriever; repeatable.")
+    ] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="Print what drops can be found, and test nothing; results may be left out.")
+    ] = False,
+    save_baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="Save the results as a baseline, by a name or as a .json file; after a test only if not worse."
+        ),
+    ] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
+    junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
+    comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,
+) -> None:
+    """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
+    with _input_errors():
+        chosen = _config(config, margin or [], slices or [], alpha, may_differ or [], baseline)
+        candidate = _candidate(results, needed=not power)
+        status = 0
+        if power:
+            status = _print_power(candidate, chosen, form, output)
+        elif chosen.baseline is not None:
+            assert candidate is not None
+            status = _print_gate(candidate, chosen, form, output, junit, comment)
+        elif save_baseline is None:
+            raise ConfigurationError(
+                "gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME"
+            )
+        if save_baseline is not None and candidate is not None and status == 0:
+            _save(candidate, save_baseline)
+    raise typer.Exit(status)
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """Have errors end with a status of their own: 1 would say that the system is worse."""
+    try:
+        yield
+    except RagtasksError as error:
+        error.exit_status = INPUT_ERROR
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        problem = ConfigurationError(f"gate: {where}{error.strerror or error}. Next step: check the path and the disk")
+        problem.exit_status = INPUT_ERROR
+        raise problem from error
+
+
+def _folder() -> Path:
+    from ragtasks.environment import data_folder
+    from ragtasks.reports.gate_baselines import FOLDER
+
+    return data_folder() / FOLDER
+
+
+def _candidate(results: Path | None, *, needed: bool) -> Side | None:
+    from ragtasks.reports.gate_baselines import read_side
+
+    if results is None and needed:
+        raise ConfigurationError(
+            "gate: no results. Next step: ragtasks gate RESULTS --baseline NAME --margin METRIC=DROP"
+        )
+    return None if results is None else read_side(results)
+
+
+def _config(  # noqa: PLR0917 (as the options)
+    file: Path | None,
+    margins: list[str],
+    slices: list[str],
+    alpha: float | None,
+    may_differ: list[str],
+    baseline: str | None,
+) -> GateConfig:
+    """Return the section of the file with what the command line says over it."""
+    from pydantic import ValidationError
+
+    from ragtasks.config import GateConfig
+
+    given: dict[str, Any] = _section(file) if file else {}
+    if margins:
+        given["margins"] = {**(given.get("margins") or {}), **dict(map(_margin, margins))}
+    named = {"slices": slices, "alpha": alpha, "may_differ": may_differ, "baseline": baseline}
+    given |= {key: value for key, value in named.items() if value not in (None, [])}
+    where = f"{file}, section gate" if file else "gate"
+    unknown = [key for key in given if key not in GateConfig.model_fields]
+    if unknown:
+        hints = "; ".join(f"{key!r}, {close_matches(str(key), GateConfig.model_fields)}" for key in unknown)
+        raise ConfigurationError(f"{where}: unknown key {hints}")
+    try:
+        return GateConfig.model_validate(given)
+    except ValidationError as error:
+        raise ConfigurationError(f"{where}: {'; '.join(misfits(error))}") from None
+
+
+def _section(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+    section = content.get("gate") if isinstance(content, dict) else None
+    if not isinstance(section, dict):
+        raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
+    return dict(section)
+
+
+def _margin(text: str) -> tuple[str, float]:
+    name, sign, number = text.partition("=")
+    try:
+        if name and sign:
+            return name, float(number)
+    except ValueError:
+        pass
+    raise ConfigurationError(f"--margin {text}: expected METRIC=DROP, such as ans_acc=0.03")
+
+
+def _baseline(config: GateConfig) -> Side:
+    from ragtasks.reports.gate_baselines import named_side
+
+    if config.baseline is None:
+        raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME")
+    return named_side(config.baseline, _folder())
+
+
+def _print_power(candidate: Side | None, config: GateConfig, form: TableFormat, output: Path | None) -> int:
+    from ragtasks.reports.gate import power_of
+    from ragtasks.reports.gate_output import gate_text, power_status
+    from ragtasks.tables import Format
+
+    found = power_of(_baseline(config), config, candidate)
+    put(gate_text(found, Format(form.value), is_power=True), output)
+    return power_status(found)
+
+
+def _print_gate(  # noqa: PLR0917 (as the options)
+    candidate: Side,
+    config: GateConfig,
+    form: TableFormat,
+    output: Path | None,
+    junit: Path | None,
+    comment: Path | None,
+) -> int:
+    from ragtasks.reports.gate import gate as test
+    from ragtasks.reports.gate_output import comment_text, gate_text, junit_text
+    from ragtasks.tables import Format
+
+    found = test(candidate, _baseline(config), config)
+    put(gate_text(found, Format(form.value)), output)
+    for file, text in ((junit, junit_text), (comment, comment_text)):
+        if file is not None:
+            put(text(found), file)
+    _tell_github(found)
+    if output is not None:
+        echo(found.sentence)
+    return found.verdict.status
+
+
+def _tell_github(found: Gate) -> None:
+    """Print annotations and add to the summary where GitHub runs this."""
+    from ragtasks.environment import github_summary_file, is_github_action
+    from ragtasks.reports.gate_output import comment_text, github_lines
+
+    if is_github_action():
+        echo(*github_lines(found))
+    summary = github_summary_file()
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(comment_text(found))
+
+
+def _save(candidate: Side, named: str) -> None:
+    from ragtasks.reports.gate_baselines import baseline_file, save_baseline
+
+    path = baseline_file(named, _folder())
+    save_baseline(candidate, path)
+    echo(f"wrote {path}")

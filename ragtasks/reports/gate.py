@@ -1,0 +1,520 @@
+"""Whether a system is no worse than its baseline: a test with a margin, which ends in a status for pull requests.
+
+A drop of a mean is held against the largest one that is allowed, its margin. Where the whole interval of the change is
+above the margin's drop, the system is not worse; where it is below, worse; where the drop lies in it, nobody can say.
+Both answers are proofs, so an unchanged system is hardly ever called worse, and a drop hardly ever passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ragtasks.config import GateConfig
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.metrics import Metric
+from ragtasks.reports.tables import DIMENSIONS, Slice, slices_of
+from ragtasks.results import (
+    CAUSES,
+    REQUEST_FIELDS,
+    UNKNOWN,
+    Evaluation,
+    Row,
+    Summary,
+    provenance_of,
+    summaries_of,
+)
+from ragtasks.statistics import (
+    MIN_CLUSTERS,
+    NOTHING_SCORED,
+    NOTHING_VARIES,
+    Clustered,
+    Estimate,
+    cluster,
+    detectable_difference,
+    estimate_means,
+    holm,
+)
+from ragtasks.suites import suite_named
+
+ALL_TASKS = "all tasks"
+"""The slice that every task is in."""
+
+
+class Verdict(str, Enum):
+    """What a test says of a system."""
+
+    NOT_WORSE = "not worse"
+    WORSE = "worse"
+    CANNOT_SAY = "cannot say"
+
+    @property
+    def status(self) -> int:
+        """Exit status of the command; errors of its input end with 2."""
+        return {Verdict.NOT_WORSE: 0, Verdict.WORSE: 1, Verdict.CANNOT_SAY: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One system, as far as a gate needs it: its scores by task, and what they rest on."""
+
+    name: str
+    """The model or system."""
+    suite: str
+    """Name of the suite of metrics."""
+    fields: Mapping[str, Mapping[str, str]]
+    """Setting -> field of `provenance_of` -> text."""
+    rows: Mapping[str, tuple[Row, ...]]
+    """Setting -> responses."""
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Metrics of one response each that have a better end, by name."""
+        found = suite_named(self.suite).metrics
+        return {item.name: item for item in found if item.aggregate is None and item.higher_is_better is not None}
+
+    @property
+    def judges(self) -> set[str]:
+        """The judges that scored it."""
+        texts = {fields.get("judges", UNKNOWN) for fields in self.fields.values()}
+        return {name.strip() for text in texts - {UNKNOWN} for name in text.split(",")}
+
+    def is_judged(self, metric: Metric) -> bool:
+        """Return whether a score rests on judges: because it is theirs, or because they decided what is a refusal."""
+        return metric.needs_judges or any(
+            fields.get("idk detector", "").startswith("judge ") for fields in self.fields.values()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One test: a metric in a slice of a setting."""
+
+    setting: str
+    slice: str
+    """`all tasks`, or such as `domain=fiqa`."""
+    metric: Metric
+    baseline: float | None
+    """Mean over the tasks that both sides scored."""
+    candidate: float | None
+    """The same of the system that is tested."""
+    change: Estimate
+    """Mean of the differences, better is above 0; its p is of a drop of exactly the margin."""
+    margin: float
+    """Largest drop that is allowed."""
+    verdict: Verdict
+    why: str
+    """What the verdict rests on, where the interval does not say it; empty elsewhere."""
+    decides: bool
+    """Whether the status rests on it; False for what is only shown."""
+    least_margin: float | None
+    """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
+    found_drop: float | None
+    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted."""
+    n_tests: int
+    """Tests of the call: those that decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """All tests of two systems, and what they say together."""
+
+    candidate: str
+    baseline: str
+    config: GateConfig
+    rows: tuple[GateRow, ...]
+    problems: tuple[str, ...]
+    """What makes the two systems no match, a line each; then nothing is tested."""
+    notes: tuple[str, ...]
+    """What a reader should know beside the tests."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Worse where any test says so; not worse where all do; else nobody can say."""
+        verdicts = {row.verdict for row in self.rows if row.decides}
+        if self.problems or not verdicts:
+            return Verdict.CANNOT_SAY
+        if Verdict.WORSE in verdicts:
+            return Verdict.WORSE
+        return Verdict.CANNOT_SAY if Verdict.CANNOT_SAY in verdicts else Verdict.NOT_WORSE
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with what it rests on, as one line."""
+        if self.problems:
+            return f"cannot say: {self.candidate} and {self.baseline} do not match: {'; '.join(self.problems)}"
+        decisive = [row for row in self.rows if row.decides]
+        if not decisive:
+            return "cannot say: nothing decides, for what is tested rests on judges that are not anchored"
+        if self.verdict is Verdict.NOT_WORSE:
+            return f"not worse: {_tests(len(decisive))}, each with its interval above the drop that is allowed"
+        found = [row for row in decisive if row.verdict is self.verdict]
+        named = "; ".join(_named(row) for row in found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+        return f"{self.verdict.value}: {len(found)} of {_tests(len(decisive))}: {named}"
+
+
+def _tests(n: int) -> str:
+    return f"{n} test{'s' if n != 1 else ''}"
+
+
+def _named(row: GateRow) -> str:
+    place = f"{row.metric.name} in {row.setting}, {row.slice}"
+    if row.change.value is None:
+        return f"{place}: {row.why}"
+    return f"{place}: change {row.change.value:+.3f}, margin {row.margin:g}" + (f" ({row.why})" if row.why else "")
+
+
+# The tests.
+
+
+def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
+    """Return whether a system is no worse than its baseline, in each metric that has a margin and in each slice.
+
+    Raises:
+        ConfigurationError: no margin, one of a metric that cannot be tested, or an unknown slice.
+    """
+    if not config.margins:
+        raise ConfigurationError(_no_margin(baseline))
+    _check(config, baseline)
+    problems, notes = _mismatches(candidate, baseline, config)
+    rows = [] if problems else [_tested(place, config) for place in _places(candidate, baseline, config)]
+    rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
+    return Gate(
+        candidate=candidate.name,
+        baseline=baseline.name,
+        config=config,
+        rows=tuple(_corrected(rows, config)),
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def power_of(baseline: Side, config: GateConfig, candidate: Side | None = None) -> Gate:
+    """Return the same tests with what they can show, verdicts left at `cannot say`; without margins, of every metric.
+
+    Without a candidate, its answers are taken to be as uneven as the baseline's, and independent of them. Answers to
+    the same questions are alike as a rule, so a system that is as good as the baseline is tested with more power.
+    """
+    _check(config, baseline)
+    margins = config.margins or dict.fromkeys(_offered(baseline), math.inf)
+    wanted = config.model_copy(update={"margins": margins})
+    problems, notes = _mismatches(candidate, baseline, wanted) if candidate else ([], [])
+    places = [] if problems else list(_places(candidate or baseline, baseline, wanted))
+    rows = [_tested(place, wanted) for place in places] if candidate else [_planned(place, wanted) for place in places]
+    name = candidate.name if candidate else "a system as uneven as the baseline, whose answers are independent of it"
+    return Gate(name, baseline.name, wanted, tuple(_corrected(rows, wanted)), tuple(problems), tuple(notes))
+
+
+def is_powerful(row: GateRow) -> bool:
+    """Return whether an unchanged system passes a test in 80 % of such benchmarks or more."""
+    return row.least_margin is not None and row.margin >= row.least_margin
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What one test is of."""
+
+    setting: str
+    slice: str
+    is_named: bool
+    """Whether the slice is wanted by its value, or is all tasks: then it decides however few answers it has."""
+    metric: Metric
+    decides: bool
+    pairs: tuple[tuple[Row, Row], ...]
+    """Response of the baseline and of the candidate to each task."""
+
+
+def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Place]:
+    """Yield every test, in the order of settings, slices and margins."""
+    is_anchored = baseline.judges <= set(config.anchored_judges)
+    for setting, rows in baseline.rows.items():
+        others = {row.task_id: row for row in candidate.rows[setting]}
+        for part, is_named in _slices(rows, config.slices):
+            pairs = tuple((row, others[row.task_id]) for row in rows if part.holds(row))
+            for name in config.margins:
+                metric = baseline.metrics[name]
+                decides = is_anchored or not baseline.is_judged(metric)
+                yield _Place(setting, _slice_name(part), is_named, metric, decides, pairs)
+
+
+def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice, bool]]:
+    """Yield all tasks and the slices that are wanted, each with whether it is wanted by its value."""
+    for part in slices_of(rows):
+        is_named = not part.value or f"{part.dimension}={part.value}" in wanted
+        if is_named or part.dimension in wanted:
+            yield part, is_named
+
+
+def _slice_name(part: Slice) -> str:
+    return f"{part.dimension}={part.value}" if part.value else ALL_TASKS
+
+
+def _tested(place: _Place, config: GateConfig) -> GateRow:
+    """Return a test before the correction for their number: a drop beyond the margin counts at once."""
+    sign = 1.0 if place.metric.higher_is_better else -1.0
+    values = [(one.values.get(place.metric.name), other.values.get(place.metric.name)) for one, other in place.pairs]
+    gaps = [None if one is None or other is None else sign * (other - one) for one, other in values]
+    low, high = place.metric.bounds
+    column = cluster(gaps, [one.conversation_id for one, _ in place.pairs], (low - high, high - low))
+    margin = _margin(place, config)
+    (change,) = estimate_means([column], level=1 - config.alpha, tested=-margin if math.isfinite(margin) else None)
+    both = [(one, other) for one, other in values if one is not None and other is not None]
+    row = GateRow(
+        setting=place.setting,
+        slice=place.slice,
+        metric=place.metric,
+        baseline=_mean([one for one, _ in both]),
+        candidate=_mean([other for _, other in both]),
+        change=change,
+        margin=margin,
+        verdict=Verdict.CANNOT_SAY,
+        why="",
+        decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
+        least_margin=_least_margin(column, change, config.alpha),
+        found_drop=None,
+        n_tests=0,
+    )
+    if place.pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in place.pairs):
+        return replace(row, verdict=Verdict.NOT_WORSE, why="every answer is the same")
+    n_lopsided = sum((one is None) != (other is None) for one, other in values)
+    if n_lopsided > config.most_unscored * len(values):
+        return replace(row, why=f"{n_lopsided} of {len(values)} answers have a score on one side only")
+    return _judged(row, config.alpha)
+
+
+def _judged(row: GateRow, alpha: float) -> GateRow:
+    """Return a test with its verdict by the p value of a drop of the margin."""
+    change = row.change
+    if change.p is None or change.value is None:
+        return replace(row, why=change.reason)
+    if change.p <= alpha:
+        return replace(row, verdict=Verdict.NOT_WORSE if change.value > -row.margin else Verdict.WORSE)
+    return replace(row, why=_why_open(row))
+
+
+def _why_open(row: GateRow) -> str:
+    """Return why the drop of the margin lies in the interval: too few answers, or a change that is too near to it."""
+    is_below = row.change.high is not None and row.change.high < 0
+    below = "below the baseline, though not by the margin for sure" if is_below else ""
+    return "; ".join(filter(None, (below, shortage(row)))) or "too near to the margin"
+
+
+def shortage(row: GateRow) -> str:
+    """Return how many conversations a margin takes, where these are too few for it; empty where they are enough."""
+    n = row.change.n_clusters
+    if is_powerful(row):
+        return ""
+    if row.least_margin is None:
+        return row.change.reason or f"too few answers: {n} conversations"
+    # The margin falls with the root of the conversations; where no score differs, with their number.
+    needed = math.ceil(n * (row.least_margin / row.margin) ** (1 if row.change.reason == NOTHING_VARIES else 2))
+    return f"too few answers: {n} conversations serve a margin of {row.least_margin:.3f}, {row.margin:g} takes {needed}"
+
+
+def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]:
+    """Yield the tests after Holm's correction of those that say worse, with what drop each finds.
+
+    To pass, every test must pass, which needs no correction: whichever mean has lost too much, its own test lets it
+    through in half of alpha. To fail, any test may fail, so the p values of drops count with their number.
+    """
+    decisive = [row for row in rows if row.decides]
+    p_values = [row.change.p if row.verdict is Verdict.WORSE else 1.0 for row in rows]
+    adjusted = iter(holm([p for p, row in zip(p_values, rows, strict=True) if row.decides]))
+    for row in rows:
+        p = next(adjusted) if row.decides else row.change.p
+        reach = detectable_difference(row.change, config.alpha / max(1, len(decisive)))
+        found = row.margin + reach if reach and math.isfinite(row.margin) else None
+        after = replace(row, n_tests=len(decisive), found_drop=found)
+        if row.verdict is Verdict.WORSE and (p is None or p > config.alpha):
+            why = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
+            after = replace(after, verdict=Verdict.CANNOT_SAY, why=why)
+        yield after
+
+
+def _planned(place: _Place, config: GateConfig) -> GateRow:
+    """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
+    values = [one.values.get(place.metric.name) for one, _ in place.pairs]
+    column = cluster(values, [one.conversation_id for one, _ in place.pairs], place.metric.bounds)
+    (mean,) = estimate_means([column], level=1 - config.alpha)
+    error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
+    change = replace(mean, value=None, low=None, high=None, standard_error=error)
+    return GateRow(
+        setting=place.setting,
+        slice=place.slice,
+        metric=place.metric,
+        baseline=mean.value,
+        candidate=None,
+        change=change,
+        margin=_margin(place, config),
+        verdict=Verdict.CANNOT_SAY,
+        why=mean.reason,
+        decides=place.decides and (place.is_named or mean.n_clusters >= MIN_CLUSTERS),
+        least_margin=detectable_difference(change, config.alpha),
+        found_drop=None,
+        n_tests=0,
+    )
+
+
+def _margin(place: _Place, config: GateConfig) -> float:
+    name = place.metric.name
+    if place.slice == ALL_TASKS:
+        return config.margins[name]
+    return config.slice_margins.get(name, config.margins[name])
+
+
+def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | None:
+    """Return the smallest margin with which an unchanged system passes in 80 % of such benchmarks.
+
+    Where no score differs nothing has a spread: then it is the smallest drop that so many conversations exclude.
+    """
+    if change.reason != NOTHING_VARIES:
+        return detectable_difference(change, alpha)
+    low, high = 0.0, -column.bounds[0]
+    if change.value is None or not math.isfinite(high):
+        return None
+    for _ in range(30):
+        middle = (low + high) / 2
+        (found,) = estimate_means([column], tested=change.value - middle)
+        low, high = (low, middle) if found.p is not None and found.p <= alpha else (middle, high)
+    return high
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+# What a gate may be given, and whether two systems match.
+
+
+def _offered(side: Side) -> list[str]:
+    """Return the metrics that any response has a value of."""
+    given = {
+        name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
+    }
+    return [name for name in side.metrics if name in given]
+
+
+def _check(config: GateConfig, side: Side) -> None:
+    for name in (*config.margins, *config.slice_margins):
+        if name not in side.metrics:
+            raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, side.metrics)}")
+    for name, margin in (*config.margins.items(), *config.slice_margins.items()):
+        low, high = side.metrics[name].bounds
+        if margin >= high - low:
+            raise ConfigurationError(f"gate: margin {name}={margin:g} allows any drop. Next step: below {high - low:g}")
+    for name in config.slice_margins.keys() - config.margins.keys():
+        raise ConfigurationError(f"gate: slice_margins has {name!r}, margins has not. Next step: add it to margins")
+    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in slices_of(rows) if part.value}
+    for wanted in config.slices:
+        if wanted not in DIMENSIONS and wanted not in known:
+            raise ConfigurationError(f"gate: unknown slice {wanted!r}: {close_matches(wanted, {*DIMENSIONS, *known})}")
+    for cause in config.may_differ:
+        if cause not in SYSTEM_FIELDS:
+            raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
+
+
+def _no_margin(side: Side) -> str:
+    names = _offered(side)
+    example = names[0] if names else "METRIC"
+    return (
+        f"gate: no margin, so nothing is tested. Next step: --margin {example}=0.03, or `margins` in the section "
+        f"`gate` of a file (--config); --power shows how small it may be. Metrics: {', '.join(names)}"
+    )
+
+
+SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "prompts": ("system prompt", "plain prompt", "system instruction", "max_words"),
+    "retriever": ("retriever", "run key"),
+}
+"""What a change of the system may be meant to change: these may differ where `may_differ` says so."""
+_BY_SYSTEM = {name for names in SYSTEM_FIELDS.values() for name in names}
+_MUST_MATCH = (
+    *(name for names in CAUSES.values() for name in names if name not in _BY_SYSTEM),
+    "harness task version",
+)
+_MENTIONED = tuple(name for name in REQUEST_FIELDS if name not in {*_MUST_MATCH, *_BY_SYSTEM})
+_SAME_SCORE = 1e-6
+
+
+def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[list[str], list[str]]:
+    """Return what makes two systems no match, and what differs and leaves them one."""
+    problems: list[str] = []
+    notes: list[str] = []
+    for setting, before in baseline.fields.items():
+        now = candidate.fields.get(setting)
+        if now is None:
+            problems.append(f"setting {setting} is in the baseline only")
+            continue
+        for name in _FIELDS:
+            if before.get(name, UNKNOWN) != now.get(name, UNKNOWN):
+                line = f"{name} in {setting}: {before.get(name, UNKNOWN)} -> {now.get(name, UNKNOWN)}"
+                cause = next((cause for cause, names in SYSTEM_FIELDS.items() if name in names), None)
+                if name in _MENTIONED or cause in config.may_differ:
+                    notes.append(f"differs: {line}")
+                else:
+                    hint = f" (--may-differ {cause} if that is what changes)" if cause else ""
+                    problems.append(line + hint)
+    more = [setting for setting in candidate.fields if setting not in baseline.fields]
+    notes += [f"not tested: setting {setting}, which the baseline has not" for setting in more]
+    if not problems:
+        for decides, line in _drift(candidate, baseline, config):
+            (problems if decides else notes).append(line)
+    return problems, notes
+
+
+_FIELDS = (*_MUST_MATCH, *sorted(_BY_SYSTEM), *_MENTIONED)
+
+
+def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tuple[bool, str]]:
+    """Yield each metric that scores answers otherwise than before, though they did not change, and whether it decides.
+
+    A free metric gives an answer one score. A judge may change its mind about some, but not in one direction.
+    """
+    for place in _places(candidate, baseline, config.model_copy(update={"slices": ()})):
+        same = [(one, other) for one, other in place.pairs if one.answer_hash and one.answer_hash == other.answer_hash]
+        values = [(one.values.get(place.metric.name), other.values.get(place.metric.name)) for one, other in same]
+        gaps = [None if one is None or other is None else other - one for one, other in values]
+        moved = [gap for gap in gaps if gap is not None and abs(gap) > _SAME_SCORE]
+        if not moved or (
+            baseline.is_judged(place.metric) and not _has_direction(gaps, same, place.metric, config.alpha)
+        ):
+            continue
+        by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
+        scored = f"{len(moved)} of {len(same)} answers that did not change have another score, {by}"
+        yield place.decides, f"drift of {place.metric.name} in {place.setting}: {scored}"
+
+
+def _has_direction(
+    gaps: Sequence[float | None], pairs: Sequence[tuple[Row, Row]], metric: Metric, alpha: float
+) -> bool:
+    low, high = metric.bounds
+    column = cluster(gaps, [one.conversation_id for one, _ in pairs], (low - high, high - low))
+    (found,) = estimate_means([column], tested=0.0)
+    return found.p is not None and found.p <= alpha
+
+
+# Evaluations as sides.
+
+
+def side_of(evaluation: Evaluation) -> Side:
+    """Return an evaluation as a side of a gate."""
+    rows: dict[str, list[Row]] = {}
+    for row in evaluation.rows:
+        rows.setdefault(row.setting, []).append(row)
+    summaries = summaries_of(evaluation.rows)
+    return Side(
+        name=evaluation.model,
+        suite=evaluation.suite,
+        fields={setting: _fields_of(evaluation, summary) for setting, summary in summaries.items()},
+        rows={setting: tuple(found) for setting, found in rows.items()},
+    )
+
+
+def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:
+    """Return what the scores of a setting rest on, as far as a gate compares it."""
+    offered = {task: provenance.get("setting_tasks", {}) for task, provenance in evaluation.provenance.items()}
+    tasks = [task for task, settings in offered.items() if summary.setting in settings] or list(evaluation.provenance)
+    found = provenance_of(evaluation, tasks, summary, {})
+    return {name: found[name] for name in (*_FIELDS, "ragtasks version")}

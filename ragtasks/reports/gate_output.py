@@ -1,0 +1,211 @@
+"""A gate's outcome as text: tables, JSON, Markdown for a comment, JUnit XML, and the annotations of GitHub."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+from ragtasks.reports.gate import Gate, GateRow, Verdict, is_powerful, shortage
+from ragtasks.reports.tables import p_text
+from ragtasks.tables import Cell, Difference, Format, Section, Table, Value, csv_lines, plain, render
+
+_COLUMNS = ("setting", "slice", "metric", "baseline", "candidate", "change", "margin", "verdict", "least margin", "why")
+_POWER_COLUMNS = (
+    "setting",
+    "slice",
+    "metric",
+    "conversations",
+    "n",
+    "margin",
+    "least margin",
+    "finds a drop of",
+    "why",
+)
+_CSV_COLUMNS = (
+    *("setting", "slice", "metric", "decides", "verdict", "baseline", "candidate", "change", "low", "high", "margin"),
+    *("p_of_margin", "least_margin", "found_drop", "n_answers", "n_conversations", "why"),
+)
+_LEGEND = (
+    "change: candidate less baseline over the answers that both have a score of, above 0 where the candidate is "
+    "better; in brackets its {level:g} % interval over conversations.",
+    "not worse: the whole interval is above a drop of the margin. worse: it is below, after Holm's correction for "
+    "{n_tests}. cannot say: the drop lies in it.",
+    "least margin: with it an unchanged system passes in four of five such benchmarks.",
+)
+_POWER_LEGEND = (
+    "least margin: the smallest with which an unchanged system passes in four of five such benchmarks.",
+    "finds a drop of: the smallest true drop that is called worse in four of five.",
+)
+
+
+def gate_text(found: Gate, form: Format, *, is_power: bool = False) -> str:
+    """Return a gate's tests, or what they can show, in a form; CSV has a line a test, JSON is one object."""
+    if form is Format.JSON:
+        return json.dumps(gate_object(found, is_power=is_power), ensure_ascii=False, indent=1)
+    if form is Format.CSV:
+        return csv_lines(_CSV_COLUMNS, map(_csv_row, found.rows))
+    return render([_power_section(found) if is_power else gate_section(found)], form)
+
+
+def gate_object(found: Gate, *, is_power: bool = False) -> dict[str, Any]:
+    """Return a gate as an object of JSON, which holds all of it."""
+    status = power_status(found) if is_power else found.verdict.status
+    return {
+        **({} if is_power else {"verdict": found.verdict.value, "sentence": found.sentence}),
+        "status": status,
+        "candidate": found.candidate,
+        "baseline": found.baseline,
+        "alpha": found.config.alpha,
+        "problems": list(found.problems),
+        "notes": list(found.notes),
+        "tests": [dict(zip(_CSV_COLUMNS, _csv_row(row), strict=True)) for row in found.rows],
+    }
+
+
+def power_status(found: Gate) -> int:
+    """Return 0 where an unchanged system passes each test in 80 % of such benchmarks, else 3."""
+    decisive = [row for row in found.rows if row.decides and math.isfinite(row.margin)]
+    is_enough = not found.problems and all(map(is_powerful, decisive))
+    return Verdict.NOT_WORSE.status if is_enough else Verdict.CANNOT_SAY.status
+
+
+def gate_section(found: Gate) -> Section:
+    """Return a gate as tables: what decides, and what is only shown."""
+    decisive = [row for row in found.rows if row.decides]
+    others = [row for row in found.rows if not row.decides]
+    legend = [line.format(level=100 * (1 - found.config.alpha), n_tests=_tests(len(decisive))) for line in _LEGEND]
+    tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=tuple(legend))] if decisive else []
+    if others:
+        note = "Judges that are not anchored, and slices with too few conversations for an interval."
+        tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, others)), note))
+    if found.notes:
+        tables.append(Table("Notes", (), (), legend=found.notes))
+    if found.problems:
+        tables.insert(0, Table("Does not match", (), (), legend=found.problems))
+    names = {"candidate": found.candidate, "baseline": found.baseline}
+    sentence = found.sentence.partition(": ")[2]
+    conclusion = None if found.problems else Table("Verdict", (), (), f"{sentence[:1].upper()}{sentence[1:]}.")
+    return Section(f"Gate: {found.verdict.value}", names, tuple(tables), conclusion)
+
+
+def _power_section(found: Gate) -> Section:
+    has_margins = any(math.isfinite(row.margin) for row in found.rows)
+    tables = [Table("Power", _POWER_COLUMNS, tuple(map(_power_cells, found.rows)), legend=_POWER_LEGEND)]
+    if found.problems:
+        tables = [Table("Does not match", (), (), legend=found.problems)]
+    elif has_margins and power_status(found):
+        short = [row for row in found.rows if row.decides and not is_powerful(row)]
+        names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
+        tables.append(Table("Margins that are too small for these answers", (), (), legend=names))
+    return Section("Gate: what it can show", {"candidate": found.candidate, "baseline": found.baseline}, tuple(tables))
+
+
+def _tests(n: int) -> str:
+    return f"{n} test{'s' if n != 1 else ''}"
+
+
+def _cells(row: GateRow) -> tuple[Cell, ...]:
+    n, gap = row.change.n_values, row.change
+    change = Difference(gap.value, n, n + gap.n_unscored, gap.low, gap.high)
+    means = (Value(row.baseline, n, n), Value(row.candidate, n, n))
+    least = Value(row.least_margin, n, n)
+    return (row.setting, row.slice, _metric(row), *means, change, f"{row.margin:g}", row.verdict.value, least, row.why)
+
+
+def _metric(row: GateRow) -> str:
+    return row.metric.name + ("" if row.metric.higher_is_better else " (lower is better)")
+
+
+def _power_cells(row: GateRow) -> tuple[Cell, ...]:
+    n = row.change.n_values
+    margin = f"{row.margin:g}" if math.isfinite(row.margin) else "-"
+    least, drop = Value(row.least_margin, n, n), Value(row.found_drop, n, n)
+    return (row.setting, row.slice, _metric(row), row.change.n_clusters, n, margin, least, drop, row.change.reason)
+
+
+def _csv_row(row: GateRow) -> tuple[object, ...]:
+    gap, margin = row.change, row.margin if math.isfinite(row.margin) else None
+    return (
+        *(row.setting, row.slice, row.metric.name, row.decides, row.verdict.value, row.baseline, row.candidate),
+        *(gap.value, gap.low, gap.high, margin, gap.p, row.least_margin, row.found_drop),
+        *(gap.n_values, gap.n_clusters, row.why),
+    )
+
+
+# For a pull request.
+
+_SIGNS = {Verdict.NOT_WORSE: "✅", Verdict.WORSE: "❌", Verdict.CANNOT_SAY: "❔"}
+
+
+def comment_text(found: Gate) -> str:
+    """Return Markdown for a comment: the verdict, then the tables, folded."""
+    sentence = f"{_SIGNS[found.verdict]} **ragtasks gate** {plain(found.sentence)}"
+    tables = render([replace(gate_section(found), conclusion=None)], Format.MARKDOWN).partition("\n")[2].strip()
+    return f"{sentence}\n\n<details><summary>{_tests(len(found.rows))}</summary>\n\n{tables}\n\n</details>\n"
+
+
+def github_lines(found: Gate) -> Iterator[str]:
+    """Yield GitHub's commands: an error for each test that says worse, a warning for what nobody can say."""
+    for problem in found.problems:
+        yield _annotation("warning", "ragtasks gate: no match", problem)
+    for row in found.rows:
+        if row.decides and row.verdict is not Verdict.NOT_WORSE:
+            kind = "error" if row.verdict is Verdict.WORSE else "warning"
+            place = f"{row.metric.name} in {row.setting}, {row.slice}"
+            yield _annotation(kind, f"ragtasks gate: {row.verdict.value}", f"{place}: {_change_text(row)}")
+
+
+def _annotation(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title, ',:')}::{_escaped(plain(message))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for letter in f"%\r\n{more}":
+        text = text.replace(letter, f"%{ord(letter):02X}")
+    return text
+
+
+def _change_text(row: GateRow) -> str:
+    gap = row.change
+    if gap.value is None:
+        return row.why
+    ends = f" [{gap.low:+.3f}, {gap.high:+.3f}]" if gap.low is not None and gap.high is not None else ""
+    p = f", p {p_text(gap.p)} of a drop of the margin" if gap.p is not None else ""
+    why = f"; {row.why}" if row.why else ""
+    return f"{row.baseline:.3f} -> {row.candidate:.3f}, change {gap.value:+.3f}{ends}, margin {row.margin:g}{p}{why}"
+
+
+def junit_text(found: Gate) -> str:
+    """Return JUnit XML: a test case a test; worse is a failure, what nobody can say an error, the uncounted skipped."""
+    suite = ElementTree.Element(
+        "testsuite", name=f"ragtasks gate: {_xml(found.candidate)} against {_xml(found.baseline)}"
+    )
+    for problem in found.problems:
+        case = ElementTree.SubElement(suite, "testcase", classname="match", name=_xml(problem.partition(":")[0]))
+        ElementTree.SubElement(case, "error", message=_xml(problem))
+    for row in found.rows:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=_xml(row.setting), name=_xml(f"{row.metric.name}, {row.slice}")
+        )
+        kind = _junit_kind(row)
+        if kind:
+            ElementTree.SubElement(case, kind, message=_xml(_change_text(row)))
+    kinds = [child.tag for case in suite for child in case]
+    counts = {"tests": len(suite), **{f"{kind}s": kinds.count(kind) for kind in ("failure", "error")}}
+    suite.attrib.update({name: str(n) for name, n in counts.items()}, skipped=str(kinds.count("skipped")))
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _junit_kind(row: GateRow) -> str:
+    if not row.decides:
+        return "skipped"
+    return {Verdict.NOT_WORSE: "", Verdict.WORSE: "failure", Verdict.CANNOT_SAY: "error"}[row.verdict]
+
+
+def _xml(text: str) -> str:
+    return plain(text)

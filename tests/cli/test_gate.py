@@ -1,0 +1,186 @@
+"""`ragtasks gate` ends with a status that says what was found, and writes what a pull request shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from ragtasks.cli import app, main
+from ragtasks.config import GateConfig
+from tests.reports._saved import save
+
+TASKS = tuple((f"c{number:02}", turn) for number in range(30) for turn in (1, 2))
+
+
+def uneven(level: float) -> Callable[[str], dict[str, float | None]]:
+    """Return scores about a level, a little apart from task to task."""
+    return lambda task: {"rouge_l": level + 0.01 * (int(task[1:3]) % 7 - 3), "ans_acc": 1.0}
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of a system before and after three changes, and a data folder of their own."""
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, level in (("old", 0.5), ("same", 0.5), ("worse", 0.3), ("near", 0.452)):
+        shift = 0.0 if name == "old" else 1
+        save(
+            tmp_path / name,
+            values=lambda task, level=level, shift=shift: {
+                "rouge_l": level + 0.01 * ((int(task[1:3]) + shift * int(task[1:3]) ** 2) % 7 - 3),
+                "ans_acc": 1.0,
+            },
+            tasks=TASKS,
+            change_sample=lambda sample, name=name: sample.update(filtered_resps=[name]),
+        )
+    return tmp_path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["gate", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(("name", "status"), [("same", 0), ("worse", 1), ("near", 3)])
+def test_the_status_says_what_was_found(results: Path, name: str, status: int) -> None:
+    assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05") == status
+
+
+def test_bad_input_has_a_status_of_its_own(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = ("--baseline", results / "old")
+    for arguments in (
+        (results / "nothing", *old, "--margin", "rouge_l=0.05"),
+        (results / "same", *old),
+        (results / "same", "--margin", "rouge_l=0.05"),
+        (results / "same", *old, "--margin", "rouge_l"),
+        (results / "same", *old, "--config", results / "none.yaml"),
+        (results, *old, "--margin", "rouge_l=0.05"),
+    ):
+        assert run(*arguments) == 2, arguments
+        assert capsys.readouterr().err.startswith("ragtasks: ")
+
+
+def test_another_encoder_is_no_match(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = next((results / "same").glob("results_*.json"))
+    file.write_text(file.read_text().replace("minilm", "deberta"))
+    assert run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05") == 3
+    assert "encoder in reference: minilm -> deberta" in capsys.readouterr().out
+
+
+def test_a_baseline_by_name_is_a_fixed_copy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(results / "old", "--save-baseline", "main") == 0
+    for file in (results / "old").iterdir():
+        file.unlink()
+    capsys.readouterr()
+    assert run(results / "worse", "--baseline", "main", "--margin", "rouge_l=0.05", "--format", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["verdict"]) == (1, "worse")
+    assert run(results / "worse", "--baseline", "mian", "--margin", "rouge_l=0.05") == 2
+    assert "did you mean 'main'" in capsys.readouterr().err
+
+
+def test_a_worse_system_is_not_saved(results: Path) -> None:
+    target = results / "kept.json"
+    margin = ("--baseline", results / "old", "--margin", "rouge_l=0.05", "--save-baseline", target)
+    assert run(results / "worse", *margin) == 1
+    assert not target.exists()
+    assert run(results / "same", *margin) == 0
+    assert run(results / "same", "--baseline", target, "--margin", "rouge_l=0.0001") == 0
+
+
+def test_a_broken_baseline_is_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("{", '{"format": "other"}', "[]"):
+        (results / "b.json").write_text(text)
+        assert run(results / "same", "--baseline", results / "b.json", "--margin", "rouge_l=0.05") == 2
+        assert "--save-baseline" in capsys.readouterr().err
+
+
+def test_a_file_sets_margins_and_options_win(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = results / "evaluation.yaml"
+    file.write_text(yaml.safe_dump({"benchmark": "mtrag", "gate": {"baseline": "main", "margins": {"rouge_l": 0.4}}}))
+    assert run(results / "worse", "--config", file, "--baseline", results / "old") == 0
+    assert run(results / "worse", "--config", file, "--baseline", results / "old", "--margin", "rouge_l=0.05") == 1
+    file.write_text(yaml.safe_dump({"gate": {"margin": {"rouge_l": 0.4}}}))
+    assert run(results / "worse", "--config", file) == 2
+    assert "did you mean 'margins'" in capsys.readouterr().err
+
+
+def test_github_sees_errors_and_a_summary(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(results / "summary.md"))
+    (results / "summary.md").write_text("before\n")
+    run(results / "worse", "--baseline", results / "old", "--margin", "rouge_l=0.05")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    assert len(lines) == 1
+    assert lines[0].startswith("::error title=ragtasks gate%3A worse::rouge_l in reference, all tasks: 0.")
+    summary = (results / "summary.md").read_text()
+    assert summary.startswith("before\n❌ **ragtasks gate** worse: 1 of 1 test: rouge_l in reference")
+
+
+def test_junit_and_a_comment_are_written(results: Path) -> None:
+    margins = ("--margin", "rouge_l=0.05", "--margin", "ans_acc=0.3")
+    files = ("--junit", results / "gate.xml", "--comment", results / "gate.md")
+    run(results / "worse", "--baseline", results / "old", *margins, *files)
+    suite = ElementTree.parse(results / "gate.xml").getroot()
+    cases = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert cases == {"rouge_l, all tasks": ["failure"], "ans_acc, all tasks": []}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    assert "| worse " in (results / "gate.md").read_text()
+
+
+def test_power_needs_no_results_and_has_a_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = ("--baseline", results / "old", "--power")
+    assert run(*old) == 0
+    assert "rouge_l" in capsys.readouterr().out
+    assert run(*old, "--margin", "rouge_l=0.1") == 0
+    assert run(*old, "--margin", "rouge_l=0.001") == 3
+    assert "too few answers: 30 conversations" in capsys.readouterr().out
+
+
+def test_csv_has_a_line_a_test(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    margin = ("--margin", "rouge_l=0.05", "--slice", "turn", "--format", "csv")
+    run(results / "same", "--baseline", results / "old", *margin)
+    assert [line.split(",")[:5] for line in capsys.readouterr().out.splitlines()] == [
+        ["setting", "slice", "metric", "decides", "verdict"],
+        ["reference", "all tasks", "rouge_l", "True", "not worse"],
+        ["reference", "turn=first", "rouge_l", "True", "not worse"],
+        ["reference", "turn=later", "rouge_l", "True", "not worse"],
+    ]
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
+
+
+def yaml_blocks() -> list[Any]:
+    return [
+        yaml.load(block, yaml.BaseLoader) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    ]
+
+
+def test_the_file_on_the_page_is_a_gate(results: Path) -> None:
+    section, _ = yaml_blocks()
+    assert GateConfig.model_validate(section["gate"]).margins["ans_acc"] == 0.05
+
+
+def test_the_workflow_on_the_page_gates_what_it_scores() -> None:
+    _, workflow = yaml_blocks()
+    assert workflow["on"] == "pull_request"
+    (job,) = workflow["jobs"].values()
+    commands = [line.strip() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    programs = [line.split()[:2] for line in commands if line.startswith("ragtasks ")]
+    assert [name for _, name in programs] == ["tasks", "score", "gate"]
+    known = {option for item in get_command(app).commands["gate"].params for option in item.opts}
+    (gate,) = (line for line in commands if line.startswith("ragtasks gate"))
+    assert {word for word in gate.split() if word.startswith("--")} <= known

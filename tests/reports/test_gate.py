@@ -1,0 +1,268 @@
+"""A gate calls a system worse, or no worse, only where the interval of the change says so; else it cannot say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragtasks.config import GateConfig
+from ragtasks.errors import ConfigurationError
+from ragtasks.reports.gate import Gate, Side, Verdict, gate, is_powerful, power_of, side_of
+from ragtasks.results import Row
+from tests.reports._rows import evaluation, row
+
+N = 60
+
+
+def side(value: Callable[[int], float | None], *, n: int = N, name: str = "new", **changes: Any) -> Side:
+    """Return a system with a value of rouge_l in each of n conversations."""
+    rows: list[Row] = [
+        row(number, 0.5, **{"values": {"rouge_l": value(number), "ans_acc": 1.0, "rb_llm": value(number)}} | changes)
+        for number in range(n)
+    ]
+    return side_of(evaluation(rows, model=name))
+
+
+def noisy(seed: int, shift: float = 0.0) -> Callable[[int], float]:
+    chance = random.Random(seed)
+    values = [min(1.0, max(0.0, 0.6 + shift + chance.uniform(-0.1, 0.1))) for _ in range(N)]
+    return lambda number: values[number]
+
+
+def gated(now: Side, before: Side, **options: Any) -> Gate:
+    return gate(now, before, GateConfig(**{"margins": {"rouge_l": 0.05}} | options))
+
+
+BEFORE = side(noisy(1), name="old")
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict", "status"),
+    [(0.0, "not worse", 0), (0.3, "not worse", 0), (-0.15, "worse", 1), (-0.05, "cannot say", 3)],
+)
+def test_the_interval_against_the_margin_decides(shift: float, verdict: str, status: int) -> None:
+    found = gated(side(noisy(2, shift)), BEFORE)
+    (only,) = found.rows
+    assert (found.verdict.value, found.verdict.status) == (verdict, status)
+    assert only.change.low is not None
+    assert only.change.high is not None
+    assert (only.change.low > -0.05) == (verdict == "not worse")
+    assert (only.change.high < -0.05) == (verdict == "worse")
+
+
+def test_a_small_real_drop_within_the_margin_passes() -> None:
+    found = gated(side(lambda number: noisy(1)(number) - 0.02 - 0.01 * (number % 2)), BEFORE)
+    (only,) = found.rows
+    assert only.change.high is not None
+    assert only.change.high < 0
+    assert found.verdict is Verdict.NOT_WORSE
+
+
+def test_lower_is_better_is_turned_around() -> None:
+    now = side(lambda _: 0.5, values={"empty": 1.0})
+    before = side(lambda _: 0.5, values={"empty": 0.0})
+    worse, better = gated(now, before, margins={"empty": 0.1}), gated(before, now, margins={"empty": 0.1})
+    assert (worse.rows[0].change.value, worse.verdict) == (-1.0, Verdict.WORSE)
+    assert better.verdict is Verdict.NOT_WORSE
+
+
+def test_too_few_answers_say_how_many_it_takes() -> None:
+    now = side(lambda number: 1.0 if number % 3 else 0.0)
+    before = side(lambda number: 1.0 if number % 4 else 0.0)
+    found = gated(now, before)
+    (only,) = found.rows
+    assert found.verdict is Verdict.CANNOT_SAY
+    assert not is_powerful(only)
+    assert only.least_margin is not None
+    takes = int(only.why.split()[-1])
+    assert takes == pytest.approx(N * (only.least_margin / 0.05) ** 2, abs=1)
+
+
+def test_fewer_than_ten_conversations_never_pass_as_a_whole() -> None:
+    found = gated(side(lambda _: 0.9, n=9), side(lambda _: 0.1, n=9))
+    assert (found.verdict, found.rows[0].why) == (Verdict.CANNOT_SAY, "fewer than 10 conversations")
+
+
+def test_answers_that_are_the_same_text_pass_whatever_the_margin() -> None:
+    before = side(lambda number: number % 2, n=12, answer_hash="ab")
+    found = gated(before, before, margins={"rouge_l": 1e-6})
+    assert found.verdict is Verdict.NOT_WORSE
+
+
+def test_equal_scores_of_other_answers_pass_only_if_a_rare_loss_would_show() -> None:
+    now, before = (side(lambda _: 0.5, answer_hash=text) for text in "ab")
+    assert gated(now, before, margins={"rouge_l": 0.02}).verdict is Verdict.CANNOT_SAY
+    assert gated(now, before, margins={"rouge_l": 0.2}).verdict is Verdict.NOT_WORSE
+
+
+def test_one_slice_that_is_worse_fails_all() -> None:
+    def rows(model: str, drop: float) -> Side:
+        values = noisy(3 if drop else 4)
+        return side_of(
+            evaluation(
+                [
+                    row(n, 0, domain="fiqa" if n % 2 else "govt", values={"rouge_l": values(n) - drop * (n % 2)})
+                    for n in range(N)
+                ],
+                model=model,
+            )
+        )
+
+    found = gated(rows("new", 0.3), rows("old", 0.0), margins={"rouge_l": 0.2}, slices=("domain",))
+    verdicts = {item.slice: item.verdict.value for item in found.rows}
+    assert verdicts["domain=fiqa"] == "worse"
+    assert verdicts["domain=govt"] == "not worse"
+    assert found.verdict is Verdict.WORSE
+    only_govt = gated(rows("new", 0.3), rows("old", 0.0), margins={"rouge_l": 0.2}, slices=("domain=govt",))
+    assert [item.slice for item in only_govt.rows] == ["all tasks", "domain=govt"]
+
+
+def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> None:
+    """One drop that is shown by itself, at p between 1 and 5 %, is not among twelve tests."""
+    shift = next(
+        shift / 1000
+        for shift in range(-60, -140, -1)
+        if 0.01 < (gated(side(noisy(2, shift / 1000)), BEFORE).rows[0].change.p or 0) < 0.05
+        and gated(side(noisy(2, shift / 1000)), BEFORE).verdict is Verdict.WORSE
+    )
+    names = ("ans_acc", "rouge_l")
+
+    def many(values: Callable[[int], float], model: str) -> Side:
+        rows = [
+            row(
+                n,
+                0,
+                domain=f"d{n % 5}",
+                values={"rouge_l": values(n), "ans_acc": 0.5 + 0.01 * (n % 7 - (model == "new") * (n % 3))},
+            )
+            for n in range(N)
+        ]
+        return side_of(evaluation(rows, model=model))
+
+    found = gated(
+        many(noisy(2, shift), "new"), many(noisy(1), "old"), margins=dict.fromkeys(names, 0.05), slices=("domain",)
+    )
+    whole = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "rouge_l")
+    assert whole.verdict is Verdict.CANNOT_SAY
+    assert "12 tests" in whole.why
+    alike = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "ans_acc")
+    assert alike.verdict is Verdict.NOT_WORSE
+
+
+def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> None:
+    def rows(model: str) -> Side:
+        values = noisy(5 if model == "new" else 6)
+        found = [
+            row(n, 0, answerability="PARTIAL" if n < 5 else "ANSWERABLE", values={"rouge_l": values(n)})
+            for n in range(N)
+        ]
+        return side_of(evaluation(found, model=model))
+
+    found = gated(rows("new"), rows("old"), slices=("answerability",))
+    assert found.verdict is Verdict.NOT_WORSE
+    assert [item.slice for item in found.rows if not item.decides] == ["answerability=PARTIAL"]
+    named = gated(rows("new"), rows("old"), slices=("answerability=PARTIAL",))
+    assert named.verdict is Verdict.CANNOT_SAY
+
+
+def with_fields(system: Side, **fields: str) -> Side:
+    return replace(system, fields={name: {**found, **fields} for name, found in system.fields.items()})
+
+
+@pytest.mark.parametrize("field", ["encoder", "data revision", "judge prompts", "idk detector", "harness task version"])
+def test_other_fingerprints_are_no_match(field: str) -> None:
+    found = gated(with_fields(BEFORE, **{field: "other"}), BEFORE)
+    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.rows == ()
+    assert found.problems == (f"{field} in reference: - -> other",)
+
+
+def test_prompts_and_corpus_may_differ_where_that_is_the_change() -> None:
+    now = with_fields(side(noisy(2)), **{"system prompt": "terse", "run key": "0011"})
+    assert len(gated(now, BEFORE).problems) == 2
+    found = gated(now, BEFORE, may_differ=("prompts", "retriever"))
+    assert found.verdict is Verdict.NOT_WORSE
+    assert len(found.notes) == 2
+    with pytest.raises(ConfigurationError, match="encoder"):
+        gated(now, BEFORE, may_differ=("encoder",))
+
+
+def test_other_tasks_are_no_match() -> None:
+    found = gated(side(noisy(1), n=N - 1), BEFORE)
+    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.problems[0].startswith("tasks in reference: 60")
+
+
+def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
+    before = side(noisy(1), answer_hash="ab")
+    found = gated(side(lambda number: noisy(1)(number) + 0.01, answer_hash="ab"), before)
+    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.problems[0].startswith("drift of rouge_l in reference: 60 of 60 answers")
+    assert "+0.010 on average" in found.problems[0]
+
+
+def test_a_judge_may_be_uneven_but_not_drift() -> None:
+    judged = {"margins": {"rb_llm": 0.1}, "anchored_judges": ("gpt",)}
+    before = with_fields(side(noisy(1), answer_hash="ab"), judges="gpt")
+    uneven = side(lambda n: noisy(1)(n) + (0.1 if n % 2 else -0.1), answer_hash="ab")
+    lenient = side(lambda n: noisy(1)(n) + 0.1, answer_hash="ab")
+    assert gated(with_fields(uneven, judges="gpt"), before, **judged).problems == ()
+    assert gated(with_fields(lenient, judges="gpt"), before, **judged).problems[0].startswith("drift of rb_llm")
+
+
+def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
+    now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
+    margins = {"rouge_l": 0.5, "rb_llm": 0.05}
+    shown = gated(now, before, margins=margins)
+    assert [(item.metric.name, item.decides) for item in shown.rows] == [("rouge_l", True), ("rb_llm", False)]
+    assert shown.rows[1].verdict is Verdict.WORSE
+    assert shown.verdict is Verdict.NOT_WORSE
+    assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is Verdict.WORSE
+    alone = gated(now, before, margins={"rb_llm": 0.05})
+    assert (alone.verdict, "not anchored" in alone.sentence) == (Verdict.CANNOT_SAY, True)
+
+
+def test_where_judges_find_the_refusals_no_metric_is_free() -> None:
+    fields = {"judges": "gpt", "idk detector": "judge gpt"}
+    found = gated(with_fields(side(noisy(2)), **fields), with_fields(BEFORE, **fields))
+    assert [item.decides for item in found.rows] == [False]
+
+
+def test_scores_on_one_side_only_are_not_passed_over() -> None:
+    found = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
+    assert (found.verdict, found.rows[0].why) == (
+        Verdict.CANNOT_SAY,
+        "3 of 60 answers have a score on one side only",
+    )
+    assert gated(side(lambda n: None if n < 3 else 1.0), BEFORE, most_unscored=0.05).verdict is Verdict.NOT_WORSE
+
+
+def test_power_is_known_from_the_baseline_alone_and_exact_with_both() -> None:
+    alone = power_of(BEFORE, GateConfig())
+    both = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}), side(noisy(2)))
+    offered = {item.metric.name for item in alone.rows}
+    assert {"rouge_l", "ans_acc"} <= offered
+    planned = next(item for item in alone.rows if item.metric.name == "rouge_l")
+    (paired,) = both.rows
+    assert planned.least_margin == pytest.approx(paired.least_margin, rel=0.3)
+    assert paired.least_margin is not None
+    assert paired.found_drop == pytest.approx(0.05 + paired.least_margin)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margins": {}}, "no margin"),
+        ({"margins": {"rouge": 0.1}}, "did you mean 'rouge_l'"),
+        ({"margins": {"rouge_l": 1.0}}, "allows any drop"),
+        ({"slices": ("domian",)}, "did you mean 'domain'"),
+        ({"slice_margins": {"ans_acc": 0.1}}, "add it to margins"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        gated(BEFORE, BEFORE, **options)
