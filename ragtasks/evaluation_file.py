@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
-from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
+from ragtasks.config import EvaluationConfig, GateConfig, HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text
 from ragtasks.records import Setting
 
@@ -155,7 +155,7 @@ class EvaluationFile(BaseModel):
     report: dict[str, Any] = Field(
         default_factory=dict, description="options of `ragtasks report`; html: null writes no page"
     )
-    gate: dict[str, Any] = Field(default_factory=dict, description="margins and baseline of `ragtasks gate`")
+    gate: GateConfig | None = Field(None, description="margins and baseline of `ragtasks gate`")
 
     @field_validator("settings", "tasks", "judges", mode="before")
     @classmethod
@@ -399,6 +399,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
         "model": ModelSection,
         "answers": AnswersSection,
         "retriever": RetrieverSection,
+        "gate": GateConfig,
     }
     known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*KEYS, *commands]
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
@@ -465,7 +466,8 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
         of_list = schema["properties"][key]
         alone = {name: of_list.pop(name) for name in ("description", "default") if name in of_list}
         schema["properties"][key] = {"anyOf": [of_list, of_list["items"]], **alone}
-    schema["properties"].update(sections or {})
+    # The command `gate` takes its section whole; its options are for the command line.
+    schema["properties"].update({name: section for name, section in (sections or {}).items() if name != "gate"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
 
 

@@ -11,7 +11,7 @@ import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import FORMAT, TABLES
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, misfits
+from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 
 if TYPE_CHECKING:
     from ragtasks.config import GateConfig
@@ -22,6 +22,7 @@ INPUT_ERROR = 2
 
 @app.command()
 def gate(  # noqa: PLR0917 (one parameter an option)
+    context: typer.Context,
     results: Annotated[
         Path | None, typer.Argument(help="Folder or file with the results of the system that is tested.")
     ] = None,
@@ -57,7 +58,8 @@ def gate(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
     with _input_errors():
-        chosen = _config(config, margin or [], slices or [], alpha, may_differ or [], baseline)
+        section = _section(config, context) if config else {}
+        chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline)
         candidate = _candidate(results, needed=not power)
         status = 0
         if power:
@@ -107,7 +109,7 @@ def _candidate(results: Path | None, *, needed: bool) -> Side | None:
 
 
 def _config(  # noqa: PLR0917 (as the options)
-    file: Path | None,
+    section: dict[str, Any],
     margins: list[str],
     slices: list[str],
     alpha: float | None,
@@ -119,31 +121,24 @@ def _config(  # noqa: PLR0917 (as the options)
 
     from ragtasks.config import GateConfig
 
-    given: dict[str, Any] = _section(file) if file else {}
+    given = dict(section)
     if margins:
         given["margins"] = {**(given.get("margins") or {}), **dict(map(_margin, margins))}
     named = {"slices": slices, "alpha": alpha, "may_differ": may_differ, "baseline": baseline}
     given |= {key: value for key, value in named.items() if value not in (None, [])}
-    where = f"{file}, section gate" if file else "gate"
-    unknown = [key for key in given if key not in GateConfig.model_fields]
-    if unknown:
-        hints = "; ".join(f"{key!r}, {close_matches(str(key), GateConfig.model_fields)}" for key in unknown)
-        raise ConfigurationError(f"{where}: unknown key {hints}")
     try:
         return GateConfig.model_validate(given)
     except ValidationError as error:
-        raise ConfigurationError(f"{where}: {'; '.join(misfits(error))}") from None
+        raise ConfigurationError(f"gate: {'; '.join(misfits(error))}") from None
 
 
-def _section(file: Path) -> dict[str, Any]:
-    import yaml
+def _section(file: Path, context: typer.Context) -> dict[str, Any]:
+    """Return the section `gate` of an evaluation file as it stands there."""
+    from ragtasks.evaluation_file import read_evaluation_file
 
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-    section = content.get("gate") if isinstance(content, dict) else None
-    if not isinstance(section, dict):
+    root: Any = context.find_root().command
+    section = read_evaluation_file(file, commands=root.commands).content.get("gate")
+    if section is None:
         raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
     return dict(section)
 

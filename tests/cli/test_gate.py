@@ -184,3 +184,11 @@ def test_the_workflow_on_the_page_gates_what_it_scores() -> None:
     known = {option for item in get_command(app).commands["gate"].params for option in item.opts}
     (gate,) = (line for line in commands if line.startswith("ragtasks gate"))
     assert {word for word in gate.split() if word.startswith("--")} <= known
+
+
+def test_the_schema_for_editors_has_the_keys_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["init", "--schema"])
+    schema = json.loads(capsys.readouterr().out)
+    assert "#/$defs/GateConfig" in json.dumps(schema["properties"]["gate"])
+    assert "margins" in schema["$defs"]["GateConfig"]["properties"]
