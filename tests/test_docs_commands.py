@@ -21,14 +21,14 @@ def options_of(words: list[str]) -> set[str]:
     program, *rest = words
     if program == "lm_eval" or rest[0] == "run":
         own = _own_options() if rest[:1] == ["run"] else set()
-        return _harness_options() | own | {"-v"}
+        return _harness_options() | own | {"-v", "--help-all"}
     command = _root()
     known = {option for parameter in command.params for option in parameter.opts}
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         assert rest[0] in command.commands, f"no command {' '.join(words)}"
         command = command.commands[rest.pop(0)]
         known = {option for item in command.params for option in (*item.opts, *item.secondary_opts)}
-    return known | {"--help", "-h"}
+    return known | {"--help", "--help-all", "-h"}
 
 
 @cache

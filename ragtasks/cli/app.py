@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from enum import Enum
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from ragtasks._version import __version__
@@ -62,7 +63,81 @@ OLD_NAMES = {
 """Command that was -> the command line that does it now, or several with commas; an entry stays for a release."""
 
 
-class _Commands(TyperGroup):
+MORE = "More options"
+"""Panel of options that `--help` leaves out, and `--help-all` shows."""
+TREC_RAG = "TREC RAG"
+"""Panel of options for that track; left out too."""
+SYNTHETIC = "Of dialogues that `ragtasks synthesize` made"
+"""Panel of options that measure these; left out too."""
+_LEFT_OUT = frozenset({MORE, TREC_RAG, SYNTHETIC})
+MORE_OPTIONS = {
+    "": {"install_completion", "show_completion"},
+    "synthesize": {
+        "cut_by",
+        "overlap",
+        "tokenizer",
+        "unit",
+        "list_size",
+        "unanswerable",
+        "pool",
+        "domains",
+        "most_megabytes",
+        "collection",
+        "json_mode",
+    },
+    "report": {"examples", "table", "plots", "human_evaluation", "run", "benchmark"},
+    "score": {"protocol"},
+    "submit": {"limit_contexts", "allow_missing"},
+}
+"""Command -> its further options that `--help` leaves out."""
+HELP_ALL = "--help-all"
+
+
+class FittingHelp:
+    """A command whose help fits a screen: what most people need; `--help-all` shows every option."""
+
+    params: list[Any]
+    epilog: str | None
+    _shows_all = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Return the arguments that are left; `--help-all` is `--help` with every option."""
+        is_group = isinstance(self, TyperGroup)  # what follows the command's name is the command's
+        own = itertools.takewhile(lambda word: word != "--" and (word.startswith("-") or not is_group), args)
+        self._shows_all = HELP_ALL in own
+        if self._shows_all and ctx.help_option_names:  # `run` has none: it hands `--help` over
+            args = ["--help"]
+        left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return left
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, without what only few need unless all is wanted."""
+        further = MORE_OPTIONS.get(" ".join(ctx.command_path.split()[1:]), set())
+        rest = [one for one in self.params if one.rich_help_panel in _LEFT_OUT or one.name in further]
+        if self._shows_all or not rest:
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+            return
+        epilog, more = self.epilog, f"{len(rest)} more options: {ctx.command_path} {HELP_ALL}" if ctx.parent else ""
+        self.epilog = "\n\n".join(filter(None, [epilog, more]))
+        for one in rest:
+            one.hidden = True
+        try:
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+        finally:
+            self.epilog = epilog
+            for one in rest:
+                one.hidden = False
+
+
+class Command(FittingHelp, TyperCommand):
+    """A command."""
+
+
+class Group(FittingHelp, TyperGroup):
+    """A group of commands."""
+
+
+class _Commands(Group):
     """The commands, which take `--max_words` as `--max-words`, old names of options, and `--config` each.
 
     Old commands name the new.
@@ -84,8 +159,7 @@ class _Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left for the command."""
-        left: list[str] = super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
-        return left
+        return super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
 
 
 def _renamed(argument: str, command: str) -> str:
@@ -100,7 +174,7 @@ def _renamed(argument: str, command: str) -> str:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Multi-turn RAG benchmarks as tasks of lm-evaluation-harness.",
+    help="Evaluate multi-turn RAG: models of lm-evaluation-harness, your own system, retrievers.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -148,7 +222,7 @@ def may_be_replaced(files: Sequence[Path], *, force: bool, doing: str = "Replace
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", show_default=False)] = False,
 ) -> None:
     if version:
         echo(__version__)
@@ -223,6 +297,48 @@ GROUPS = {
 }
 """Group -> command -> an example, in the order of the help."""
 
+SUBCOMMANDS = {
+    "arena battle": "ragtasks arena battle results --judge openai/gpt-4o-mini --output votes.jsonl",
+    "arena ratings": "ragtasks arena ratings votes.jsonl",
+    "arena serve": "ragtasks arena serve results --raters 2",
+    "arena invite": "ragtasks arena invite Ann Bob",
+    "arena import": "ragtasks arena import votes.jsonl",
+    "arena export": "ragtasks arena export --output people.jsonl",
+    "arena forms": "ragtasks arena forms results",
+    "train rewriter": "ragtasks train rewriter benchmark --base t5-small --output rewriter",
+    "train retriever": "ragtasks train retriever benchmark --output encoder",
+    "results list": "ragtasks results list results --benchmark mtrag",
+    "results show": "ragtasks results show results",
+    "results diff": "ragtasks results diff results/a results/b",
+    "results remove": "ragtasks results remove bm25.last_turn",
+    "results leaderboard": "ragtasks results leaderboard results --output leaderboard.html",
+    "results export inspector": "ragtasks results export inspector results --output inspector.json",
+    "results export every-eval-ever": "ragtasks results export every-eval-ever results --output records",
+    "results export model-card": "ragtasks results export model-card results",
+    "results export rows": "ragtasks results export rows results --output rows.csv",
+    "review serve": "ragtasks review serve benchmark",
+    "review invite": "ragtasks review invite benchmark Ann Bob",
+    "review export": "ragtasks review export benchmark --out reviewed",
+    "review agreement": "ragtasks review agreement benchmark",
+    "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",
+    "data describe": "ragtasks data describe mtrag --data sample",
+    "data corpus check": "ragtasks data corpus check corpus.jsonl",
+    "data corpus duplicates": "ragtasks data corpus duplicates corpus.jsonl",
+    "data corpus deduplicate": "ragtasks data corpus deduplicate corpus.jsonl unique.jsonl",
+    "data corpus segment": "ragtasks data corpus segment documents.jsonl passages.jsonl --size 256 --overlap 50",
+    "data cache show": "ragtasks data cache show",
+    "data cache prune": "ragtasks data cache prune --outcome refused --dry-run",
+    "judges calibrate": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
+    "judges passages": "ragtasks judges passages mine --benchmark mtrag --judge openai/gpt-4o --output qrels.txt",
+    "judges nuggets": "ragtasks judges nuggets --judge openai/gpt-4o --output nuggets.jsonl",
+    "tasks list": "ragtasks tasks list --benchmark mtrag",
+    "tasks export": "ragtasks tasks export --benchmark mtrag --setting full_rag --output tasks.jsonl",
+    "tasks link": "ragtasks tasks link",
+    "tasks unlink": "ragtasks tasks unlink",
+    "tasks path": 'lm_eval --include_path "$(ragtasks tasks path)" --tasks mtrag_full_rag --model dummy',
+}
+"""Command of a group -> an example."""
+
 THREE_WAYS = """\
 Three ways in; each runs offline, on the sample that is inside the package (the last needs the extra retrieval):
 
@@ -235,7 +351,8 @@ ragtasks --help lists all commands, ragtasks COMMAND --help has an example of ea
 
 
 def put_in_groups(app: typer.Typer) -> None:
-    """Give the commands of an application their groups, examples and order."""
+    """Give the commands of an application their groups, examples and order, and all of them the help that fits."""
+    _have_fitting_help(app)
     places = {name: (group, example) for group, commands in GROUPS.items() for name, example in commands.items()}
     order = list(places)
 
@@ -250,6 +367,17 @@ def put_in_groups(app: typer.Typer) -> None:
             item.epilog = f"Example: {example}"
     app.registered_commands.sort(key=rank)
     app.registered_groups.sort(key=rank)
+
+
+def _have_fitting_help(app: typer.Typer, *above: str) -> None:
+    for item in app.registered_commands:
+        item.cls = Command
+        if example := SUBCOMMANDS.get(" ".join([*above, _name(item)])):
+            item.epilog = f"Example: {example}"
+    for group in app.registered_groups:
+        group.cls = Group
+        if group.typer_instance:
+            _have_fitting_help(group.typer_instance, *above, _name(group))
 
 
 def _name(item: CommandInfo | TyperInfo) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
-from ragtasks.cli.options import ADDRESS, DATA, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
+from ragtasks.cli.options import ADDRESS, DATA, FORMAT, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
@@ -20,7 +20,7 @@ _RESULTS = Annotated[
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
 _SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
 _REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.")]
-_FORMAT = Annotated[TableFormat, typer.Option("--format", help="Form of the tables.")]
+_FORMAT = FORMAT
 
 
 def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting: str | None, reference: bool) -> Any:

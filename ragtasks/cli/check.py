@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo
+from ragtasks.cli.app import TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
-from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, PANEL, TOPICS, check_track
+from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.submissions import (
     FileForm,
@@ -60,10 +60,10 @@ def check(  # noqa: PLR0917 (one parameter an option)
     narratives: NARRATIVES_FILE = None,
     fixed: Annotated[
         Path | None,
-        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", rich_help_panel=PANEL),
+        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", rich_help_panel=TREC_RAG),
     ] = None,
 ) -> None:
-    """List every error in a submission, answers, a corpus, a benchmark of your own or a stored run, with its line.
+    """List every error in a submission, answers, a corpus, your own data or a run.
 
     Exits with 1 if there is any. What is not fetched is not compared, and the report says so.
     """

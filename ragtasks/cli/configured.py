@@ -19,7 +19,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 FOR_HARNESS = "ragtasks.for_harness"
 """Key of a context's `meta`: what the file says to the harness's part of `ragtasks run`."""
 
-_HELP = "evaluation.yaml whose section for this command gives defaults of these options."
+_HELP = "evaluation.yaml that gives defaults of these options."
 _SHARED = ("benchmark", "data", "judges")
 
 

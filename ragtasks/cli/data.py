@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.app import SYNTHETIC, TableFormat, app, echo, put
 from ragtasks.cli.check import form_of
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
 from ragtasks.errors import ConfigurationError
@@ -17,7 +17,6 @@ from ragtasks.errors import ConfigurationError
 if TYPE_CHECKING:
     from ragtasks.tables import Section
 
-_SYNTHETIC = "Of dialogues that `ragtasks synthesize` made"
 
 commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
 app.add_typer(commands, name="data")
@@ -63,25 +62,25 @@ def describe(  # noqa: PLR0917 (one parameter an option)
     output: TABLES = None,
     encoder: Annotated[
         str,
-        typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", rich_help_panel=_SYNTHETIC),
+        typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", rich_help_panel=SYNTHETIC),
     ] = "minilm",
     language_model: Annotated[
         str | None,
         typer.Option(
             help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore.",
-            rich_help_panel=_SYNTHETIC,
+            rich_help_panel=SYNTHETIC,
         ),
     ] = None,
     retriever: Annotated[
         list[str] | None,
-        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.", rich_help_panel=_SYNTHETIC),
+        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.", rich_help_panel=SYNTHETIC),
     ] = None,
     queries: Annotated[
         list[str] | None,
         typer.Option(
             help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
             "Default: context, contextualized, decontextualized.",
-            rich_help_panel=_SYNTHETIC,
+            rich_help_panel=SYNTHETIC,
         ),
     ] = None,
     rewriter: REWRITER = None,
@@ -92,7 +91,7 @@ def describe(  # noqa: PLR0917 (one parameter an option)
             min=0,
             max=1,
             help="Share of the questions that must be rewritten, else it stops.",
-            rich_help_panel=_SYNTHETIC,
+            rich_help_panel=SYNTHETIC,
         ),
     ] = 0.95,
 ) -> None:

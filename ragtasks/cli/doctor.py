@@ -38,7 +38,10 @@ def doctor(
         str | None, typer.Option(help="Kind of model as in `run --model`, such as hf: check what it needs.")
     ] = None,
 ) -> None:
-    """Check what is installed, which data is fetched and verified, and which endpoints answer; end in one next step."""
+    """Check what is installed, fetched and verified, and which endpoints answer.
+
+    The last line is one next step.
+    """
     echo(*diagnose(endpoint or [], model))
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
+from ragtasks.cli.app import HELP_ALL, TableFormat, app, echo, may_be_replaced, put
 from ragtasks.cli.configured import FOR_HARNESS
 from ragtasks.cli.evaluation import label_of, results_folder
 from ragtasks.cli.options import BENCHMARK, FORCE, FORMAT, TABLES, evaluation_options
@@ -32,16 +32,22 @@ def run(
         bool, typer.Option("--full", help="Print lm_eval's table of every value of every task too.")
     ] = False,
 ) -> None:
-    """Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.
+    """Evaluate a model on harness tasks: the arguments of `lm_eval run`, and these.
 
-    Each of these is also a key of --metadata; --output is another name of --output_path, and logs samples.
-    The models ragtasks-extractive, ragtasks-oracle, ragtasks-refuse and ragtasks-refuse-on-empty need no weights.
+    Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES, --limit N, --apply_chat_template
+    and all that --help-all prints; --output FOLDER logs samples too. `ragtasks tasks list` has the names.
+    Models without weights: ragtasks-extractive, ragtasks-oracle, ragtasks-refuse, ragtasks-refuse-on-empty.
     --for-submission B (or C) runs all tasks that `ragtasks submit --task B` (or C) needs.
     """
-    if {"-h", "--help"} & set(context.args):
+    if wanted := {"-h", "--help", HELP_ALL} & set(context.args):
         echo(context.get_help())
+        if HELP_ALL not in wanted:
+            return
     from ragtasks.harness.run import Ending, harness_arguments, run_harness
 
+    if wanted:
+        run_harness(["--help"])
+        return
     arguments = [*context.args, *harness_arguments(context.meta.get(FOR_HARNESS, {}), context.args)]
     ending = Ending(
         default_output=lambda model, tasks: results_folder(Path(model).name, label_of(tasks)),
@@ -75,7 +81,7 @@ def plan(
     form: FORMAT = TableFormat.MARKDOWN,
     output: TABLES = None,
 ) -> None:
-    """Estimate an evaluation before any model runs: prompts, tokens, context length, judge calls, cost, time."""
+    """Estimate an evaluation before it runs: prompts, tokens, judge calls, cost, time."""
     from ragtasks.config import config_from_metadata
     from ragtasks.harness import planning
     from ragtasks.tables import Format, Section, render
@@ -109,7 +115,10 @@ def score(
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[
         Setting | None,
-        typer.Option(help="Setting whose passages the answers without `contexts` used."),
+        typer.Option(
+            metavar="<setting>",
+            help="reference, reference_rag or full_rag: whose passages answers without `contexts` used.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
     endpoint: Annotated[
@@ -119,7 +128,10 @@ def score(
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
     force: FORCE = False,
 ) -> None:
-    """Score the answers of your own RAG system; the results are read by report, compare, submit and the others."""
+    """Score the answers of your own RAG system.
+
+    The results are read by report, compare, submit and the others.
+    """
     from ragtasks.scoring import ScoredSystem
 
     if endpoint is not None and answers is None:
@@ -181,7 +193,7 @@ def judge(
     ] = None,
     force: FORCE = False,
 ) -> None:
-    """Score saved answers again, with or without judges, without running the model again."""
+    """Score saved answers again, without running the model again."""
     from ragtasks.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.scoring import Place, rescore

@@ -13,7 +13,7 @@ from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.errors import JudgeError
 
 commands = typer.Typer(
-    help="Calibrate judges by people's ratings; let judges grade passages, make nuggets.", no_args_is_help=True
+    help="Calibrate judges by people's ratings; let them grade passages, make nuggets.", no_args_is_help=True
 )
 app.add_typer(commands, name="judges")
 

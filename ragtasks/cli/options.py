@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from ragtasks.cli.app import TableFormat
+from ragtasks.cli.app import MORE, TableFormat
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import parse_json
@@ -21,8 +21,12 @@ from ragtasks.files import parse_json
 # same key there. A list takes one value at a time: `--judge A --judge B`. Numbers, lists and objects are JSON.
 
 
+MOST_USED = frozenset({"data", "run", "judges", "encoder", "metrics"})
+"""The keys that the short help of a command shows; `--help-all` shows every one."""
+
+
 def key_option(key: str, panel: str | None = None) -> Any:
-    """Return the option of a key, made from its field; a panel of the help is for many."""
+    """Return the option of a key, made from its field."""
     field = EvaluationConfig.model_fields[key]
     name, text = key.replace("_", "-"), field.description or ""
     kinds = (field.annotation, *get_args(field.annotation))
@@ -81,7 +85,7 @@ def evaluation_options(
 
 def _parameter(key: str) -> Parameter:
     kind: Any = list[Any] if _is_list(key) else bool if EvaluationConfig.model_fields[key].annotation is bool else Any
-    annotation = Annotated[kind | None, key_option(key, "Options of the evaluation")]
+    annotation = Annotated[kind | None, key_option(key, None if key in MOST_USED else MORE)]
     return Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
@@ -100,13 +104,17 @@ _METADATA = Parameter(
     "metadata",
     Parameter.KEYWORD_ONLY,
     default="{}",
-    annotation=Annotated[str, typer.Option(help="The same options as a JSON object, as for lm_eval.")],
+    annotation=Annotated[
+        str, typer.Option(help="The same options as a JSON object, as for lm_eval.", rich_help_panel=MORE)
+    ],
 )
 DATA = Annotated[str | None, key_option("data")]
 
 # Others that several commands have.
 
-FORMAT = Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")]
+FORMAT = Annotated[
+    TableFormat, typer.Option("--format", metavar="<form>", help="Tables as markdown, csv, json or latex.")
+]
 TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables, in place of the screen.")]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace existing results without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]

@@ -52,7 +52,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
 ) -> None:
-    """Print who leads in each setting, where the loss is and what to distrust; --full adds every table."""
+    """Print who leads in each setting, where the loss is and what to distrust."""
     from ragtasks.reports.tables import ReportOptions, report_sections
     from ragtasks.tables import Format, render
 
@@ -206,7 +206,10 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
 ) -> None:
-    """Print differences of results or runs with intervals and tests over conversations, corrected for their number."""
+    """Compare results or runs: differences with intervals and tests over conversations.
+
+    Everything that is tested in one call is corrected for its number (Holm).
+    """
     of_results = [names_results(name) for name in names]
     if all(of_results):
         _compare_results(

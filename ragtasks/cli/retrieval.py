@@ -42,7 +42,10 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="Encode passages on other machines or GPUs: ray[:ADDRESS][,workers=8][,gpus=1]."),
     ] = None,
 ) -> None:
-    """Make a run of a retriever over a benchmark's queries, once; an interrupted one resumes where it stopped."""
+    """Make a run of a retriever over a benchmark's queries, once.
+
+    An interrupted one resumes where it stopped.
+    """
     from ragtasks.environment import forbid_usage_reports
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements
     from retrieval_cache import retrieve as make
@@ -123,7 +126,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     output: TABLES = None,
     per_query: Annotated[Path | None, typer.Option(help="JSON lines to write: the scores of each query.")] = None,
 ) -> None:
-    """Score rankings by relevance judgements, without any corpus: over all judged queries, by subset, by query."""
+    """Score rankings by relevance judgements: over all queries, by subset, by query."""
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
     from ragtasks.tables import Format, render

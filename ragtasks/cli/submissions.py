@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.cli.app import app, echo
+from ragtasks.cli.app import TREC_RAG, app, echo
 from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, named_benchmark
-from ragtasks.cli.trec_rag import PANEL, TOPICS, write_track
+from ragtasks.cli.trec_rag import TOPICS, write_track
 from ragtasks.errors import ConfigurationError
 from ragtasks.submissions import SubmissionTask
 
@@ -45,19 +45,21 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     documents: DOCUMENTS = True,
     run_id: Annotated[
-        str | None, typer.Option(help="Name of the run, the same on all lines.", rich_help_panel=PANEL)
+        str | None, typer.Option(help="Name of the run, the same on all lines.", rich_help_panel=TREC_RAG)
     ] = None,
     topics: TOPICS = None,
     cut: Annotated[
         bool,
-        typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.", rich_help_panel=PANEL),
+        typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.", rich_help_panel=TREC_RAG),
     ] = False,
     team_id: Annotated[
-        str, typer.Option(help="Name of the team; for the format of 2025, where it is required.", rich_help_panel=PANEL)
+        str,
+        typer.Option(help="Name of the team; for the format of 2025, where it is required.", rich_help_panel=TREC_RAG),
     ] = "",
 ) -> None:
-    """Write a file for MTRAGEval or TREC RAG from a run or results, checked; of MTRAGEval with its estimated score.
+    """Write a file for MTRAGEval or TREC RAG from a run or results, checked.
 
+    For MTRAGEval its estimated ranking score is printed.
     For TREC RAG, --results may also be an answer file of 2024: it is written in the format of 2025.
     """
     if track is Track.TREC_RAG:

@@ -82,7 +82,10 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     collection: Annotated[str, typer.Option(help="mtrag-s: the corpus of MTRAG that DOCUMENTS stand for.")] = "govt",
     json_mode: _JSON_MODE = False,
 ) -> None:
-    """Make conversations with reference answers out of documents: a folder for `check` and the tasks custom_*."""
+    """Make conversations with reference answers out of documents.
+
+    They are a folder for `ragtasks check` and the harness tasks custom_*.
+    """
     from ragtasks.progress import progress_bars
     from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
     from ragtasks.synthesis import synthesize as make

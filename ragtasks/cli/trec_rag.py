@@ -12,19 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, echo, put
+from ragtasks.cli.app import TREC_RAG, TableFormat, echo, put
 from ragtasks.cli.options import asking, named_benchmark
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.submissions import FileForm, Report, first_object, form_of_file
 
-PANEL = "TREC RAG"
 TOPICS = Annotated[
     str | None,
     typer.Option(
         "--set",
         help="Topics: test, raggy, researchy (2024); narratives (2025). Default: those of the file, else test.",
-        rich_help_panel=PANEL,
+        rich_help_panel=TREC_RAG,
     ),
 ]
 NARRATIVES_FILE = Annotated[
@@ -32,7 +31,7 @@ NARRATIVES_FILE = Annotated[
     typer.Option(
         "--narratives",
         help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.",
-        rich_help_panel=PANEL,
+        rich_help_panel=TREC_RAG,
     ),
 ]
 FORMS = (FileForm.TREC_2024, FileForm.TREC_2025)
@@ -181,26 +180,28 @@ class TrackScoring:
 
     topics: TOPICS = None
     narratives: NARRATIVES_FILE = None
-    nuggets: Annotated[Path | None, typer.Option(help="Nuggets; default: the benchmark's.", rich_help_panel=PANEL)] = (
-        None
-    )
+    nuggets: Annotated[
+        Path | None, typer.Option(help="Nuggets; default: the benchmark's.", rich_help_panel=TREC_RAG)
+    ] = None
     segments: Annotated[
         Path | None,
-        typer.Option(help="Segment records or retrieval results; default: the benchmark's.", rich_help_panel=PANEL),
+        typer.Option(help="Segment records or retrieval results; default: the benchmark's.", rich_help_panel=TREC_RAG),
     ] = None
     no_support: Annotated[
         bool,
-        typer.Option("--no-support", help="Judge nuggets only; no text of a segment is needed.", rich_help_panel=PANEL),
+        typer.Option(
+            "--no-support", help="Judge nuggets only; no text of a segment is needed.", rich_help_panel=TREC_RAG
+        ),
     ] = False
     assignments: Annotated[
         Path | None,
-        typer.Option(help="Nugget assignments, such as NIST's, scored as they are.", rich_help_panel=PANEL),
+        typer.Option(help="Nugget assignments, such as NIST's, scored as they are.", rich_help_panel=TREC_RAG),
     ] = None
     support: Annotated[
-        Path | None, typer.Option(help="Support judgements of people, such as NIST's.", rich_help_panel=PANEL)
+        Path | None, typer.Option(help="Support judgements of people, such as NIST's.", rich_help_panel=TREC_RAG)
     ] = None
     form: Annotated[
-        TableFormat, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=PANEL)
+        TableFormat, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=TREC_RAG)
     ] = TableFormat.MARKDOWN
 
 

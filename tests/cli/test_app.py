@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from ragtasks import __version__
 from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
 from ragtasks.cli import app, main
-from ragtasks.cli.app import GROUPS, OLD_NAMES
+from ragtasks.cli.app import GROUPS, OLD_NAMES, SUBCOMMANDS
 from ragtasks.config import EvaluationConfig
 from ragtasks.harness.link import task_folder
 
@@ -67,22 +67,58 @@ def test_every_command_has_a_help(words: tuple[str, ...], flag: str) -> None:
     assert "Usage: " in text
 
 
-@pytest.mark.slow
-def test_every_command_has_a_group_and_an_example_with_options_that_there_are() -> None:
-    grouped = {name: example for commands in GROUPS.values() for name, example in commands.items()}
-    root = typer.main.get_command(app)
-    visible = {words[0] for words in COMMANDS if not root.commands[words[0]].hidden}
-    assert visible <= grouped.keys(), "say in ragtasks/cli/app.py where the command belongs"
-    for name in visible - {"run"}:
-        assert grouped[name] in " ".join(in_process(name, "--help")[1].split()).replace("│", "")
-    for example in (grouped[name] for name in visible - {"run"}):  # the options of `run` are the harness's too
-        command: Any = root
-        words = shlex.split(example)[1:]
-        while words and words[0] in getattr(command, "commands", {}):
-            command = command.commands[words.pop(0)]
-        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-        if "$(" not in example:
-            assert {word for word in words if word.startswith("--")} <= options, example
+EXAMPLES = {name: line for commands in GROUPS.values() for name, line in commands.items()} | SUBCOMMANDS
+LEAVES = [words for words in COMMANDS if not any(other[: len(words)] == words for other in COMMANDS if other != words)]
+
+
+JOINING = {"judge", "plan"}
+"""Commands that are about to join `score` and `eval --dry-run`."""
+
+
+def help_of(*words: str) -> str:
+    """Return the help at a hundred columns."""
+    return CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"}).output
+
+
+def test_at_most_twenty_commands_stand_at_the_top() -> None:
+    assert len({words[0] for words in COMMANDS} - JOINING) <= 20
+
+
+@pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+def test_every_help_fits_a_screen(words: tuple[str, ...]) -> None:
+    n_joining = 0 if words else len({one for (one, *_) in COMMANDS} & JOINING)
+    assert len(help_of(*words).splitlines()) <= 45 + n_joining, "mark what few need in MORE_OPTIONS of ragtasks/cli/app.py"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_an_example_that_parses(words: tuple[str, ...]) -> None:
+    name = " ".join(words)
+    if words not in LEAVES and len(words) > 1:
+        return
+    assert name in EXAMPLES, "say in ragtasks/cli/app.py where the command belongs, and give an example"
+    assert f"Example: {EXAMPLES[name]}" in " ".join(help_of(*words).split())
+    for line in EXAMPLES[name].split(";"):
+        program, *arguments = shlex.split(line)
+        if program == "ragtasks":
+            parsed(typer.main.get_command(app), arguments)
+
+
+def parsed(command: Any, arguments: list[str]) -> None:
+    """Parse what a command and those inside are given, and run nothing; a wrong option is an error."""
+    while arguments and arguments[0] in getattr(command, "commands", {}):
+        command = command.commands[arguments.pop(0)]
+    if arguments != ["--help"]:
+        command.make_context("ragtasks", arguments)
+
+
+def test_the_rest_of_a_help_is_one_option_away() -> None:
+    short, full = help_of("synthesize"), in_process("synthesize", "--help-all")[1]
+    assert "--list-size" not in short
+    assert "11 more options: " in short
+    assert "--list-size" in full
+    assert "more options" not in full
+    assert "--list-size" not in help_of("synthesize"), "what was shown once is not shown again"
+    assert in_process("--help-all")[1].count("completion") > 1
 
 
 def test_without_a_command_the_three_ways_in_are_shown() -> None:
@@ -91,11 +127,18 @@ def test_without_a_command_the_three_ways_in_are_shown() -> None:
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == ["a", "my", "a"]
 
 
+def test_the_help_of_run_is_ours_and_names_what_the_harness_takes() -> None:
+    text = help_of("run")
+    assert "ragtasks-oracle" in text
+    assert "--model_args" in text
+    assert "ragtasks run --help-all" in text or "root run --help-all" in text
+    assert "--context-tokens" not in text
+
+
 @pytest.mark.slow
-def test_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
-    done = as_command("run", "--help")
+def test_all_of_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
+    done = as_command("run", "--help-all")
     assert done.returncode == 0
-    assert "ragtasks-oracle" in done.stdout
     assert all(f"--{key.replace('_', '-')}" in done.stdout for key in EvaluationConfig.model_fields)
     assert "--apply_chat_template" in done.stdout
     assert "--metadata" in done.stdout

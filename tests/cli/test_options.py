@@ -88,7 +88,7 @@ def test_a_narrow_terminal_cuts_no_name_of_an_option(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        main([*command.split(), "--help"])
+        main([*command.split(), "--help-all"])
     text = capsys.readouterr().out
     assert [name for option in command_named(command).params for name in option.opts if name not in text] == []
 
