@@ -189,6 +189,19 @@ class EvaluationConfig(BaseModel):
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
     )
 
+    repeats: int = Field(
+        default=1,
+        ge=1,
+        le=20,
+        description="times that judges are asked about some of the answers: above 1, a report says how far scores move "
+        "where the same judges are asked again",
+    )
+    repeat_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="share of the answers that `repeats` asks about again, as whole conversations",
+    )
     max_implausible: float = Field(
         default=0.2,
         ge=0,

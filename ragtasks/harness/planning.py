@@ -8,6 +8,7 @@ since a model's own are not there yet: RL_F asks once more where an answer state
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -93,8 +94,9 @@ def _prompts(tasks: Iterable[ConversationTask], count: Count) -> tuple[tuple[int
 
 
 def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
-    n_calls = n_tokens = 0
+    total_calls = total_tokens = 0.0
     for task in tasks:
+        n_calls = n_tokens = 0
         suite = suite_named(task.suite_name)
         for rubric in suite.rubrics_in(task.evaluation.prompts, task.benchmark):
             for doc in task.dataset["test"]:
@@ -102,7 +104,9 @@ def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
                 for question in _questions(rubric.open(response_of(doc, answer)), answer):
                     n_calls += 1
                     n_tokens += count([{"role": "user", "content": question.text}])
-    return JudgingPlan(n_calls, n_tokens)
+        judgings = 1 + (task.evaluation.repeats - 1) * task.evaluation.repeat_share
+        total_calls, total_tokens = total_calls + judgings * n_calls, total_tokens + judgings * n_tokens
+    return JudgingPlan(math.ceil(total_calls), math.ceil(total_tokens))
 
 
 def _questions(first: Question | Finding, answer: str) -> Iterator[Question]:

@@ -41,13 +41,24 @@ def judge_responses(
     cache_file: Path,
     rubrics: Sequence[Rubric],
     progress: Progress = no_progress,
+    judging: str = "",
 ) -> Verdicts:
-    """Return the verdicts of all judges on all responses; what is in the cache is not asked again."""
+    """Return the verdicts of all judges on all responses; what is in the cache is not asked again.
+
+    Args:
+        responses: what is judged.
+        judges: who is asked.
+        secrets: gives keys.
+        cache_file: holds the replies.
+        rubrics: what is asked.
+        progress: is called as replies come.
+        judging: what tells this judging of the same responses from another one: each has replies of its own.
+    """
     with ReplyCache(cache_file) as cache:
         ready = [_client(item, secrets) if isinstance(item, Endpoint) else item for item in judges]
         clients = [CachedClient(client, cache) for client in ready]
         prices = {item.model: item.price for item in judges if isinstance(item, Endpoint) and item.price}
-        return judge(responses, rubrics, clients, prices=prices, progress=progress)
+        return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
 
 
 def _client(endpoint: Endpoint, secrets: Secrets) -> Client:
@@ -83,6 +94,7 @@ def judge(
     prices: Mapping[str, Price] | None = None,
     progress: Progress = no_progress,
     max_attempts: int = 2,
+    judging: str = "",
 ) -> Verdicts:
     """Return what every client says of every response under every rubric.
 
@@ -97,7 +109,7 @@ def judge(
     judge_runs = [
         _JudgeRun(
             client,
-            [_PendingQuestion(index, rubric.name, step) for index, rubric, step in opened],
+            [_PendingQuestion(index, rubric.name, step, judging) for index, rubric, step in opened],
             max_attempts,
             stop,
             bar.judge_progress(client.name, (prices or {}).get(client.name)),
@@ -142,6 +154,7 @@ class _PendingQuestion:
     index: int
     rubric: str
     step: Question | Finding
+    judging: str = ""
     attempts: int = 0
     prompt_hash: str = ""
     replies: list[str] = field(default_factory=list)
@@ -163,7 +176,7 @@ class _PendingQuestion:
         # Attempts beyond the second repeat its words, so only their number tells them apart.
         prompt = Prompt(
             Prompt.of(asked.text).messages,
-            (f"attempt {self.attempts + 1}",) if self.attempts else (),
+            (*filter(None, [self.judging]), *([f"attempt {self.attempts + 1}"] if self.attempts else [])),
             kind=self.rubric,
             is_readable=asked.is_readable,
             schema=asked.schema,

@@ -81,6 +81,10 @@ class Semantics:
     reason: str = ""
     """Why there are none."""
 
+    def of(self, indexes: Sequence[int]) -> Semantics:
+        """Return those of some of the responses."""
+        return self if self.scores is None else Semantics([self.scores[index] for index in indexes], self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class IbmJudged:

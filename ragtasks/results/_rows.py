@@ -52,6 +52,10 @@ class Row:
     """Check -> what shows that this can be no answer; None where nothing was checked, as in older results."""
     answer_hash: str = ""
     """Of the answer and the passages that it rests on; empty where they are not there."""
+    again: tuple[Mapping[str, float | None], ...] = ()
+    """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
+    served: tuple[tuple[str, str], ...] = ()
+    """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
 
 
 def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
@@ -96,6 +100,8 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
         implausible=notes.get("implausible"),
         answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
+        again=tuple(_numbers(item["values"]) for item in notes.get("repeats", ())),
+        served=tuple(sorted({(item["judge"], name) for item in verdicts if (name := item.get("served_model"))})),
     )
 
 
@@ -107,6 +113,10 @@ def _answer_hash(answers: Any, passages: Sequence[Mapping[str, Any]]) -> str:
 def _is_pair(value: Any) -> bool:
     """Return whether a metric has no value of one response: what stands there are response and reference answer."""
     return isinstance(value, list) and [type(part) for part in value] == [str, str]
+
+
+def _numbers(values: Any) -> dict[str, float | None]:
+    return {name: _number(value) for name, value in dict(values).items()}
 
 
 def _number(value: Any) -> float | None:

@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ragtasks.environment import (
     secret,
 )
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
+from ragtasks.files import canonical_hash
 from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
@@ -83,7 +85,7 @@ class ResponseScorer:
         if self.suite.uses_retriever:
             self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
         self._n_labels = self._n_by_judges = self._n_stand_ins = 0
-        self._n_texts = 0
+        self._n_texts = self._n_repeated = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
         self._embeddings: EmbeddingCache | None = None
@@ -138,7 +140,38 @@ class ResponseScorer:
         evidence = ScoringInputs(self.benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(scored, verdicts) for scored in self.suite.score(evidence)]
         rows = verdict_rows(verdicts, len(responses))
-        return [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
+        found = [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
+        for index, repeats in self._repeated(evidence).items():
+            found[index].notes["repeats"] = repeats
+        return found
+
+    def _repeated(self, evidence: ScoringInputs) -> dict[int, list[dict[str, Any]]]:
+        """Return index -> scores and verdicts of each further judging, of the answers that are judged again."""
+        config, done = self._config, evidence.verdicts
+        if config.repeats == 1 or done is None:
+            return {}
+        indexes = judged_again([item.task.conversation_id for item in evidence.responses], config.repeat_share)
+        self._n_repeated += len(indexes)
+        again: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
+        responses = [evidence.responses[index] for index in indexes]
+        for number in range(2, config.repeats + 1):
+            judging = f"repeat {number}"
+            verdicts = survive(judging, partial(self._judge_responses, responses, judging), lambda _: None)
+            if verdicts is None:
+                break
+            labels = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk).labels
+            inputs = replace(
+                evidence,
+                responses=responses,
+                labels=labels,
+                semantics=evidence.semantics.of(indexes),
+                verdicts=verdicts,
+            )
+            scored = zip(indexes, self.suite.score(inputs), verdict_rows(verdicts, len(responses)), strict=True)
+            for index, scores, rows in scored:
+                values = {name: score.value for name, score in scores.items()}
+                again[index].append({"values": values, "verdicts": rows})
+        return again
 
     def _unscored(self, reason: str) -> ScoredResponse:
         scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
@@ -181,7 +214,7 @@ class ResponseScorer:
             record_failure(str(error))
         return verdicts
 
-    def _judge_responses(self, responses: Sequence[Response]) -> Verdicts | None:
+    def _judge_responses(self, responses: Sequence[Response], judging: str = "") -> Verdicts | None:
         with progress_bars() as progress:
             return judge_responses(
                 responses,
@@ -190,6 +223,7 @@ class ResponseScorer:
                 cache_file=reply_cache_file(),
                 rubrics=self._rubrics,
                 progress=progress,
+                judging=judging,
             )
 
     def _semantics(self, responses: Sequence[Response]) -> Semantics:
@@ -234,6 +268,9 @@ class ResponseScorer:
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
             "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
+            **(
+                {"repeats": {"judgings": self._config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}
+            ),
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
@@ -302,6 +339,24 @@ def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[
         ]
         for index in range(n_responses)
     ]
+
+
+def judged_again(conversations: Sequence[str], share: float) -> list[int]:
+    """Return the places of answers to judge again, in order: whole conversations, until they have the share.
+
+    The conversations come in an order that follows from their names alone, so two systems have the same ones judged
+    again, and a larger share adds to a smaller one. Whole ones, because noise that verdicts on one conversation share
+    would else look smaller than it is.
+    """
+    members: dict[str, list[int]] = {}
+    for place, name in enumerate(conversations):
+        members.setdefault(name, []).append(place)
+    chosen: list[int] = []
+    for name in sorted(members, key=lambda name: (canonical_hash(["judged again", name]), name)):
+        if len(chosen) >= share * len(conversations):
+            break
+        chosen += members[name]
+    return sorted(chosen)
 
 
 # Who says that a response does not know: the judges, and rules where no judge says anything.

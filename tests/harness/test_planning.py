@@ -29,6 +29,12 @@ def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     assert judging.tokens > judging.n_calls
 
 
+def test_what_judges_are_asked_again_is_counted() -> None:
+    _, once = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, estimated_tokens)
+    _, again = plan(["mtrag_full_rag_fiqa"], {"data": "sample", "repeats": 3, "repeat_share": 0.5}, estimated_tokens)
+    assert (again.n_calls, again.tokens) == (2 * once.n_calls, 2 * once.tokens)
+
+
 def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> None:
     def count(messages: list[dict[str, str]]) -> int:
         sent.append(messages[0]["content"])

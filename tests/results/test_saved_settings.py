@@ -13,7 +13,10 @@ from ragtasks.config import KEYS, config_from_options
 from ragtasks.results import unused_note
 from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unused
 
-NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"}
+NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"} | {
+    "repeats",
+    "repeat_share",
+}
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

@@ -1,7 +1,7 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._benchmark import benchmark_section
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_text, summary_section
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
@@ -14,6 +14,7 @@ from ragtasks.reports.tables._scores import (
     is_baseline,
     means_table,
     missing_from,
+    p_text,
     query_rows,
     ranking_section,
     slices_of,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import loss_sentence
-from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks
+from ragtasks.reports.tables._repeats import repeat_lines
+from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
 from ragtasks.results import Evaluation, Row, shortened_prompts
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
@@ -117,11 +118,6 @@ def _difference(found: Estimate, p: float | None) -> str:
     return f"{fixed(found.value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
 
 
-def p_text(value: float | None) -> str:
-    """Return a p-value to three decimals; a dash where none is."""
-    return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
-
-
 def _distrust(
     evaluations: Sequence[Evaluation],
     rows_of: Mapping[_Group, Sequence[Row]],
@@ -145,6 +141,7 @@ def _distrust(
         shares = {key: _mean_of(rows, "judge_coverage") for key, rows in rows_of.items()}
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
+    yield from repeat_lines(evaluations)
     yield from implausible_lines(evaluations)
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
     yield from _listed("Prompts that did not fit", cut)

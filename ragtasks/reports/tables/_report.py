@@ -18,6 +18,7 @@ from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
+from ragtasks.reports.tables._repeats import NOT_REPEATED, repeats_table
 from ragtasks.reports.tables._scores import (
     ALL,
     EMPTY,
@@ -110,6 +111,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         *plausibility_table(given),
         *_ranking(overview),
         *judge_tables(given),
+        *repeats_table(given),
         *histories,
         *losses,
         *by_dimension,
@@ -136,6 +138,9 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
         if options.intervals
         else "not asked for"
     )
+    asked = [row for item in evaluations for row in item.rows if row.verdicts]
+    if options.intervals and asked and not any(row.again for row in asked):
+        intervals += f"; {NOT_REPEATED}"
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
     said = {item.model: shortened_prompts(item.provenance.values()) for item in evaluations}

@@ -9,8 +9,17 @@ from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
 from ragtasks.records import Setting
 from ragtasks.results import Evaluation, Row, gold_model, value_at
-from ragtasks.statistics import UNBOUNDED, Column, Mean, estimate_mean, mean_columns
-from ragtasks.tables import Cell, Section, Table, Value, notes_table
+from ragtasks.statistics import (
+    UNBOUNDED,
+    Column,
+    Estimate,
+    Mean,
+    Repeatability,
+    estimate_mean,
+    mean_columns,
+    repeatability,
+)
+from ragtasks.tables import Cell, Section, Table, Value, fixed, notes_table
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""
@@ -24,10 +33,32 @@ def mean_of(
     n_absent: int = 0,
     n_tasks: int | None = None,
 ) -> Value:
-    """Return a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
+    """Return a metric's mean over some rows; no interval reaches beyond the bounds of its values.
+
+    Where some of the rows were judged again and whole judgings shift, the interval holds that too.
+    """
+    found = estimate_of(rows, metric, bounds, n_absent=n_absent)
+    cell = replace(found.cell, n_tasks=n_tasks)
+    if not any(row.again for row in rows):
+        return cell
+    return repeatability_of(rows, metric, found, bounds).widened(cell, found.standard_error, bounds)
+
+
+def estimate_of(
+    rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED, *, n_absent: int = 0
+) -> Estimate:
+    """Return a metric's mean over some rows, with its interval over their conversations."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
-    found = estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds)
-    return replace(found.cell, n_tasks=n_tasks)
+    return estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds)
+
+
+def repeatability_of(rows: Sequence[Row], metric: str, whole: Estimate, bounds: tuple[float, float]) -> Repeatability:
+    """Return how far a metric's mean moves where its judges are asked again; some of the rows were."""
+    again = [row for row in rows if row.again]
+    n = min(len(row.again) for row in again)
+    judgings = [[row.values.get(metric) for row in again]]
+    judgings += [[row.again[place].get(metric) for row in again] for place in range(n)]
+    return repeatability(judgings, [row.conversation_id for row in again], whole, bounds)
 
 
 def column_of(
@@ -178,6 +209,11 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
 
 
+def p_text(value: float | None) -> str:
+    """Return a p-value to three decimals; a dash where none is."""
+    return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
+
+
 # The two standard errors of a mean side by side: over conversations, and by the harness's own formula.
 
 _ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "no interval because")
@@ -305,7 +341,7 @@ def _runs(evaluation: Evaluation) -> set[str]:
 
 def _as(row: Row, rule: _Rule, names: set[str]) -> Row:
     values = {name: value for name, value in rule.values(row).items() if name in names}
-    return replace(row, values=values, unscored={}, verdicts={}, idk=None)
+    return replace(row, values=values, unscored={}, verdicts={}, idk=None, again=(), served=())
 
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:

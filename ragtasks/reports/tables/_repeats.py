@@ -1,0 +1,176 @@
+"""How far judged scores move where the same judges are asked again, and judges whose verdicts say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.reports.tables._scores import estimate_of, mean_of, p_text, repeatability_of
+from ragtasks.results import Evaluation, Row
+from ragtasks.statistics import EXACT, Repeatability
+from ragtasks.tables import Cell, Table, Value, fixed
+
+NOT_REPEATED = "without judges' noise between judgings: every verdict was asked once (`repeats`, docs/statistics.md)"
+"""What a report with verdicts says of its intervals where no answer was judged again."""
+_COVERAGE = "judge_coverage"
+_NOTE = (
+    "Some answers, whole conversations, were judged several times. identical: pairs of judgings of one answer with the "
+    "same score; move: mean distance of the two. noise in interval: share of the mean's variance over conversations "
+    "that is the judge's noise; its interval holds that already. mean moves by: expected distance of the means of two "
+    "judgings of all answers. judged again: where one more judging of the same answers puts the mean in 95 of 100 "
+    "cases. shift p: chance that the judgings' means differ so much by noise of single verdicts alone; at most 0.05: "
+    "judgings shift as a whole, and all intervals of the score are widened by that (docs/statistics.md)."
+)
+_COLUMNS = (
+    *("setting", "model", "metric", "mean", "judged", "answers", "conversations", "identical", "move"),
+    *("noise in interval", "mean moves by", "judged again", "shift p", "what to know"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One judged score that has several judgings of some answers."""
+
+    setting: str
+    """Setting of the answers."""
+    model: str
+    """Whose answers."""
+    metric: Metric
+    """The score."""
+    mean: Value
+    """Mean of the first judging over all answers, with the judge's noise in its interval."""
+    found: Repeatability
+    """How far it moves."""
+
+
+def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
+    """Return the scores whose answers were judged again: those that need judges, and others that moved with them."""
+    groups = [
+        (setting.value, item, [row for row in item.rows if row.setting == setting.value])
+        for setting in Setting
+        for item in evaluations
+        if any(row.again for row in item.rows)
+    ]
+    return [
+        _repeated(setting, item.model, metric, rows)
+        for setting, item, rows in groups
+        if any(row.again for row in rows)
+        for metric in item.metrics
+        if _is_judged(metric, rows)
+    ]
+
+
+def _is_judged(metric: Metric, rows: Sequence[Row]) -> bool:
+    """Return whether a score comes from judges: also one that rests on who refuses, where a judge's label moved it."""
+    if metric.name == _COVERAGE or metric.aggregate is not None:
+        return False
+    given = any(row.values.get(metric.name) is not None for row in rows)
+    moved = any(values.get(metric.name) != row.values.get(metric.name) for row in rows for values in row.again)
+    return given and (metric.needs_judges or moved)
+
+
+def _repeated(setting: str, model: str, metric: Metric, rows: Sequence[Row]) -> Repeated:
+    whole = estimate_of(rows, metric.name, metric.bounds)
+    found = repeatability_of(rows, metric.name, whole, metric.bounds)
+    return Repeated(setting, model, metric, mean_of(rows, metric.name, metric.bounds), found)
+
+
+def repeats_table(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return what asking again showed, a row a setting, model and metric; none where nothing was asked again."""
+    rows = tuple(_cells(item) for item in repeated_scores(evaluations))
+    return [Table("Judged again", _COLUMNS, rows, _NOTE)] if rows else []
+
+
+def _cells(item: Repeated) -> tuple[Cell, ...]:
+    found = item.found
+    n = found.n_answers
+
+    def value(number: float | None, low: float | None = None, high: float | None = None) -> Value:
+        return Value(number, n, n, low, high)
+
+    moves = value(*found.mean_move) if found.mean_move else value(None)
+    again = f"{fixed(found.again[0])} to {fixed(found.again[1])}" if found.again else "-"
+    return (
+        *(item.setting, item.model, item.metric.name, item.mean),
+        *(f"{found.n_judgings} times", n, found.n_clusters, value(found.identical), value(found.move)),
+        *(value(found.own_share), moves, again, p_text(found.shift_p), _remark(found)),
+    )
+
+
+def _remark(found: Repeatability) -> str:
+    parts = [found.reason] if found.reason else []
+    if found.shift_error:
+        parts.append(f"judgings shift as a whole, by up to {fixed(found.shift or 0.0)}")
+    if found.n_lost:
+        parts.append(f"{found.n_lost} more were not scored each time")
+    return "; ".join(parts)
+
+
+def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a sentence for each thing that the verdicts themselves give reason to distrust."""
+    yield from _constant(evaluations)
+    yield from _served(evaluations)
+    groups: dict[tuple[str, str], list[Repeated]] = {}
+    for item in repeated_scores(evaluations):
+        if not item.metric.name.endswith(_RAW):  # the same verdicts, not conditioned: the table has them
+            groups.setdefault((item.model, item.setting), []).append(item)
+    for (model, setting), items in groups.items():
+        texts = "; ".join(map(_moves, items))
+        yield f"Judged {items[0].found.n_judgings} times, {model} in {setting}: {texts}."
+
+
+_RAW = "_raw"
+
+
+def _moves(item: Repeated) -> str:
+    """Return how one score moved, as a part of a sentence."""
+    name, found = item.metric.name, item.found
+    answers = f"{found.n_answers} answers"
+    if found.reason == EXACT:
+        return f"{name} is the same each time on {answers}, which says nothing of another prompt, version or judge"
+    if found.mean_move is None or found.identical is None:
+        return f"{name} on {answers}: {found.reason}"
+    moves = f"{name} is the same on {found.identical:.0%} of {answers}, "
+    if not found.shift_error:
+        return f"{moves}and two judgings of all differ by about {fixed(found.mean_move[0])}"
+    return f"{moves}and whole judgings shift by {fixed(found.shift or 0.0)} (p {p_text(found.shift_p)})"
+
+
+_FEWEST_ALIKE = 20
+"""Verdicts from which the same one everywhere is worth a line."""
+
+
+def _constant(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a line for each judge that gave every response the same verdict under a rubric of degrees."""
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for item in evaluations:
+        for row in item.rows:
+            for (rubric, judge), value in row.verdicts.items():
+                if value is not None:
+                    values.setdefault((judge, rubric, item.model), []).append(value)
+    for (judge, rubric, model), given in values.items():
+        if rubric in _DEGREES and len(given) >= _FEWEST_ALIKE and len(set(given)) == 1:
+            yield (
+                f"Always the same verdict: {judge} gave {fixed(given[0])} under {rubric} to all {len(given)} answers "
+                f"of {model}: it tells nothing apart."
+            )
+
+
+_DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
+"""Rubrics that give degrees: refusals may well be `no` for every answer."""
+
+
+def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a line for each judge whose server named several models for the verdicts of one evaluation."""
+    for item in evaluations:
+        counts: dict[str, dict[str, int]] = {}
+        for row in item.rows:
+            for judge, name in row.served:
+                of_judge = counts.setdefault(judge, {})
+                of_judge[name] = of_judge.get(name, 0) + 1
+        for judge, names in counts.items():
+            if len(names) > 1:
+                listed = ", ".join(f"{name} for {n} answers" for name, n in names.items())
+                yield f"Judge changed: {judge} was served by several models on {item.model}: {listed}."

@@ -1,0 +1,143 @@
+"""Answers that are judged several times: what is asked, what is kept, and what a report says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.results import Evaluation, read_evaluations
+from ragtasks.scoring import Place, rescore
+from ragtasks.scoring._scoring import judged_again
+from ragtasks.tables import Section
+from tests.scoring._noisy import NoisyServer
+from tests.scoring.test_judge import SAMPLE, predictions, written
+
+
+def unsteady(prompt: str, n_before: int) -> int:
+    """Return a step down for every third answer, the second time that it is rated."""
+    return -(n_before % 2) if len(prompt) % 3 == 0 else 0
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    return Place(tmp_path / "data", tmp_path / "store")
+
+
+def judged(place: Place, tmp_path: Path, server: NoisyServer, n: int = 112, **options: Any) -> Evaluation:
+    """Return the sample's first answers with the server's verdicts."""
+    file = written(tmp_path / "in" / "m.jsonl", predictions(n))
+    given = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
+    rescore(
+        [file],
+        {**given, "judges": [server.judge()], **options},
+        tmp_path / "out",
+        place,
+        benchmark="mtrag",
+        setting="full_rag",
+        may_replace=lambda _: True,
+    )
+    (evaluation,) = read_evaluations([tmp_path / "out"])
+    return evaluation
+
+
+def table_of(section: Section, title: str) -> dict[str, dict[str, Any]]:
+    (table,) = (table for table in section.tables if table.title == title)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return {row["metric"]: row for row in rows}
+
+
+def test_a_share_of_the_answers_is_judged_again_once_and_the_scores_stay(place: Place, tmp_path: Path) -> None:
+    with NoisyServer(unsteady) as server:
+        once = judged(place, tmp_path, server, 30)
+        n_once = server.n_asked
+        twice = judged(place, tmp_path, server, 30, repeats=2, repeat_share=0.5)
+        n_twice = server.n_asked
+        judged(place, tmp_path, server, 30, repeats=2, repeat_share=0.5)
+        assert server.n_asked == n_twice  # a repeat has a place of its own in the cache
+    assert [row.values for row in twice.rows] == [row.values for row in once.rows]
+    again = [row for row in twice.rows if row.again]
+    assert 0.5 * len(twice.rows) <= len(again) <= 0.8 * len(twice.rows)
+    chosen = {row.conversation_id for row in again}
+    assert {row.task_id for row in again} == {row.task_id for row in twice.rows if row.conversation_id in chosen}
+    assert 0.4 * n_once < n_twice - n_once < 0.85 * n_once
+    moved = [row for row in again if row.again[0]["rb_llm_raw"] != row.values["rb_llm_raw"]]
+    assert 0 < len(moved) < len(again)
+    assert all(row.again[0]["rl_f"] == row.values["rl_f"] for row in again)
+    (repeats,) = {json.dumps(facts["scoring"]["repeats"]) for facts in twice.provenance.values()}
+    assert json.loads(repeats) == {"judgings": 2, "answers": len(again)}
+    lines = (tmp_path / "out").rglob("samples_*.jsonl")
+    notes = [json.loads(line)["doc"]["scoring"] for file in lines for line in file.read_text().splitlines()]
+    kept = [note["repeats"][0]["verdicts"] for note in notes if "repeats" in note]
+    assert len(kept) == len(again)
+    assert all(verdict["replies"] for verdicts in kept for verdict in verdicts if verdict["outcome"] == "given")
+
+
+@pytest.mark.slow
+def test_a_report_says_how_far_scores_move_or_that_nobody_knows(place: Place, tmp_path: Path) -> None:
+    with NoisyServer(unsteady) as server:
+        (once,) = report_sections([judged(place, tmp_path, server)])
+        (section,) = report_sections([judged(place, tmp_path, server, repeats=2, repeat_share=1)])
+    assert "every verdict was asked once" in once.heading
+    assert "every verdict was asked once" not in section.heading
+    assert all(table.title != "Judged again" for table in once.tables)
+    rows = table_of(section, "Judged again")
+    assert {"rb_llm", "rb_llm_raw", "rl_f"} <= rows.keys()
+    assert "rouge_l" not in rows
+    assert "judge_coverage" not in rows
+    moved = rows["rb_llm_raw"]
+    assert 0 < moved["identical"].value < 1
+    assert moved["mean moves by"].low < moved["mean moves by"].value < moved["mean moves by"].high
+    assert rows["rl_f"]["what to know"] == "every value is the same each time"
+    assert section.conclusion
+    (line,) = (text for text in section.conclusion.legend if text.startswith("Judged 2 times"))
+    assert "rl_f is the same each time" in line
+
+
+@pytest.mark.slow
+def test_judgings_that_shift_as_a_whole_widen_the_interval(place: Place, tmp_path: Path) -> None:
+    def lower_the_second_time(prompt: str, n_before: int) -> int:
+        return -2 * n_before - len(prompt) % 2
+
+    with NoisyServer(lower_the_second_time) as server:
+        (once,) = report_sections([judged(place, tmp_path, server)], ReportOptions(metrics=("rb_llm_raw",)))
+        (section,) = report_sections(
+            [judged(place, tmp_path, server, repeats=2, repeat_share=1)], ReportOptions(metrics=("rb_llm_raw",))
+        )
+    assert once.conclusion
+    assert section.conclusion
+    before, after = (one.conclusion.rows[0][3] for one in (once, section) if one.conclusion)
+    assert before.value == after.value
+    assert after.high - after.low > 1.5 * (before.high - before.low)
+    assert any("whole judgings shift by" in text for text in section.conclusion.legend)
+
+
+def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(place: Place, tmp_path: Path) -> None:
+    with NoisyServer(lambda *_: -9, "m-2026-01") as server:
+        asked = iter(range(10_000))
+
+        def change(*_: object) -> int:
+            server.model = "m-2026-02" if next(asked) > 60 else "m-2026-01"
+            return -9
+
+        server.move = change
+        (section,) = report_sections([judged(place, tmp_path, server)])
+    assert section.conclusion
+    assert any("noisy gave 0.100 under rb_llm to all 108 answers" in text for text in section.conclusion.legend)
+    (line,) = (text for text in section.conclusion.legend if text.startswith("Judge changed"))
+    assert "m-2026-01 for" in line
+    assert "m-2026-02 for" in line
+
+
+def test_the_answers_judged_again_follow_from_their_conversations_alone() -> None:
+    names = [f"c{place % 20}" for place in range(100)]
+    few, more = judged_again(names, 0.2), judged_again(names, 0.5)
+    assert len(few) == 20
+    assert set(few) < set(more)
+    assert judged_again(list(reversed(names)), 0.2) == [99 - place for place in reversed(few)]
+    assert judged_again(names, 1) == list(range(100))
+    assert judged_again([], 0.5) == []

@@ -1,0 +1,124 @@
+"""How far a mean moves where its judge is asked again, from some answers that were judged several times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragtasks.statistics import EXACT, NO_SHARED, TOO_FEW_CLUSTERS, Repeatability, estimate_mean, repeatability
+
+Floats = Sequence[float | None]
+
+
+def of(*judgings: Floats, whole: Floats | None = None, names: Sequence[str] | None = None) -> Repeatability:
+    """Return the repeatability of judgings of answers that are a conversation each, unless named."""
+    clusters = names or [f"c{place}" for place in range(len(judgings[0]))]
+    everything = whole or judgings[0]
+    ids = clusters if whole is None else [f"w{place}" for place in range(len(everything))]
+    return repeatability(judgings, clusters, estimate_mean(everything, ids, (0.0, 1.0)), (0.0, 1.0))
+
+
+def test_two_judgings_are_what_a_paired_standard_error_says() -> None:
+    rng = np.random.default_rng(1)
+    first = rng.uniform(0.2, 0.8, 40)
+    second = first + rng.normal(0, 0.1, 40)
+    found = of(list(first), list(second))
+    gaps = second - first
+    assert found.move == pytest.approx(np.abs(gaps).mean())
+    assert found.shift == pytest.approx(abs(gaps.mean()))
+    assert found.mean_move
+    # The mean of a half-normal, from the standard error of the paired differences.
+    assert found.mean_move[0] == pytest.approx(gaps.std(ddof=1) / math.sqrt(40) * math.sqrt(2 / math.pi))
+    assert found.mean_move[1] < found.mean_move[0] < found.mean_move[2]
+    assert found.again
+    assert found.again[0] < first.mean() < found.again[1]
+    assert found.identical == 0
+
+
+def test_more_answers_than_were_judged_again_make_the_mean_steadier() -> None:
+    rng = np.random.default_rng(2)
+    whole = list(rng.uniform(0.2, 0.8, 160))
+    second = [value + rng.normal(0, 0.1) for value in whole[:40]]
+    some, everything = of(whole[:40], second), of(whole[:40], second, whole=whole)
+    assert some.mean_move
+    assert everything.mean_move
+    assert everything.mean_move[0] == pytest.approx(some.mean_move[0] / 2)
+
+
+def test_noise_that_a_conversation_shares_counts_as_shared() -> None:
+    rng = np.random.default_rng(3)
+    names = [f"c{place // 4}" for place in range(80)]
+    first = np.full(80, 0.5)
+    shared = first + np.repeat(rng.normal(0, 0.1, 20), 4)
+    alone = first + rng.normal(0, 0.1, 80)
+    wide, narrow = of(list(first), list(shared), names=names), of(list(first), list(alone), names=names)
+    assert wide.mean_move
+    assert narrow.mean_move
+    assert 1.4 < wide.mean_move[0] / narrow.mean_move[0] < 2.9  # twice, by four answers each
+
+
+def test_a_shift_of_whole_judgings_is_found_and_widens_the_interval() -> None:
+    rng = np.random.default_rng(4)
+    first = rng.uniform(0.2, 0.7, 60)
+    names = [f"c{place}" for place in range(60)]
+    whole = estimate_mean(list(first), names, (0.0, 1.0))
+    still, moved = (
+        repeatability([list(first), list(first + shift + noise)], names, whole, (0.0, 1.0))
+        for noise in [rng.normal(0, 0.05, 60)]
+        for shift in (-float(noise.mean()), 0.08)
+    )
+    assert still.shift_p is not None
+    assert still.shift_p > 0.9
+    assert still.shift_error == 0
+    assert still.widened(whole.cell, whole.standard_error) == whole.cell
+    assert moved.shift_p is not None
+    assert moved.shift_p < 0.001
+    assert moved.shift_error == pytest.approx(0.08 / math.sqrt(2), rel=0.1)
+    cell = moved.widened(whole.cell, whole.standard_error)
+    assert cell.low is not None
+    assert cell.high is not None
+    assert whole.low is not None
+    assert whole.high is not None
+    assert whole.standard_error
+    factor = math.hypot(1, moved.shift_error / whole.standard_error)
+    assert cell.high - cell.low == pytest.approx(factor * (whole.high - whole.low))
+    assert cell.value == whole.value
+
+
+def test_no_number_where_there_is_nothing_to_say() -> None:
+    values = [0.1 * place for place in range(12)]
+    assert of(values, values).reason == EXACT
+    assert of(values, values).identical == 1
+    few = of(values[:9], [0.5] * 9)
+    assert (few.reason, few.mean_move, few.again) == (TOO_FEW_CLUSTERS, None, None)
+    assert few.move is not None
+    nothing = of([None] * 12, values)
+    assert (nothing.reason, nothing.identical, nothing.n_lost) == (NO_SHARED, None, 12)
+
+
+def test_answers_that_a_judging_did_not_score_are_left_out_and_counted() -> None:
+    values: list[float | None] = [0.1 * place for place in range(12)]
+    found = of(values, [None, *values[1:]])
+    assert (found.n_answers, found.n_lost, found.identical) == (11, 1, 1.0)
+
+
+@pytest.mark.slow
+def test_one_more_judging_lies_where_it_is_said_to_lie() -> None:
+    rng = np.random.default_rng(5)
+    n_inside = n_shifts = 0
+    for _ in range(300):
+        sizes = rng.integers(2, 13, 60)
+        names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+        truth = 0.6 + np.repeat(rng.normal(0, 0.1, 60), sizes) + rng.normal(0, 0.2, len(names))
+        first, second, third = (list(truth + rng.normal(0, 0.15, len(names))) for _ in range(3))
+        m = int(sizes[:20].sum())
+        found = repeatability([first[:m], second[:m]], names[:m], estimate_mean(first, names))
+        assert found.again
+        assert found.shift_p is not None
+        n_inside += found.again[0] <= float(np.mean(third)) <= found.again[1]
+        n_shifts += found.shift_p <= 0.05
+    assert 0.91 <= n_inside / 300 <= 0.98
+    assert n_shifts / 300 <= 0.09
