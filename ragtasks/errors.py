@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,6 +79,15 @@ def close_matches(name: str, known: Iterable[str]) -> str:
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"
     return "known: " + ", ".join(names)
+
+
+def missing_path(path: Path) -> tuple[str, str]:
+    """Return what is found where a path leads nowhere, and the next step: the names beside it that are near."""
+    first = next((one for one in [*reversed(path.parents), path] if not one.expanduser().exists()), path)
+    names = [one.name for one in first.parent.expanduser().iterdir()] if first.parent.expanduser().is_dir() else []
+    near = difflib.get_close_matches(first.name, sorted(names), n=3, cutoff=0.6)
+    hint = "; did you mean " + " or ".join(str(first.parent / name) for name in near) + "?" if near else ""
+    return "no such file or folder" if first == path else f"no folder {first}", f"check the path{hint}"
 
 
 # What may hold a key, and how it is written where others may read it: masked, with the rest in its place.

@@ -19,7 +19,7 @@ from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, Retr
 from ragtasks.benchmarks._derived import FOLDER as DERIVED
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks.download import Source
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches, missing_path
 from ragtasks.files import (
     SAMPLE_STATISTICS,
     Misfit,
@@ -278,6 +278,11 @@ def _read(root: Path, problems: FolderProblems) -> Folder:
 @functools.lru_cache(maxsize=2)
 def _checked(root: Path) -> Folder:
     """Return what a folder holds, read once for all that asks."""
+    if not root.is_dir():
+        found, next_step = missing_path(root)
+        raise BenchmarkFileError(
+            clear_error("your own data", where=str(root), expected="a folder", found=found, next_step=next_step)
+        )
     problems = FolderProblems(root)
     folder = _read(root, problems)
     command = shlex.join(["ragtasks", "check", str(root)])

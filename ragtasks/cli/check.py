@@ -15,7 +15,7 @@ import typer
 from ragtasks.cli.app import TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, missing_path
 from ragtasks.submissions import (
     FileForm,
     Report,
@@ -120,7 +120,8 @@ def _form(place: Path, name: str, task: SubmissionTask | None) -> FileForm | str
     if name.startswith("hf:"):
         return FileForm.CORPUS
     if is_path(name) or place.suffix:
-        raise ConfigurationError(f"{place}: there is no such file or folder. Next step: check the path")
+        found, next_step = missing_path(place)
+        raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
 
 

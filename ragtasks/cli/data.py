@@ -12,7 +12,7 @@ import typer
 from ragtasks.cli.app import SYNTHETIC, TableFormat, app, echo, put
 from ragtasks.cli.check import form_of
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, missing_path
 
 if TYPE_CHECKING:
     from ragtasks.tables import Section
@@ -136,9 +136,8 @@ def _folder_of(name: str, data: str | None) -> Path | None:
         return None
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise ConfigurationError(
-            f"{folder}: there is no such folder. Next step: name one, or a benchmark such as mtrag"
-        )
+        found, next_step = missing_path(folder)
+        raise ConfigurationError(f"{folder}: {found}. Next step: {next_step}, or name a benchmark such as mtrag")
     if data:
         raise ConfigurationError(f"--data: {folder} is the data already. Next step: leave --data out")
     return folder

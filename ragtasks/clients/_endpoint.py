@@ -20,6 +20,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 
 OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_PREFIX = "openai/"
+_PLAIN_NAME = re.compile(r"(?!sk)[A-Za-z0-9._-]{1,40}")
 _LONGEST_REPLY_SECONDS, _LONGEST_THOUGHT_SECONDS = 180.0, 600.0
 _NO_THINKING = frozenset({"none", "minimal"})
 _RESERVED_FIELDS = frozenset({"model", "messages", "stream", "n"})
@@ -107,9 +108,11 @@ class Endpoint(BaseModel):
             if self.api_version is not None:
                 raise ValueError("api_version needs base_url, the address of the Azure resource")
             if not self.model.startswith(_OPENAI_PREFIX):
+                # No name is shown that may be a key or an address with a password in it.
+                name = self.model if _PLAIN_NAME.fullmatch(self.model) else "NAME"
                 raise ValueError(
-                    "a model that is not `openai/NAME` needs base_url, the address of its server: "
-                    "NAME,base_url=http://localhost:8000/v1"
+                    f"a model of OpenAI is openai/{name}, and any other needs base_url, the address of its server: "
+                    f"{name},base_url=http://localhost:8000/v1"
                 )
             return self
         parts = urlsplit(self.base_url)

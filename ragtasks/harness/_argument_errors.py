@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import json
 import logging
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +18,7 @@ from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
+from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, close_matches, masked, masked_text
 from ragtasks.harness.extras import extra_of, install_line
 
@@ -33,6 +34,24 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
         _HARNESS_LOGGER.debug(what, exc_info=True)
         message = masked_text(str(error).strip()) or type(error).__name__
         raise ConfigurationError(f"{what}: {message.splitlines()[0]}") from error
+
+
+class UnknownOptionError(ConfigurationError):
+    """An option that neither the harness nor ragtasks has."""
+
+    exit_status = 2
+
+
+def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> None:
+    """Raise where an option is neither the harness's nor ours, with those nearest to it; ours are taken out before."""
+    known = {name for action in parser._actions for name in action.option_strings}
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if not name.startswith("--") or name == "--" or any(option.startswith(name) for option in known):
+            continue
+        ours = {f"--{key.replace('_', '-')}" for key in EvaluationConfig.model_fields}
+        hint = _nearest(name, sorted({*known, *ours}), "`ragtasks run --help-all`")
+        raise UnknownOptionError(f"no option {name}. Next step: {hint}")
 
 
 def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:

@@ -32,6 +32,7 @@ from ragtasks.harness._argument_errors import (
     clear_model,
     in_one_line,
     parse_in_one_line,
+    refuse_unknown_options,
     unknown_task,
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
@@ -194,10 +195,19 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     before = sys.argv
     sys.argv = ["ragtasks", "run", *arguments]
     try:
-        parsed: argparse.Namespace = HarnessCLI().parse_args()
+        harness = HarnessCLI()
+        refuse_unknown_options(arguments, _run_parser(harness))
+        parsed: argparse.Namespace = harness.parse_args()
         return parsed
     finally:
         sys.argv = before
+
+
+def _run_parser(harness: HarnessCLI) -> argparse.ArgumentParser:
+    """Return the parser of `lm_eval run`."""
+    (commands,) = (one for one in harness._parser._actions if isinstance(one, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices["run"]
+    return found
 
 
 def _refuse_plain_text_for_chat(settings: Mapping[str, Any]) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import benchmark_names
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import (
+    BenchmarkFileError,
+    ConfigurationError,
+    RagtasksError,
+    clear_error,
+    close_matches,
+    missing_path,
+)
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
@@ -111,7 +118,11 @@ def files_of_results(path: Path) -> list[Path]:
 def _files(folder: Path) -> list[Path]:
     """Return the files in a folder that may belong to an evaluation, by name; or the one that is given."""
     if not folder.exists():
-        raise _nothing(folder, "nothing")
+        found, next_step = missing_path(folder)
+        expected = "a folder of results, or a results file"
+        raise BenchmarkFileError(
+            clear_error("results", where=str(folder), expected=expected, found=found, next_step=next_step)
+        )
     files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if path.suffix in _READ]
 

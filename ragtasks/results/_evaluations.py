@@ -24,6 +24,7 @@ from ragtasks.results._saved import (
     LoggedSamples,
     logged_samples,
     n_logged,
+    nothing_there,
     provenance_of_answers,
     value_at,
 )
@@ -150,6 +151,8 @@ def _results_files(path: Path) -> list[Path]:
     files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.is_file() else []
     if files:
         return files
+    if not path.exists():
+        raise nothing_there("results", path, "a folder of results, or a results file")
     raise _error(str(path), "a results file of the harness (results_*.json)", "none")
 
 

@@ -87,7 +87,9 @@ def test_at_most_twenty_commands_stand_at_the_top() -> None:
 @pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
 def test_every_help_fits_a_screen(words: tuple[str, ...]) -> None:
     n_joining = 0 if words else len({one for (one, *_) in COMMANDS} & JOINING)
-    assert len(help_of(*words).splitlines()) <= 45 + n_joining, "mark what few need in MORE_OPTIONS of ragtasks/cli/app.py"
+    assert len(help_of(*words).splitlines()) <= 45 + n_joining, (
+        "mark what few need in MORE_OPTIONS of ragtasks/cli/app.py"
+    )
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -169,6 +171,12 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
     ("arguments", "message"),
     [
         (["report", "nowhere-at-all"], "ragtasks: results: nowhere-at-all"),
+        (["report", "nowhere-at-all"], "found: no such file or folder"),
+        (["report", "resluts/mine"], "found: no folder resluts\n  next step: check the path; did you mean results?"),
+        (["results", "list", "resluts"], "did you mean results?"),
+        (["judge", "resluts", "--output", "x"], "found: no such file or folder"),
+        (["review", "serve", "nowhere"], "found: no such file or folder"),
+        (["score", "results", "--judge", "gpt-4o-mini"], "a model of OpenAI is openai/gpt-4o-mini"),
         (["data", "fetch", "mtrag", "--group", "taks"], "unknown group of files"),
         (["data", "fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
         (["data", "fetch", "mtrag", "--from", "nowhere-at-all"], "the checkout does not hold the benchmark files"),
@@ -182,6 +190,8 @@ def test_main_turns_every_clear_error_into_status_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 1
@@ -189,6 +199,26 @@ def test_main_turns_every_clear_error_into_status_1(
     assert output.out == ""
     assert message in output.err
     assert "Traceback" not in output.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (["--taks", "mtrag"], "'--tasks'"),
+        (["--encodr=none"], "'--encoder'"),
+        (["--dat", "sample"], "'--data'"),
+        (["--zzz"], "see `ragtasks run --help-all`"),
+    ],
+)
+def test_a_misspelt_option_of_run_names_its_nearest(
+    arguments: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--model", "ragtasks-oracle", *arguments])
+    assert stop.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith(f"ragtasks: no option {arguments[0].partition('=')[0]}. Next step: ")
+    assert nearest in text
 
 
 def test_path_prints_the_folder_of_the_yamls_and_nothing_else() -> None:
@@ -372,7 +402,7 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFi
         (["compare", ".", "bm25"], "runs (bm25) beside results"),
         (["compare", ".", ".", "--by", "domain"], "--by domain: for these it is model or setting"),
         (["compare", "a", "b", "--by", "model"], "--by model: for these it is all or domain"),
-        (["compare", "results/a", "results/b"], "a results file of the harness"),
+        (["compare", "results/a", "results/b"], "a folder of results, or a results file"),
     ],
 )
 def test_what_a_command_was_given_decides_what_it_asks_for(

@@ -117,4 +117,4 @@ def test_a_path_with_nothing_at_its_end_is_missing(
     with pytest.raises(SystemExit) as stop:
         main(["check", name])
     assert stop.value.code == 1
-    assert "there is no such file or folder" in capsys.readouterr().err
+    assert "check the path" in capsys.readouterr().err

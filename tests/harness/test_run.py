@@ -329,7 +329,7 @@ def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytes
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--no_such_flag"], SystemExit),
+        (["--no_such_flag"], ConfigurationError),
         (["--model", "no-such-model", "--tasks", TASK], ConfigurationError),
         (["--model", "dummy", "--tasks", TASK, "--seed", "0,1"], SystemExit),
         (["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "/nowhere"}'], RagtasksError),

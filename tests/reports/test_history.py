@@ -219,7 +219,7 @@ def test_what_holds_no_evaluation_is_named_with_the_reason(folder: Path) -> None
 
 def test_a_folder_without_results_is_listed_as_empty(tmp_path: Path) -> None:
     assert "evaluations: 0" in command("list", tmp_path)[1]
-    with pytest.raises(BenchmarkFileError, match="expected: a results file of the harness\n  found: nothing"):
+    with pytest.raises(BenchmarkFileError, match="a folder of results, or a results file\n  found: no such file"):
         read_history(tmp_path / "nowhere")
 
 
