@@ -26,6 +26,7 @@ __all__ = [
     "read_results",
     "retrieve",
     "score",
+    "score_rows",
 ]
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         read_results,
         retrieve,
         score,
+        score_rows,
     )
 else:
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from ragtasks.benchmarks import (
     Benchmark,
@@ -44,10 +44,12 @@ from ragtasks.results import (
     AnswerReader,
     Evaluation,
     GivenAnswer,
+    OwnRows,
     Row,
     contexts_of_answers,
     evaluation_of,
     merge_evaluations,
+    own_rows,
     read_evaluations,
 )
 from ragtasks.scoring import (
@@ -60,6 +62,7 @@ from ragtasks.scoring import (
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, compare_columns, estimate_mean
+from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -165,7 +168,7 @@ class Results:
 
 
 def read_results(path: str | Path | Sequence[str | Path]) -> Results:
-    """Return what lm_eval, `ragtasks run` or `ragtasks judge` saved.
+    """Return what lm_eval, `ragtasks run` or `ragtasks score` saved.
 
     Args:
         path: a folder that was written with `--output_path --log_samples`, a results file in it, or several of these.
@@ -193,6 +196,9 @@ def _as_dict(evaluation: Evaluation, row: Row) -> dict[str, Any]:
 
 Answers = Mapping[str, str | Mapping[str, Any]] | Iterable[Mapping[str, Any]]
 """Task id -> text or record, or records."""
+
+Rows = Union[Iterable[Mapping[str, Any]], "pandas.DataFrame", "polars.DataFrame"]
+"""Records, or a data frame with a row each."""
 
 _NOT_GIVEN = "none was given"
 _MAX_LISTED = 20
@@ -245,32 +251,108 @@ def score(
     contexts = contexts_of_answers(given, benchmark.source, chosen, config.run, run_store())
     config = config.model_copy(update={"run": contexts.run})
     docs = _docs(benchmark, contexts, config, given)
+    evaluation = _scored((benchmark.source, chosen, docs), given, config, name)
+    ids = [doc["task_id"] for doc in docs]
+    missing = tuple(task_id for task_id in ids if task_id not in given)
+    return _without_failures(Results((evaluation,), missing, tuple(sorted(given.keys() - set(ids)))))
+
+
+def score_rows(
+    rows: Rows, *, judges: str | Sequence[Any] = (), encoder: str | None = None, name: str = "rows", **options: Any
+) -> Results:
+    """Return the scores of questions and answers of one's own, a row each, without any benchmark.
+
+    Args:
+        rows: records, or a data frame of pandas or polars, with `question` (or `messages`), `answer`, and where there
+            are any `contexts`, `reference`, `id`, `conversation_id`; docs/score-your-system.md lists all keys and the
+            names of ragas and deepeval that are read too.
+        judges: LLM judges, as of `score`.
+        encoder: encoder of BERTScore, or `none`; default: the small one of the extra `semantic`.
+        name: the system's name in tables.
+        options: other keys of `--metadata` that concern scores, such as `metrics` and `idk`.
+
+    Raises:
+        ConfigurationError: an option that cannot be used, or rows with errors: all of them are listed.
+        ScoringError: a part of the scoring failed; it holds the scores that there are.
+    """
+    found = _read_rows(rows)
+    config = config_from_options(dict(judges=judges, encoder=encoder, **options))
+    config = config.model_copy(update={"run": CONTEXTS_OF_FILE})
+    docs = build_docs(found.benchmark, Setting.FULL_RAG, None, conversational=False, contexts=found.contexts)
+    asked = (found.benchmark, Setting.FULL_RAG, docs)
+    return _without_failures(Results((_scored(asked, found.given, config, name),)))
+
+
+def _scored(
+    asked: tuple[Benchmark, Setting, Sequence[Doc]],
+    given: Mapping[str, GivenAnswer],
+    config: EvaluationConfig,
+    name: str,
+) -> Evaluation:
+    """Return the evaluation of the answers to the docs of one setting."""
+    source, setting, docs = asked
     texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
     take_failures()  # what an earlier evaluation left in this process
-    scorer = ResponseScorer(benchmark.source, config, local_judge=_local_judge(config))
+    scorer = ResponseScorer(source, config, suite_named(source.suite), local_judge=_local_judge(config))
     responses = [
         response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
     ]
     scored = scorer.score(responses)
     check_together(
-        f"{benchmark.label} in {chosen.value}",
+        f"{source.label} in {setting.value}",
         responses,
         texts,
         [result.notes for result in scored],
-        setting=chosen,
-        benchmark=benchmark.source if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else None,
+        setting=setting,
+        benchmark=source if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else None,
     )
     samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
-    provenance = _provenance(benchmark, config, scorer)
-    evaluation = evaluation_of(_label(name, config), provenance, f"{benchmark.name}_{chosen.value}", samples)
-    ids = [doc["task_id"] for doc in docs]
-    missing = tuple(task_id for task_id in ids if task_id not in given)
-    results = Results((evaluation,), missing, tuple(sorted(given.keys() - set(ids))))
+    return evaluation_of(
+        _label(name, config), _provenance(source, config, scorer), f"{source.name}_{setting.value}", samples
+    )
+
+
+def _without_failures(results: Results) -> Results:
     if failures := take_failures():
         raise ScoringError(
             "scoring failed; `results` of this error has what there is:\n" + "\n".join(failures), results
         )
     return results
+
+
+def _read_rows(rows: Rows) -> OwnRows:
+    """Return the rows of records or of a data frame; all that is wrong with them is one error."""
+    problems: list[str] = []
+
+    def note(number: int, expected: str, found: object, row_id: str) -> None:
+        problems.append(f"row {number} ({row_id}): expected {expected}, found {found!r}")
+
+    if isinstance(rows, (Mapping, str)):
+        raise ConfigurationError(f"rows: expected records or a data frame, found {type(rows).__name__}")
+    found = own_rows(enumerate(_records(rows), start=1), note)
+    if not problems and not found.given:
+        problems.append("none")
+    if problems:
+        raise ConfigurationError(
+            clear_error(
+                "rows",
+                where="of your own",
+                expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
+                found=_shortened(problems),
+                next_step="fix these (docs/score-your-system.md lists the keys)",
+            )
+        )
+    return found
+
+
+def _records(rows: Any) -> Iterable[Mapping[str, Any]]:
+    """Return the records of a data frame, or what was given."""
+    records: Iterable[Mapping[str, Any]] = rows
+    if hasattr(rows, "to_dicts"):  # polars
+        records = rows.to_dicts()
+    elif hasattr(rows, "to_dict"):  # pandas
+        records = rows.to_dict(orient="records")
+    return records
 
 
 def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
@@ -297,9 +379,8 @@ def _docs(
     return [doc if doc["task_id"] in given else {**doc, "no_answer": _NOT_GIVEN} for doc in docs]
 
 
-def _provenance(benchmark: LoadedBenchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
+def _provenance(source: Benchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
     """Return what results files say of scored answers."""
-    source = benchmark.source
     return {
         "benchmark": source.label,
         "suite": source.suite,
@@ -345,16 +426,20 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
 
 
 def _refused(benchmark: LoadedBenchmark, problems: Sequence[str]) -> ConfigurationError:
-    more = [f"and {len(problems) - _MAX_LISTED} more"] if len(problems) > _MAX_LISTED else []
     return ConfigurationError(
         clear_error(
             "answers",
             where=f"to {benchmark.label}",
             expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-            found="; ".join([*problems[:_MAX_LISTED], *more]),
+            found=_shortened(problems),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
     )
+
+
+def _shortened(problems: Sequence[str]) -> str:
+    more = [f"and {len(problems) - _MAX_LISTED} more"] if len(problems) > _MAX_LISTED else []
+    return "; ".join([*problems[:_MAX_LISTED], *more])
 
 
 # A benchmark to hold in one's hands: tasks, the passages of each setting, relevance judgements.

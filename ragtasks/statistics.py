@@ -539,7 +539,7 @@ def _nothing_to_compare(columns: Sequence[Column]) -> str:
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
-        next_step="name results that were scored alike, or score saved answers again with `ragtasks judge`",
+        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`",
     )
 
 

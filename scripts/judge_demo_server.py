@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORD = re.compile(r"[a-z0-9]+")
+_REFUSES = re.compile(r"specific information|don't have|don't know|no information|couldn't find|sorry")
 
 
 class Judge(BaseHTTPRequestHandler):
@@ -78,6 +79,17 @@ def preferred(parts: dict[str, str], replies: list[str]) -> str:
     return "A" if len(replies[0]) % 2 else "tie"
 
 
+def questions(parts: dict[str, str]) -> dict[str, Any]:
+    """Return three questions made of a reply, or which of three share words with the user's."""
+    if "reply" in parts:
+        start = " ".join(parts["reply"].split()[:9])
+        made = [f"{word} {start}?" for word in ("Is it that", "Why", "Do you mean")]
+        return {"questions": made, "evades": "yes" if _REFUSES.search(parts["reply"]) else "no"}
+    lines = [line.partition(". ")[2] for line in parts["other questions"].splitlines() if line[:1].isdigit()]
+    user = parts["question of the user"]
+    return {"same": {str(n): "yes" if overlap(user, line) > 0.2 else "no" for n, line in enumerate(lines, start=1)}}
+
+
 def verdict(prompt: str) -> str:
     """Return a reply in the form that the prompt asks for."""
     code, parts = sections(prompt)
@@ -93,11 +105,13 @@ def verdict(prompt: str) -> str:
         lines = [line.partition(". ")[2] for line in parts["statements"].splitlines() if line[:1].isdigit()]
         supported = {str(n): "yes" if overlap(line, evidence) > 0.7 else "no" for n, line in enumerate(lines, start=1)}
         return json.dumps({"id": code, "supported": supported})
+    if "other questions" in parts or "three questions" in prompt.partition("\n")[0]:
+        return json.dumps({"id": code, **questions(parts)})
     if "answer" in parts:
         claims = [part.strip() for part in re.split(r"(?<=[.!?])\s+", parts["answer"]) if len(part.split()) > 2]
         known = [claim for claim in claims if "specific information" not in claim]
         return json.dumps({"id": code, "statements": known})
-    refuses = re.search(r"specific information|don't have|no information|couldn't find|sorry", parts["reply"])
+    refuses = _REFUSES.search(parts["reply"])
     return f"Verdict {code}: {'yes' if refuses else 'no'}"
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import HELP_ALL, TableFormat, app, echo, may_be_replaced, put
+from ragtasks.cli.app import HELP_ALL, TableFormat, app, echo, put
 from ragtasks.cli.configured import FOR_HARNESS
 from ragtasks.cli.evaluation import label_of, results_folder
-from ragtasks.cli.options import BENCHMARK, FORCE, FORMAT, TABLES, evaluation_options
+from ragtasks.cli.options import FORMAT, TABLES, evaluation_options
 from ragtasks.cli.reporting import conclude
-from ragtasks.cli.trec_rag import scores_track
-from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.records import Setting
 
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -98,116 +94,3 @@ def plan(
             f"{planning.hours(settings, prompts_per_minute):.1f} hours at {prompts_per_minute:g} prompts a minute"
         )
     put(render([Section("What it will take", provenance, tuple(tables))], Format(form.value)), output)
-
-
-# `ragtasks score`: a system of one's own, without a model of the harness.
-
-
-@app.command()
-@scores_track
-@evaluation_options(asks_model=False)
-def score(
-    answers: Annotated[
-        Path | None, typer.Argument(help="JSON lines: id, answer, and contexts if the system retrieved any.")
-    ] = None,
-    *,
-    options: dict[str, Any],
-    benchmark: BENCHMARK = "mtrag",
-    setting: Annotated[
-        Setting | None,
-        typer.Option(
-            metavar="<setting>",
-            help="reference, reference_rag or full_rag: whose passages answers without `contexts` used.",
-        ),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
-    ] = None,
-    protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
-    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
-    force: FORCE = False,
-) -> None:
-    """Score the answers of your own RAG system.
-
-    The results are read by report, compare, submit and the others.
-    """
-    from ragtasks.scoring import ScoredSystem
-
-    if endpoint is not None and answers is None:
-        named, answering = _endpoint_answers(endpoint, protocol, name, setting or Setting.FULL_RAG)
-        system = ScoredSystem(named, benchmark, setting or Setting.FULL_RAG, output)
-    elif answers is not None and endpoint is None:
-        system, answering = ScoredSystem(name or answers.stem, benchmark, setting, answers), _read(answers)
-    else:
-        raise ConfigurationError("name a file of answers, or --endpoint, and not both")
-    _score(system, answering, options, output, force=force)
-
-
-def _read(file: Path) -> Any:
-    from ragtasks.results import read_answers
-
-    return lambda benchmark, _config, _results: read_answers(file, benchmark)
-
-
-def _endpoint_answers(endpoint: str, protocol: str, name: str | None, setting: Setting) -> tuple[str, Any]:
-    from ragtasks.clients import system_endpoint
-    from ragtasks.environment import run_store, secret
-    from ragtasks.scoring import System, ask_endpoint
-
-    found, chosen = system_endpoint(endpoint, name or "rag-system", protocol)
-    return name or found.model, ask_endpoint(System(found, chosen, secret), setting, run_store())
-
-
-def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *, force: bool) -> None:
-    from ragtasks.environment import data_folder, run_store
-    from ragtasks.harness.judge_model import JudgeModel
-    from ragtasks.reports.system_scores import describe_scores
-    from ragtasks.scoring import Place, score_system
-
-    place = Place(data_folder(), run_store())
-    leave = partial(may_be_replaced, force=force)
-    done = score_system(system, answering, options, output, place, may_replace=leave, local_judge=JudgeModel)
-    echo(describe_scores(done))
-    echo(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")
-    if done.problems:
-        raise RagtasksError(f"everything is saved in {done.file}, but:\n" + "\n".join(done.problems))
-    done.require_plausible()
-
-
-# `ragtasks judge`: saved answers are scored again.
-
-
-@app.command()
-@evaluation_options(asks_model=False)
-def judge(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
-    ],
-    *,
-    options: dict[str, Any],
-    output: Annotated[Path, typer.Option(help="Folder for the new results.")],
-    benchmark: Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")] = None,
-    setting: Annotated[
-        str | None, typer.Option(help="Setting of predictions: reference, reference_rag, full_rag.")
-    ] = None,
-    force: FORCE = False,
-) -> None:
-    """Score saved answers again, without running the model again."""
-    from ragtasks.environment import data_folder, run_store
-    from ragtasks.harness.judge_model import JudgeModel
-    from ragtasks.scoring import Place, rescore
-
-    place = Place(data_folder(), run_store())
-    may_replace = partial(may_be_replaced, force=force)
-    lines = rescore(
-        paths,
-        options,
-        output,
-        place,
-        benchmark=benchmark,
-        setting=setting,
-        may_replace=may_replace,
-        local_judge=JudgeModel,
-    )
-    echo(*lines)

@@ -217,13 +217,10 @@ def scores_track(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**given: Any) -> None:
         track = TrackScoring(**{item.name: given.pop(item.name) for item in fields(TrackScoring)})
-        answers = given.get("answers")
-        files = [one for one in (answers if isinstance(answers, list) else [answers]) if one]
-        is_file = len(files) == 1 and files[0].is_file() and form_of_file(files[0]) in FORMS
-        if is_file or track.assignments or track.support:
+        files = given.get("answers") or []
+        if (len(files) == 1 and _is_of_track(files[0])) or track.assignments or track.support:
             _refuse_others(given)
-            output = None if given["output"] == Path("results") else given["output"]
-            score_track(files[0] if files else None, track, given.get("judges") or [], output, given["data"])
+            score_track(files[0] if files else None, track, given.get("judges") or [], given["output"], given["data"])
         elif track != TrackScoring():
             raise ConfigurationError(
                 "--set, --narratives, --nuggets, --segments and --no-support are for answers in the format of TREC RAG"
@@ -233,6 +230,13 @@ def scores_track(command: Callable[..., None]) -> Callable[..., None]:
 
     vars(call)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *added])
     return call
+
+
+def _is_of_track(file: Path) -> bool:
+    """Return whether a file is in the track's format; rows of one's own may have keys of the same names."""
+    from ragtasks.results import is_own_row
+
+    return file.is_file() and form_of_file(file) in FORMS and not is_own_row(first_object(file))
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:

@@ -260,6 +260,6 @@ CHAT = Wire(
     "/chat/completions",
     Dialect,
     read_completion,
-    "Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`",
+    "Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`",
 )
 """Chat completions, as language models are asked."""

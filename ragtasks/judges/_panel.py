@@ -143,7 +143,7 @@ def _all_lost(judge_runs: Sequence[_JudgeRun]) -> str:
         expected="at least one judge that answers to the end",
         found="; ".join(f"{judge_run.client.name}: {judge_run.lost}" for judge_run in judge_runs),
         next_step="fix the judges' errors, then ask again: replies are cached. Saved answers are scored without their "
-        "model by `ragtasks judge RESULTS --output FOLDER`",
+        "model by `ragtasks score RESULTS --output FOLDER`",
     )
 
 

@@ -231,7 +231,7 @@ def _next_step(low: Sequence[Coverage]) -> str:
     steps += [f"`ragtasks data cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')
-    steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`")
+    steps.append("Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`")
     return ". ".join(steps)
 
 

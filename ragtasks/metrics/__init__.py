@@ -55,7 +55,16 @@ from ragtasks.metrics.cited import (
     support_scores,
     within,
 )
-from ragtasks.metrics.lexical import corpus_bleu, extractiveness, meteor, rouge_l, sentence_bleu, token_f1
+from ragtasks.metrics.lexical import (
+    corpus_bleu,
+    extractiveness,
+    k_precision,
+    meteor,
+    rouge_l,
+    sentence_bleu,
+    token_f1,
+    token_recall,
+)
 from ragtasks.metrics.retrieval import (
     CUTOFFS,
     DEPTH,
@@ -147,6 +156,7 @@ __all__ = [
     "is_changed",
     "is_error_text",
     "is_no_answer",
+    "k_precision",
     "krippendorff_alpha",
     "language_of",
     "length_ratio",
@@ -179,6 +189,7 @@ __all__ = [
     "support_recall",
     "support_scores",
     "token_f1",
+    "token_recall",
     "whole_weights",
     "within",
 ]

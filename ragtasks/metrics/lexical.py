@@ -79,6 +79,22 @@ def token_recall(response: str, target: str) -> float:
     return shared.total() / wanted.total()
 
 
+def k_precision(response: str, passages: Sequence[str]) -> float | None:
+    """Return the share of the response's tokens that its passages hold, from 0 to 1, higher is better.
+
+    Tokens are those of `token_recall`, and count as often as they occur on both sides. None without passages, and for a
+    response without tokens: there is nothing that could rest on anything.
+
+    Source: K-Precision of Adlakha et al. 2023, "Evaluating Correctness and Faithfulness of Instruction-Following Models
+    for Question Answering".
+    """
+    stated = Counter(normalised_tokens(response))
+    if not passages or not stated:
+        return None
+    held = Counter(token for passage in passages for token in normalised_tokens(passage))
+    return (stated & held).total() / stated.total()
+
+
 def _rouge_tokens(text: str) -> list[str]:
     """Return the tokens that rouge-score's `tokenize` gives without a stemmer.
 

@@ -31,4 +31,5 @@ def score_notes(done: SystemScores) -> Iterator[str]:
     if done.n_without:
         yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
     if n_bare := done.n_answers - done.n_own_contexts:
-        yield f"contexts: {n_bare} of {done.n_answers} answers have none and are scored against the setting's"
+        rest = "name none" if done.is_own_rows else "have none and are scored against the setting's"
+        yield f"contexts: {n_bare} of {done.n_answers} answers {rest}"

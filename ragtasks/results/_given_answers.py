@@ -136,7 +136,8 @@ Note = Callable[[int, str, object, str], None]
 
 _MOST_HINTS = 20  # comparing an id with all others takes milliseconds, and a file of another benchmark has only such
 _NEXT_STEP = (
-    'fix these lines; each is {"id": ..., "answer": "text", "contexts": [{"text": ...}]} (docs/score-your-system.md)'
+    'fix these lines; each is {"id": ..., "answer": "text", "contexts": [{"text": ...}]} (docs/score-your-system.md). '
+    'Questions of your own, without a benchmark: {"question": "text", "answer": "text", "contexts": ["text", ...]}'
 )
 
 

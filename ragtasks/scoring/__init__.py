@@ -19,7 +19,15 @@ from ragtasks.scoring._plausibility import (
 from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._retrieval import LiveRetrieval
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, ready_judge, shared_scorer
-from ragtasks.scoring._system import ScoredSystem, System, SystemScores, ask_endpoint, request_body, score_system
+from ragtasks.scoring._system import (
+    ScoredSystem,
+    System,
+    SystemScores,
+    ask_endpoint,
+    request_body,
+    score_rows,
+    score_system,
+)
 
 __all__ = [
     "CHECKS",
@@ -49,6 +57,7 @@ __all__ = [
     "request_body",
     "require_plausible",
     "rescore",
+    "score_rows",
     "score_system",
     "scored_row",
     "shared_scorer",

@@ -6,6 +6,7 @@ whatever reads an evaluation reads this too; nothing that was read is changed.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.config import config_from_options
+from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
 from ragtasks.records import Setting
 from ragtasks.results import (
+    ROWS,
     SavedEvaluation,
     SavedTask,
     evaluation_files,
     read_predictions,
     read_results,
+    rows_benchmark,
     unused_note,
     value_at,
 )
@@ -29,6 +32,7 @@ from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
 from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.suites import suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -172,17 +176,29 @@ def score_tasks(
     """Return an iterator over each task's scores with their scorer, in order; all is scored when it is returned."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
-        benchmark = open_named(task.benchmark, task.config.data, place)
-        if benchmark.label != task.provenance["benchmark"]:
-            raise BenchmarkFileError(_other_data(task, benchmark))
-        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.provenance.get("suite"), local_judge)
-        parts.setdefault(scorer, []).append(index)
+        parts.setdefault(_scorer_of(task, place, local_judge), []).append(index)
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():
         results = iter(scorer.score([response for index in indexes for response in tasks[index].responses]))
         for index in indexes:
             done[index] = ([next(results) for _ in tasks[index].responses], scorer)
     return iter([done[index] for index in range(len(tasks))])
+
+
+def _scorer_of(task: SavedTask, place: Place, local_judge: LocalJudge | None) -> ResponseScorer:
+    suite = task.provenance.get("suite")
+    if task.benchmark == ROWS:
+        return _rows_scorer(task.config, suite or ROWS, local_judge)
+    benchmark = open_named(task.benchmark, task.config.data, place)
+    if benchmark.label != task.provenance["benchmark"]:
+        raise BenchmarkFileError(_other_data(task, benchmark))
+    return shared_scorer(benchmark.name, benchmark.root, task.config, suite, local_judge)
+
+
+@functools.lru_cache(maxsize=8)
+def _rows_scorer(config: EvaluationConfig, suite: str, local_judge: LocalJudge | None) -> ResponseScorer:
+    """Return the one scorer of rows of one's own, which bring all that their scores need."""
+    return ResponseScorer(rows_benchmark(()), config, suite_named(suite), local_judge)
 
 
 def _other_data(task: SavedTask, benchmark: Benchmark) -> str:

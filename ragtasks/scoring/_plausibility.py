@@ -316,7 +316,7 @@ def _identical(answers: Answers) -> Found:
         if words:
             groups[" ".join(words)].append(place)
     for places in groups.values():
-        others = {" ".join(answers.targets[place]) for place in places}
+        others = {" ".join(answers.targets[place]) or answers.responses[place].task.question for place in places}
         if len(places) < _LEAST_REPEATS or len(others) <= len(places) / 2:
             continue
         response = answers.responses[places[0]]
@@ -479,6 +479,8 @@ def _misplaced(answers: Answers) -> Found:
                 holders[word].append(place)
     mass = [sum(weight[word] for word in words) for words in targets]
     for place, listed in enumerate(answers.words):
+        if not targets[place]:
+            continue  # without a reference answer of its own there is nothing that it could fit less
         words = set(listed)
         own_mass = sum(weight.get(word, unknown) for word in words)
         shared: dict[int, float] = defaultdict(float)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
-from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
+from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import (
     embedding_cache_bytes,
     embedding_cache_file,
@@ -68,11 +68,10 @@ class ResponseScorer:
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the scores
         that rest on it are unscored, which a warning says now and the coverage says in every table.
         """
-        default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
-        self.encoder = config.encoder or default
         self._config = config
         self.benchmark = benchmark
         self.suite = suite or suite_named(benchmark.suite)
+        self.encoder = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else self.suite.encoder)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
         self._clients = [ready_judge(item, local_judge) for item in config.judges]
         if self._rubrics:
@@ -103,7 +102,8 @@ class ResponseScorer:
             if config.encoder is not None:
                 raise
             self._missing = f"encoder {self.encoder} is not available"
-            _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
+            combined = " and rb_alg" if any(metric.name == "rb_alg" for metric in self.suite.metrics) else ""
+            _LOGGER.warning("BERTScore%s will be unscored. %s", combined, error)
 
     def _offline_detector(self) -> IdkDetector:
         """Return who tells refusals where judges do not."""

@@ -27,7 +27,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError, clear_error
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
-from ragtasks.results import GivenAnswer, answers_evaluation, contexts_of_answers
+from ragtasks.results import ROWS, GivenAnswer, OwnRows, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
@@ -78,6 +78,8 @@ class SystemScores:
     """Which answers cannot be answers; one setting, none of a baseline."""
     max_implausible: float = 1.0
     """Share of them up to which the command ends well."""
+    is_own_rows: bool = False
+    """Whether the questions are the rows' own, and no benchmark's."""
 
     def require_plausible(self) -> None:
         """Refuse answers of which too many cannot be answers."""
@@ -106,22 +108,67 @@ def score_system(
     given = answering(benchmark, config, file)
     setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
+    answers = _SystemAnswers(system.name, system.source, benchmark, contexts, config, given)
+    return _scored(answers, file, place, local_judge, notes)
+
+
+def score_rows(
+    rows: OwnRows,
+    options: Mapping[str, Any],
+    output: Path,
+    place: Place,
+    *,
+    name: str,
+    source: Path,
+    may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
+    local_judge: LocalJudge | None = None,
+) -> SystemScores:
+    """Return what was scored of rows of one's own, and written below `output` as `score_system` does."""
+    take_failures()
+    config = config_from_options(options)
+    file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
+    require_leave(output, [file], may_replace)
+    answers = _SystemAnswers(name, source, rows.benchmark, rows.contexts, config, rows.given)
+    return _scored(answers, file, place, local_judge)
+
+
+@dataclass(frozen=True, slots=True)
+class _SystemAnswers:
+    """What was asked of a system, and what it answered."""
+
+    name: str
+    source: Path
+    benchmark: Benchmark
+    contexts: Contexts
+    config: EvaluationConfig
+    given: Mapping[str, GivenAnswer]
+
+
+def _scored(
+    answers: _SystemAnswers,
+    file: Path,
+    place: Place,
+    local_judge: LocalJudge | None,
+    notes: Mapping[str, Any] | None = None,
+) -> SystemScores:
+    """Score the answers to what was asked, and save them in a file of results with its samples."""
+    config, given = answers.config, answers.given
     evaluation = answers_evaluation(
         given,
-        benchmark,
-        contexts,
+        answers.benchmark,
+        answers.contexts,
         config=config,
-        source=system.source,
+        source=answers.source,
         folder=file.parent,
-        name=system.name,
-        time=time,
+        name=answers.name,
+        time=file.stem.removeprefix("results_"),
     )
     evaluation = replace(evaluation, results={**evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
     if not problems:
         unfinished_file(file).unlink(missing_ok=True)
-    tasks = [task for task in benchmark.tasks if _counts(task, contexts, config)]
+    tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
     missing = Counter(task.domain for task in tasks if task.task_id not in given)
     found = [given[task.task_id] for task in tasks if task.task_id in given]
     answered = [answer for answer in found if not answer.no_answer]
@@ -136,6 +183,7 @@ def score_system(
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
+        is_own_rows=answers.benchmark.name == ROWS,
     )
 
 

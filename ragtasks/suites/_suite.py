@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ragtasks.benchmarks import Benchmark
+from ragtasks.config import DEFAULT_ENCODER
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Rubric, Verdicts, added_rubric_names, rubrics_named
 from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
@@ -62,6 +63,8 @@ class Suite:
     """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
     uses_encoder: bool = True
     """Whether any metric rests on BERTScore."""
+    encoder: str = DEFAULT_ENCODER
+    """The encoder of BERTScore where none is named; a sample has its own."""
     uses_retriever: bool = False
     """Whether any metric rests on what a retriever finds for the responses."""
 
@@ -172,6 +175,7 @@ SUITES = ExtensionPoint(
         "multihop_rag": "ragtasks.suites._multihop_rag:SUITE",
         "rewriting": "ragtasks.suites._rewriting:SUITE",
         "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
+        "rows": "ragtasks.suites._rows:SUITE",
         "trec_rag24": "ragtasks.suites.trec_rag:TREC_RAG24",
         "trec_rag25": "ragtasks.suites.trec_rag:TREC_RAG25",
     },

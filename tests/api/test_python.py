@@ -26,6 +26,7 @@ SIGNATURES = {
     "load_benchmark": "(name, data)",
     "read_results": "(path)",
     "retrieve": "(benchmark, retriever, queries, *, name, depth, corpora)",
+    "score_rows": "(rows, *, judges, encoder, name, **options)",
     "score": "(benchmark, answers, *, setting, run, judges, encoder, name, **options)",
 }
 MEMBERS = {
@@ -85,7 +86,7 @@ def test_what_is_promised() -> None:
 def test_the_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
@@ -122,7 +123,7 @@ def test_a_benchmark_has_tasks_passages_and_judgements(sample: ragtasks.LoadedBe
 
 
 def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
-    """Predictions scored by `ragtasks judge`, read back, and the same answers scored here."""
+    """Predictions scored by `ragtasks score`, read back, and the same answers scored here."""
     passages = sample.passages("full_rag")
     records = [
         {

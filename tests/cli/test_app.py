@@ -71,8 +71,8 @@ EXAMPLES = {name: line for commands in GROUPS.values() for name, line in command
 LEAVES = [words for words in COMMANDS if not any(other[: len(words)] == words for other in COMMANDS if other != words)]
 
 
-JOINING = {"judge", "plan"}
-"""Commands that are about to join `score` and `eval --dry-run`."""
+JOINING = {"plan"}
+"""The command that is about to join `eval --dry-run`."""
 
 
 def help_of(*words: str) -> str:
@@ -174,7 +174,7 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
         (["report", "nowhere-at-all"], "found: no such file or folder"),
         (["report", "resluts/mine"], "found: no folder resluts\n  next step: check the path; did you mean results?"),
         (["results", "list", "resluts"], "did you mean results?"),
-        (["judge", "resluts", "--output", "x"], "found: no such file or folder"),
+        (["score", "resluts", "--output", "x"], "found: no such file or folder"),
         (["review", "serve", "nowhere"], "found: no such file or folder"),
         (["score", "results", "--judge", "gpt-4o-mini"], "a model of OpenAI is openai/gpt-4o-mini"),
         (["data", "fetch", "mtrag", "--group", "taks"], "unknown group of files"),

@@ -43,7 +43,7 @@ def test_judges_of_another_type_are_refused(value: object, capsys: pytest.Captur
     (tmp_path / "mine.jsonl").write_text("{}")
     metadata = json.dumps({"judges": value, "data": "sample"})
     places = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
-    text = said(capsys, "judge", str(tmp_path / "mine.jsonl"), "--metadata", metadata, *places)
+    text = said(capsys, "score", str(tmp_path / "mine.jsonl"), "--metadata", metadata, *places)
     assert text.startswith(("ragtasks: evaluation options: judges: ", "ragtasks: judges: ", "ragtasks: endpoint: "))
 
 
@@ -51,7 +51,7 @@ def test_judges_of_another_type_are_refused(value: object, capsys: pytest.Captur
 def test_metadata_that_cannot_be_read_is_refused(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{}")
     out = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
-    assert said(capsys, "judge", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
+    assert said(capsys, "score", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from ragtasks.cli import app, main
 from ragtasks.config import KEYS, MODEL_KEYS, EvaluationConfig
 
 ROOT: Any = typer.main.get_command(app)
-ANSWERS = ["score", "answers.jsonl"]
-SAVED = ["judge", "results", "--output", "again"]
+ANSWERS = ["score", "answers.jsonl", "--benchmark", "mtrag"]
+SAVED = ["score", "results", "--output", "again"]
 Taken = Callable[..., tuple[list[str], dict[str, Any]]]
 
 
@@ -56,12 +56,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 
 def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offered() -> None:
-    offered = {name: {p.name: p for p in ROOT.commands[name].params} for name in ("run", "score", "judge", "plan")}
+    offered = {name: {p.name: p for p in ROOT.commands[name].params} for name in ("run", "score", "plan")}
     assert {name: KEYS - options.keys() for name, options in offered.items()} == {
         "run": set(),
         "plan": set(),
         "score": set(MODEL_KEYS),
-        "judge": set(MODEL_KEYS),
     }
     for key, field in EvaluationConfig.model_fields.items():
         assert field.description
@@ -82,7 +81,7 @@ def test_the_help_names_default_and_choices_of_the_field() -> None:
     assert "one of" not in options["data"].help
 
 
-@pytest.mark.parametrize("command", ["score", "judge", "plan", "tasks export"])
+@pytest.mark.parametrize("command", ["score", "plan", "tasks export"])
 def test_a_narrow_terminal_cuts_no_name_of_an_option(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
     # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
     assert len(server.asked) <= 4 * 4 + 2 * 4
-    assert "`ragtasks judge RESULTS --output FOLDER`" in str(caught.value)
+    assert "`ragtasks score RESULTS --output FOLDER`" in str(caught.value)
 
 
 def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:

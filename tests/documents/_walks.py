@@ -64,6 +64,8 @@ ANSWERED = (
     "python examples/my_rag_system.py asked.jsonl | head -n 3 > answers.jsonl",
 )
 """A file of answers, as some system of the reader's wrote it."""
+OWN_ROWS = "grep '^{\"question\"' ${DOCUMENTS%/*}/score-your-system.md > rows.jsonl"
+"""The rows that docs/score-your-system.md shows."""
 NO_ENCODER = r"\g<0> --encoder none"
 """For a line that is there for something else than BERTScore, whose libraries take most of its time. README.md,
 bring-your-own.md and score-your-system.md keep it.
@@ -76,7 +78,7 @@ TRAINED = "needs a synthesis or a training before it, minutes; tests/synthesis r
 WALKS: dict[str, Walk] = {
     "README.md": Walk(
         extras=("semantic", "report"),
-        before=(*ANSWERED, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
+        before=(*ANSWERED, OWN_ROWS, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
         changes={r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec", r"\bQRELS\b": QRELS},
     ),
     "docs/arena.md": Walk(
@@ -140,7 +142,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/scale.md": Walk(left_out={r"test=SHARDS": REAL}),
     "docs/score-your-system.md": Walk(
-        before=ANSWERED,
+        before=(*ANSWERED, OWN_ROWS),
         changes={
             "ragtasks score --endpoint": "ragtasks score --force --encoder none --endpoint",
             "ragtasks score (?=a)": r"\g<0>--force ",

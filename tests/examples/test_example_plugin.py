@@ -78,7 +78,7 @@ def test_task_benchmark_suite_and_metric_from_the_command_to_the_report(ask: Ask
     report = ask("report", tmp_path / "out")
     assert "keywords+asks_back" in report
     assert "asks_back" in report
-    judged = ask("judge", tmp_path / "out", "--output-path", tmp_path / "again", "--metadata", '{"data": "sample"}')
+    judged = ask("score", tmp_path / "out", "--output-path", tmp_path / "again", "--metadata", '{"data": "sample"}')
     assert judged
     (again,) = (tmp_path / "again").rglob("results_*.json")
     assert json.loads(again.read_text(encoding="utf-8"))["results"]["harbour_faq"]["asks_back,sample"] == 0.0

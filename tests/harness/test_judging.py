@@ -129,7 +129,7 @@ def test_a_dead_judge_leaves_the_scores_of_the_others(judging: Judging, tmp_path
     assert "everything is saved" in done.err
     assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
     assert "no server answers" in done.err
-    assert "`ragtasks judge RESULTS --output FOLDER`" in done.err
+    assert "`ragtasks score RESULTS --output FOLDER`" in done.err
     assert "same again" not in done.err  # that would pay for the model twice
     assert scores["judge_coverage"] == pytest.approx(0.5)
     assert 0 < scores["rb_llm_raw"] <= 1
@@ -147,7 +147,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     done = judging(dead_judge())
     scores = scores_in(tmp_path / "out")
     assert (alone.status, done.status) == (0, 1)
-    assert "`ragtasks judge RESULTS --output FOLDER`" in done.err
+    assert "`ragtasks score RESULTS --output FOLDER`" in done.err
     assert "rouge_l" in done.out
     assert without.keys() | JUDGED == scores.keys()
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)

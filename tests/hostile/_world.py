@@ -85,7 +85,10 @@ class World:
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
             ("score",): [
+                *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
+                [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],
                 [answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place],
+                [answers, "--benchmark", "rows", "--encoder", "none", "--output", f"{out}/rows"],
                 [trec, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place],
             ],
             ("synthesize",): [
@@ -116,10 +119,6 @@ class World:
                 *([one, "--baseline", one, "--margin", "rouge_l=0.1"] for one in results),
                 [results[0], "--baseline", str(at / "mtrag"), "--config", str(at / "submission.jsonl")],
                 *([one, "--save-baseline", f"{out}/{number}.json"] for number, one in enumerate(results)),
-            ],
-            ("judge",): [
-                *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
-                [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],
             ],
             ("report",): [
                 *([one] for one in results),
@@ -164,7 +163,7 @@ class World:
         secret, data = str(self.outside / "secret.jsonl"), str(self.theirs / "mtrag")
         limited = ["--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--limit", "1"]
         prompt = {"data": "sample", "encoder": "none", "system_prompt": secret}
-        again = ["judge", results, "--output-path"]
+        again = ["score", results, "--output-path"]
         return {
             "judge": [*again, f"{out}-judge", "--metadata", json.dumps({"judges": [judge]})],
             "encoder": [*again, f"{out}-encoder", "--metadata", json.dumps({"encoder": str(self.outside / "model")})],

@@ -114,7 +114,7 @@ def test_a_hostile_file_reaches_nothing(words: tuple[str, ...], world: World, fo
 @pytest.mark.slow
 def test_what_is_not_used_is_shown(world: World, found: Found) -> None:
     for number, name in enumerate(world.results, start=1):
-        output = found[f"judge {number}"]["output"]
+        output = found[f"score {number}"]["output"]
         assert ("name them with --metadata" in output) == (name in USED_NEVER)
 
 

@@ -31,7 +31,7 @@ def write_files(folder: Path, judge: str) -> None:
     save(folder / "results")
     save(folder / "others", "org/other", day=2)
     (folder / "predictions.jsonl").write_bytes(b"".join(lines_of(_predictions(folder))))
-    _sound("judge", f"{folder}/predictions.jsonl", "--output_path", f"{folder}/judged", *_judged(folder))
+    _sound("score", f"{folder}/predictions.jsonl", "--output_path", f"{folder}/judged", *_judged(folder))
     (folder / "input.jsonl").write_bytes(b"".join(lines_of(submission("C", benchmark, n_tasks=4))))
     for letter in "ABC":
         (folder / f"{letter}.jsonl").write_bytes(b"".join(lines_of(submission(letter, benchmark, n_tasks=4))))

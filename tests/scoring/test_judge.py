@@ -278,7 +278,7 @@ def test_folders_without_answers_are_told_with_the_next_step(again: Rescore, tmp
     if made in ("no samples", "corrupt"):
         text = '{"configs": {}}' if made == "no samples" else '{"configs": '
         (folder / "results_2026-01-01T00-00-00.0.json").write_text(text)
-    with pytest.raises(BenchmarkFileError, match="next step: run the evaluation again"):
+    with pytest.raises(BenchmarkFileError, match=r"next step: (run the evaluation again|check the path)"):
         again(folder)
 
 
@@ -388,7 +388,7 @@ def test_the_command_scores_and_the_report_reads_it(saved: Path, tmp_path: Path)
     command = [sys.executable, "-c", "from ragtasks.cli import main; main()"]
     with DemoServer() as server:
         metadata = json.dumps({"judges": [server.judge("steady")]})
-        arguments = ["judge", str(saved / "oracle"), "--metadata", metadata, "--output_path", "out"]
+        arguments = ["score", str(saved / "oracle"), "--metadata", metadata, "--output_path", "out"]
         done = subprocess.run(
             [*command, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
@@ -400,7 +400,7 @@ def test_the_command_scores_and_the_report_reads_it(saved: Path, tmp_path: Path)
     assert report.returncode == 0, report.stderr
     assert "judge steady" in report.stdout
     refused = subprocess.run(
-        [*command, "judge", "nowhere", "--output_path", "out"],
+        [*command, "score", "nowhere", "--output_path", "out"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

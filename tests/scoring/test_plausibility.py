@@ -197,7 +197,7 @@ def test_judge_ends_with_the_same_status(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     answers = file(lambda *_: "")
-    asked = ["judge", answers, "--benchmark", "mtrag", "--setting", "reference"]
+    asked = ["score", answers, "--benchmark", "mtrag", "--setting", "reference"]
     status, _, last = ended(capsys, *asked, *options(tmp_path))
     assert (status, last.startswith("ragtasks: everything is saved in ")) == (3, True)
     assert len(read_evaluations([tmp_path / "out"])) == 1

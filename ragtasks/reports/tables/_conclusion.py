@@ -9,7 +9,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import loss_sentence
 from ragtasks.reports.tables._repeats import repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
-from ragtasks.results import Evaluation, Row, shortened_prompts
+from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.tables import Cell, Section, Table, fixed
@@ -47,7 +47,8 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
         compared: list[Cell] = [_word(key, words, is_whole=key in whole)] if words else []
         lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
-    legend = (loss_sentence(evaluations, main), *_distrust(evaluations, rows_of, n_tasks, present, main))
+    loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
+    legend = (loss, *_distrust(evaluations, rows_of, n_tasks, present, main))
     note = _NOTE.format(level=LEVEL) if words else ""
     return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
 
@@ -177,6 +178,8 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
 
     Where no response has the main score, a sentence below says so in the place of a coverage of 0.
     """
+    if evaluation.kind[0] == ROWS:
+        return _rows_section(evaluation)
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
@@ -188,6 +191,25 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     legend = (f"{unscored_sentence(evaluation, lacking)}.",) if lacking else ()
     table = Table("Scores", ("setting", "system", "answered", *names), (line,), legend=legend)
     return Section(evaluation.kind[0], {}, (table,))
+
+
+def _rows_section(evaluation: Evaluation) -> Section:
+    """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
+    rows = evaluation.rows
+    names = {name for row in rows for name in row.values} - set(_SUMMARY_BESIDE)
+    lines = tuple(
+        (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
+        for metric in evaluation.metrics
+        if metric.name in names
+    )
+    table = Table("Scores", ("metric", "score", "what it is"), lines, legend=tuple(_few_conversations(rows)))
+    return Section(f"Rows of {evaluation.model}", {}, (table,))
+
+
+def _few_conversations(rows: Sequence[Row]) -> Iterator[str]:
+    n = len({row.conversation_id for row in rows})
+    if n < MIN_CLUSTERS:
+        yield f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
 
 
 # Answers that cannot be answers, beside the scores that count them: a line in the conclusion and a table.
@@ -206,7 +228,7 @@ def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         models = ", ".join(item.model for item in evaluations if item.unchecked == names)
         yield (
             f"Not checked: {', '.join(names)} of {models}: saved without these checks, and logs do not say where "
-            "passages are from. `ragtasks judge` checks it."
+            "passages are from. `ragtasks score` checks it."
         )
 
 

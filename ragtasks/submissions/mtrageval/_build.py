@@ -97,7 +97,7 @@ def _context(passage: Passage, score: float, with_text: bool) -> dict[str, Any]:
 # Where a submission's contexts and answers come from: a stored run, the published passages, or logged answers.
 
 _SCORE_FIRST = (
-    "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output "
+    "a file of predictions is scored first: `ragtasks score {path} --benchmark mtrag --setting reference --output "
     "DIR --metadata '{{\"conversational\": true}}'` (task C: --setting full_rag); then name DIR as --results. A file "
     "that is a submission already: `ragtasks check {path} --task B`"
 )

@@ -256,7 +256,7 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
             partial.append(f"{name} {n_scored}/{len(column)}")
     ranking = ranking_score(means)
     if ranking.value is None:
-        note = f" ({ranking.reason}; `ragtasks judge` adds what judges give)"
+        note = f" ({ranking.reason}; `ragtasks score` adds what judges give)"
     else:
         note = f" ({', '.join(partial)})" if partial else ""
     yield f"ranking score, harmonic mean of the three (paper profile): {_fixed(ranking)}{note}"

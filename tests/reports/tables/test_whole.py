@@ -37,7 +37,7 @@ def save(folder: Path, name: str, benchmark: str, data: str, tasks: list[Task]) 
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     options = ["--benchmark", benchmark, "--setting", "reference", "--output_path", str(folder / "results" / name)]
     metadata = json.dumps({"data": data, "encoder": "none"})
-    done = CliRunner().invoke(app, ["judge", str(path), "--metadata", metadata, *options], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["score", str(path), "--metadata", metadata, *options], catch_exceptions=False)
     assert done.exit_code == 0, done.output
 
 

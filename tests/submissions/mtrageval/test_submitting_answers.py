@@ -53,7 +53,7 @@ def test_other_arguments_stay_as_they_are() -> None:
 def test_a_file_of_predictions_names_the_command_that_scores_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"task_id": "x<::>1", "predictions": [{"text": "a"}]}\n', encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"ragtasks judge .*mine\.jsonl.* --output ") as error:
+    with pytest.raises(BenchmarkFileError, match=r"ragtasks score .*mine\.jsonl.* --output ") as error:
         submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=path), sample(), tmp_path)
     assert "one results_*.json" in str(error.value)
 

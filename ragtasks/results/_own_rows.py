@@ -1,0 +1,321 @@
+"""Questions and answers of one's own, without any benchmark: each row says what was asked, answered and retrieved.
+
+The rows are their own benchmark, so that everything behind them is as for a published one. Two systems that answered
+the same questions compare: the benchmark's revision is a hash of ids, questions and references, and of no answer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import Problems, canonical_hash, contexts_in, json_lines
+from ragtasks.metrics import answer_text
+from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
+from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
+
+ROWS = "rows"
+"""Name of the benchmark and of the suite."""
+
+ROW_KEYS = {
+    "question": ("question", "user_input", "input"),
+    "messages": ("messages",),
+    "answer": ("answer", "response", "actual_output"),
+    "contexts": ("contexts", "retrieved_contexts", "retrieval_context"),
+    "reference": ("reference", "ground_truth", "expected_output"),
+    "id": ("id",),
+    "conversation_id": ("conversation_id", "session_id"),
+    "domain": ("domain",),
+    "seconds": ("seconds",),
+    "input_tokens": ("input_tokens",),
+    "output_tokens": ("output_tokens",),
+}
+"""What a row holds -> the keys under which it may stand; the second and third are those of ragas and deepeval."""
+
+USAGE_KEYS = ("seconds", "input_tokens", "output_tokens")
+"""What an answer took, where the row says it."""
+
+NO_CONTEXTS = "no_contexts"
+"""Key of a task's `extra` that is true where the row does not say what was retrieved; `[]` says: nothing."""
+
+_DEFAULT_DOMAIN = "rows"
+_NOT_READ_ROLES = frozenset({"system", "developer", "tool", "function"})
+_ROLES = {"user": Role.USER, "human": Role.USER, "assistant": Role.ASSISTANT, "ai": Role.ASSISTANT}
+_DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_END_OF_THINKING = "</think>"
+_NEXT_STEP = (
+    'fix these lines; each is {"question": "text", "answer": "text", "contexts": ["text", ...]}, and "reference" if '
+    "there is one (docs/score-your-system.md). Answers to the tasks of a benchmark: name it with --benchmark"
+)
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Rows that were read: what was asked, as a benchmark, and what was answered."""
+
+    benchmark: Benchmark
+    """The questions, in the order of the rows."""
+    given: Mapping[str, GivenAnswer]
+    """Task id -> answer."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """Keys that no row is read by -> rows that have them."""
+
+    @property
+    def contexts(self) -> Contexts:
+        """What each answer rests on."""
+        passages = {task_id: answer.passages or () for task_id, answer in self.given.items()}
+        return Contexts(CONTEXTS_OF_FILE, Setting.FULL_RAG, passages)
+
+    @property
+    def unread_note(self) -> str:
+        """One line on keys that are not read, with what they may be meant for; empty where there are none."""
+        known = [key for keys in ROW_KEYS.values() for key in keys]
+        named = []
+        for key, n in self.unread.items():
+            hint = close_matches(key, known)
+            named.append(f"{key} ({n} rows{f'; {hint}' if hint.startswith('did') else ''})")
+        return f"not read: {', '.join(named)}" if named else ""
+
+
+def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
+    """Return the benchmark that some questions are; it lies in no folder, and its passages are those of the answers."""
+    chosen = tuple(tasks)
+    asked = [[task.task_id, task.conversation_id, task.question, task.target] for task in chosen]
+    return Benchmark(ROWS, Path(), False, canonical_hash(asked)[:16], "", chosen, _no_contexts, suite=ROWS)
+
+
+def _no_contexts(setting: Setting) -> Contexts:
+    raise ConfigurationError(f"rows of your own have no published passages, for {setting.value} or any other setting")
+
+
+def holds_own_rows(file: Path) -> bool:
+    """Return whether a file of JSON lines holds rows of one's own, by its first line: a question and no task of ours.
+
+    Exported tasks have `messages` too, and ids such as `conversation<::>2`: with an answer added they answer the
+    benchmark that they were exported from.
+    """
+    problems = Problems(file, "answers", _NEXT_STEP)
+    first = next((row for _, row in json_lines(problems)), None)
+    return first is not None and is_own_row(first)
+
+
+def is_own_row(row: Mapping[str, Any]) -> bool:
+    """Return whether a row says what was asked, and is no exported task."""
+    is_exported = "messages" in row and "<::>" in str(row.get("id"))
+    return not is_exported and any(key in row for what in ("question", "messages") for key in ROW_KEYS[what])
+
+
+def read_own_rows(file: Path) -> OwnRows:
+    """Return the rows of a file of JSON lines; all its errors are reported at once, by line."""
+    problems = Problems(file, "rows", _NEXT_STEP)
+
+    def note(line: int, expected: str, found: object, row_id: str) -> None:
+        problems.add(line, expected, found, row_id)
+
+    rows = own_rows(json_lines(problems), note)
+    problems.raise_if_any()
+    return rows
+
+
+def own_rows(numbered: Iterable[tuple[int, object]], note: Note) -> OwnRows:
+    """Return rows as records; what is wrong with one is noted, and the row left out."""
+    reader = _Reader(note)
+    for number, row in numbered:
+        if isinstance(row, Mapping):
+            reader.read(number, row)
+        else:
+            note(number, "an object with `question` and `answer`", type(row).__name__, "")
+    return OwnRows(rows_benchmark(reader.tasks), reader.given, dict(reader.unread))
+
+
+class _Reader:
+    """Reads rows one after the other: those of a conversation follow each other in their order."""
+
+    def __init__(self, note: Note) -> None:
+        self.tasks: list[Task] = []
+        self.given: dict[str, GivenAnswer] = {}
+        self.unread: Counter[str] = Counter()
+        self._note = note
+        self._number_of: dict[str, int] = {}
+        self._history: dict[str, tuple[Message, ...]] = {}
+
+    def read(self, number: int, row: Mapping[str, Any]) -> None:
+        """Read one row; `number` counts from 1."""
+        item = _Row(number, row, self._note)
+        self.unread.update(item.unread)
+        conversation_id = item.text("conversation_id") or item.row_id
+        messages, last = item.messages(self._history.get(conversation_id, ()))
+        text = item.answer(last)
+        passages = item.contexts()
+        target, domain, usage = item.text("reference"), item.domain(), item.usage()
+        first = self._number_of.setdefault(item.row_id, number)
+        if first != number:
+            item.note("each `id` once", f"an id that row {first} has already")
+        if not item.is_right:
+            return
+        answer = Message(Role.ASSISTANT, answer_text(text, _END_OF_THINKING))
+        self._history[conversation_id] = (*messages, answer)
+        self.given[item.row_id] = GivenAnswer(text, passages)
+        extra = {**usage, **({NO_CONTEXTS: True} if passages is None else {})}
+        turn = sum(message.role is Role.USER for message in messages)
+        self.tasks.append(
+            Task(
+                task_id=item.row_id,
+                conversation_id=conversation_id,
+                turn=turn,
+                domain=domain,
+                messages=messages,
+                target=target,
+                answerability=Answerability.ANSWERABLE,
+                question_types=(),
+                multi_turn="N/A",
+                references=(),
+                extra=extra,
+            )
+        )
+
+
+class _Row:
+    """One row, and whether anything is wrong with it."""
+
+    def __init__(self, number: int, row: Mapping[str, Any], note: Note) -> None:
+        self._number, self._note = number, note
+        self.is_right = True
+        self.row_id = f"row-{number}"
+        self._values = self._by_meaning(row)
+        self.unread = [key for key in map(str, row) if not any(key in keys for keys in ROW_KEYS.values())]
+        self.row_id = self.text("id") or self.row_id
+
+    def _by_meaning(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a row holds -> its value, without what is null; two keys of one meaning are an error."""
+        values: dict[str, Any] = {}
+        for what, keys in ROW_KEYS.items():
+            found = [key for key in keys if not _is_missing(row.get(key))]
+            if len(found) > 1:
+                self.note(f"one of {' and '.join(f'`{key}`' for key in found)}: they mean the same", "both")
+            if found:
+                values[what] = _plain(row[found[0]])
+        return values
+
+    def note(self, expected: str, found: object) -> None:
+        """Note an error of the row."""
+        self.is_right = False
+        self._note(self._number, expected, found, self.row_id)
+
+    def text(self, what: str) -> str:
+        """Return a text that may be missing; numbers are taken as ids."""
+        value = self._values.get(what, "")
+        if what.endswith("id") and isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if isinstance(value, str):
+            return value
+        self.note(f"`{what}`: a text", value)
+        return ""
+
+    def messages(self, history: tuple[Message, ...]) -> tuple[tuple[Message, ...], str | None]:
+        """Return the conversation up to the question, and the answer where the conversation ends with it."""
+        if "messages" in self._values and "question" in self._values:
+            self.note("`question` or `messages`", "both")
+            return (), None
+        if "messages" in self._values:
+            return self._conversation(self._values["messages"])
+        question = self.text("question")
+        if self.is_right and not question.strip():
+            self.note("`question`, a text that is not blank, or `messages`", f"no question {question!r}".strip("' "))
+        return (*history, Message(Role.USER, question)), None
+
+    def _conversation(self, value: Any) -> tuple[tuple[Message, ...], str | None]:
+        messages = _spoken(value)
+        if messages is None:
+            self.note('`messages`: a list of {"role": "user" or "assistant", "content": "text"}', value)
+            return (), None
+        last = None
+        if messages and messages[-1].role is Role.ASSISTANT and "answer" not in self._values:
+            last = messages.pop().text
+        if not messages or messages[-1].role is not Role.USER or not messages[-1].text.strip():
+            self.note("`messages` that end with the user's question", value)
+        return tuple(messages), last
+
+    def answer(self, last: str | None) -> str:
+        """Return the answer, which may be an empty text."""
+        if last is not None:
+            return last
+        if "answer" not in self._values:
+            self.note("`answer`: a text, which may be empty", "no `answer`")
+            return ""
+        return self.text("answer")
+
+    def contexts(self) -> tuple[Passage, ...] | None:
+        """Return what was retrieved; None where the row does not say it."""
+        if "contexts" not in self._values:
+            return None
+        try:
+            return contexts_in(self._values["contexts"])
+        except ValueError as error:
+            self.note(f"`contexts`: {error.args[0]}", error.args[-1])
+            return None
+
+    def domain(self) -> str:
+        """Return what the row is counted under."""
+        name = self.text("domain") or _DEFAULT_DOMAIN
+        if not _DOMAIN.fullmatch(name):
+            self.note("`domain` in lower-case letters, digits, `-` and `_`", name)
+        return name
+
+    def usage(self) -> dict[str, float]:
+        """Return what the answer took, as far as the row says it."""
+        found = {key: self._values[key] for key in USAGE_KEYS if key in self._values}
+        for key, value in found.items():
+            if not _is_amount(value):
+                self.note(f"`{key}`: a number from 0 on", value)
+        return found
+
+
+def _spoken(value: Any) -> list[Message] | None:
+    """Return what user and assistant say in chat messages; None where these are no such messages."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return None
+    messages: list[Message] = []
+    for item in map(_plain, value):
+        role = str(item.get("role")).lower() if isinstance(item, Mapping) else ""
+        if role in _NOT_READ_ROLES:
+            continue
+        text = message_text(item.get("content")) if role in _ROLES else None
+        if text is None:
+            return None
+        messages.append(Message(_ROLES[role], text))
+    return messages
+
+
+def message_text(content: Any) -> str | None:
+    """Return the text of a message's content: a text, or a list of parts of which some are texts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return None
+    parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n".join(texts) if texts else None
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether there is nothing: null, or the NaN of a data frame."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_amount(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= 0
+
+
+def _plain(value: Any) -> Any:
+    """Return the list or number that an array or a number of numpy is."""
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    return as_list() if callable(as_list) else value

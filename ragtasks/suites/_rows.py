@@ -1,0 +1,169 @@
+"""The suite of rows of one's own: what question, answer and passages alone allow, and more where a reference is there.
+
+Nothing is conditioned on refusals: whether a question has an answer at all nobody says. A score that no row of a file
+can have (without references, without tokens) is not among its scores; one that some rows lack says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ragtasks.config import SAMPLE_ENCODER
+from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Question, Rubric, VerdictOutcome, rubrics_named
+from ragtasks.metrics import (
+    COUNT,
+    METRICS,
+    NO_VERDICT,
+    IdkLabel,
+    Metric,
+    Scores,
+    SemanticScore,
+    k_precision,
+    rouge_l,
+    token_recall,
+)
+from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.suites._suite import ScoringInputs, Suite
+
+NO_CONTEXTS = "no contexts in the row"
+NO_REFERENCE = "no reference in the row"
+_NO_WORDS = "the answer has no words"
+
+_SHARED = {metric.name: metric for metric in METRICS}
+_USAGE = {
+    "seconds": "seconds until the answer was there, as the row says",
+    "input_tokens": "tokens that the system sent, as the row says",
+    "output_tokens": "tokens of the answer, as the row says",
+}
+
+METRICS_OF_ROWS = (
+    _SHARED["rl_f_raw"],
+    Metric(
+        "rl_r_raw",
+        "share of questions derived from the answer that ask what the user asked, by LLM judges",
+        needs_judges=True,
+    ),
+    replace(_SHARED["rb_llm_raw"], description="rating against the reference by LLM judges, over 10"),
+    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),
+    _SHARED["bert_k_precision"],
+    *(_SHARED[name] for name in ("rouge_l", "bert_recall", "idk_yes")),
+    Metric("length", "characters of the answer", higher_is_better=None, bounds=COUNT),
+    *(Metric(name, text, higher_is_better=False, bounds=COUNT) for name, text in _USAGE.items()),
+    *(_SHARED[name] for name in ("token_recall", "bert_precision", "empty")),
+    Metric("coverage", "share of answers whose k_precision is scored"),
+    _SHARED["judge_coverage"],
+)
+"""Every metric, in the order of tables."""
+
+
+def score(inputs: ScoringInputs) -> list[Scores]:
+    """Return the scores of each response, in order; what judges decide only where there are verdicts."""
+    found: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
+    rows = [
+        _scores(response, label, semantic, inputs.semantics.reason)
+        for response, label, semantic in zip(inputs.responses, inputs.labels, found, strict=True)
+    ]
+    judged = [{**row, **_judged(inputs, index)} for index, row in enumerate(rows)]
+    possible = {name for name, holds in _POSSIBLE.items() if any(map(holds, inputs.responses))}
+    return [{name: value for name, value in row.items() if name not in _POSSIBLE or name in possible} for row in judged]
+
+
+def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
+    """Return the scores of one response that need no judge."""
+    grounding = _of_contexts(response, _k_precision(response))
+    recall, precision, best = (
+        (Score(None, reason),) * 3
+        if semantic is None
+        else (Score(semantic.bert_recall), Score(semantic.bert_precision), Score(semantic.bert_k_precision))
+    )
+    verdict = label.verdict
+    return {
+        "k_precision": grounding,
+        "bert_k_precision": _of_contexts(response, best),
+        "rouge_l": _of_reference(response, lambda target: Score(rouge_l(response.text, target))),
+        "token_recall": _of_reference(response, lambda target: Score(token_recall(response.text, target))),
+        "bert_recall": _of_reference(response, lambda _: recall),
+        "bert_precision": _of_reference(response, lambda _: precision),
+        "idk_yes": Score(None, f"{NO_VERDICT}: {label.reason}")
+        if verdict is None
+        else Score(float(verdict is IdkVerdict.YES)),
+        "empty": Score(float(not response.text.strip())),
+        "length": Score(float(len(response.text))),
+        **{name: _usage(response, name) for name in _USAGE},
+        "coverage": Score(float(grounding.value is not None)),
+    }
+
+
+def _k_precision(response: Response) -> Score:
+    value = k_precision(response.text, [passage.text for passage in response.passages])
+    return Score(value, "" if value is not None else _NO_WORDS)
+
+
+def _of_contexts(response: Response, value: Score) -> Score:
+    """Return a score against the passages, where the row says what they are and there is any."""
+    if not has_contexts(response):
+        return Score(None, NO_CONTEXTS)
+    return value if response.passages else Score(None, "no passages")
+
+
+def _of_reference(response: Response, value: Callable[[str], Score]) -> Score:
+    return value(response.task.target) if has_reference(response) else Score(None, NO_REFERENCE)
+
+
+def _usage(response: Response, name: str) -> Score:
+    amount = response.task.extra.get(name)
+    return Score(None, f"no {name} in the row") if amount is None else Score(float(amount))
+
+
+def _judged(inputs: ScoringInputs, index: int) -> Scores:
+    verdicts = inputs.verdicts
+    if verdicts is None:
+        return {}
+    named = {"rl_f_raw": RL_F, "rl_r_raw": RL_R, "rb_llm_raw": RB_LLM}
+    asked = {name: verdicts.score(index, rubric) for name, rubric in named.items()}
+    return {**asked, "judge_coverage": Score(verdicts.share_answered(index))}
+
+
+def has_contexts(response: Response) -> bool:
+    """Return whether the row says what the answer rests on, be it nothing."""
+    return not response.task.extra.get("no_contexts")
+
+
+def has_reference(response: Response) -> bool:
+    """Return whether there is a reference answer."""
+    return bool(response.task.target.strip())
+
+
+def _has_usage(name: str, response: Response) -> bool:
+    return name in response.task.extra
+
+
+_POSSIBLE: dict[str, Callable[[Response], bool]] = {
+    **dict.fromkeys(("rb_llm_raw", "rouge_l", "token_recall", "bert_recall", "bert_precision"), has_reference),
+    **{name: partial(_has_usage, name) for name in _USAGE},
+}
+"""Metric -> whether a response can have it; it is left out where none can."""
+
+
+def _rubrics() -> Sequence[Rubric]:
+    """Return what judges are asked: of passages and reference only where the row has them."""
+    needs = {RL_F: (has_contexts, NO_CONTEXTS), RB_LLM: (has_reference, NO_REFERENCE)}
+    rubrics = rubrics_named([RL_F, RL_R, RB_LLM, IDK])
+    return [_where(rubric, *needs[rubric.name]) if rubric.name in needs else rubric for rubric in rubrics]
+
+
+def _where(rubric: Rubric, holds: Callable[[Response], bool], reason: str) -> Rubric:
+    """Return a rubric that is asked only of some responses."""
+
+    def open_(response: Response) -> Question | Finding:
+        if holds(response):
+            return rubric.open(response)
+        return Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+
+    return replace(rubric, open=open_)
+
+
+SUITE = Suite(metrics=METRICS_OF_ROWS, score=score, rubrics=_rubrics, uses_encoder=True, encoder=SAMPLE_ENCODER)
+"""What rows of one's own are scored with."""

@@ -1,0 +1,167 @@
+"""`ragtasks score`: rows of one's own, and how it tells them from answers and results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.cli import main
+from ragtasks.results import read_evaluations
+from tests.judges._demo import DemoServer
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "question": "How long may I keep a book?",
+        "answer": "Books are lent for three weeks.",
+        "contexts": ["Books are lent for three weeks."],
+        "reference": "Three weeks.",
+    },
+    {
+        "question": "May I renew it?",
+        "answer": "Yes, twice.",
+        "contexts": [{"id": "p2", "text": "You may renew twice."}],
+    },
+    {"question": "What does a card cost?", "answer": "I don't know.", "contexts": ["The library opens at nine."]},
+    {"question": "Is there a laser cutter?", "answer": "Yes, on the second floor.", "contexts": []},
+    {"question": "Who may use it?", "answer": "Every member over sixteen."},
+]
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+
+    def ended(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["score", *arguments])
+        out = capsys.readouterr()
+        return int(stop.value.code or 0), out.out, out.err
+
+    return ended
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write(tmp_path / "mine.jsonl", ROWS)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_five_rows_are_scored_without_a_benchmark(ask: Ask, rows: Path, tmp_path: Path) -> None:
+    status, out, _ = ask(rows.name, "--encoder", "none")
+    assert status == 0
+    lines = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in out.splitlines() if line[:1] == "|"}
+    assert lines["k_precision"] == "0.500 (3/5)"
+    assert lines["rouge_l"] == "0.500 (1/5)"
+    assert lines["idk_yes"] == "0.200"
+    assert "Fewer than 10 conversations, so no intervals: 5 " in out
+    assert "contexts: 1 of 5 answers rest on none" in out
+    assert "contexts: 1 of 5 answers name none" in out
+    (evaluation,) = read_evaluations([tmp_path / "results"])
+    assert (evaluation.model, evaluation.kind[0], evaluation.suite, len(evaluation.rows)) == ("mine", "rows", "rows", 5)
+
+
+@pytest.mark.slow
+def test_the_rows_of_the_documentation_have_the_scores_that_it_shows(ask: Ask, tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "score-your-system.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith('{"question"')]
+    assert len(lines) == 5
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    _, out, _ = ask("rows.jsonl")
+    table = text.partition("The second line ends in")[2].split("```")[1].strip()
+    assert table in out
+
+
+def test_what_reads_results_reads_them(
+    ask: Ask, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "other.jsonl", [{**row, "answer": "Twice."} for row in ROWS])
+    assert ask("mine.jsonl", "other.jsonl", "--encoder", "none", "--max-implausible", "1")[0] == 0
+    capsys.readouterr()
+    for command, shown in ((["report", "results"], "| full_rag | other |"), (["results", "list", "results"], "mine")):
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert not stop.value.code
+        assert shown in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "results/mine", "results/other", "--metric", "k_precision"])
+    assert not stop.value.code
+    assert "k_precision" in capsys.readouterr().out
+
+
+def test_intervals_come_with_ten_conversations(ask: Ask, tmp_path: Path) -> None:
+    found = [{**row, "id": f"{place}-{n}"} for n in range(2) for place, row in enumerate(ROWS)]
+    write(tmp_path / "ten.jsonl", found)
+    _, out, _ = ask("ten.jsonl", "--encoder", "none", "--max-implausible", "1")
+    assert "so no intervals" not in out
+    assert "| idk_yes " in out
+    assert "0.200 [0." in out
+
+
+def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Path) -> None:
+    with DemoServer() as server:
+        judge = json.dumps(server.judge("steady"))
+        assert ask("mine.jsonl", "--encoder", "none", "--judge", judge, "--output", "now")[0] == 0
+        n_asked = len(server.asked)
+        assert ask("mine.jsonl", "--encoder", "none", "--output", "plain")[0] == 0
+        status, out, _ = ask("plain", "--judge", judge, "--output", "later")
+        assert status == 0
+        assert "next: ragtasks report later --html page.html" in out
+        assert len(server.asked) == n_asked  # cached: word for word the same questions
+    (now,), (later,) = (read_evaluations([tmp_path / name]) for name in ("now", "later"))
+    assert [row.values for row in now.rows] == [row.values for row in later.rows]
+    assert now.revision == later.revision
+    assert [row.values["rl_f_raw"] for row in now.rows[:1]] == [1.0]
+    assert [row.unscored.get("rl_f_raw", "") for row in now.rows[4:]] == ["steady: no contexts in the row"]
+
+
+def test_keys_that_are_not_read_are_named(ask: Ask, tmp_path: Path) -> None:
+    write(tmp_path / "mine.jsonl", [{**row, "refrence": "x"} for row in ROWS])
+    status, _, err = ask("mine.jsonl", "--encoder", "none")
+    assert status == 0
+    assert "not read: refrence (5 rows; did you mean 'reference'?)" in err
+
+
+def test_rows_without_question_answer_the_default_benchmark(ask: Ask, tmp_path: Path) -> None:
+    write(tmp_path / "answers.jsonl", [{"id": "sample-clapnq-01<::>1", "answer": "Two miles."}])
+    status, out, _ = ask(
+        "answers.jsonl", "--data", "sample", "--setting", "reference", "--encoder", "none", "--max-implausible", "1"
+    )
+    assert status == 0
+    assert "mtrag (sample)" in out
+
+
+def test_what_fits_neither_is_told_both_ways(ask: Ask, tmp_path: Path) -> None:
+    write(tmp_path / "answers.jsonl", [{"answer": "Two miles."}])
+    status, _, err = ask("answers.jsonl", "--data", "sample")
+    assert status == 1
+    assert "`id`: a task of mtrag (sample)" in err
+    assert '"question"' in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name a file of answers or a folder of results, or --endpoint"),
+        (["mine.jsonl", "--endpoint", "http://127.0.0.1:1"], "and not both"),
+        (["mine.jsonl", "--setting", "reference"], "--setting: rows of your own rest on the contexts that they name"),
+        (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
+        (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
+        (["."], "give --output DIR"),
+        (["nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused(ask: Ask, rows: Path, arguments: list[str], said: str) -> None:
+    status, _, err = ask(*arguments)
+    assert status == 1
+    assert said in err
