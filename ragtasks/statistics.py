@@ -637,7 +637,7 @@ class Repeatability:
     own_share: float | None
     """Share of the mean's variance over conversations that is the judge's noise, 0 to 1; None as the reason says."""
     shift_error: float
-    """Standard deviation of what whole judgings add to all verdicts: 0 unless their means differ by more than chance."""
+    """Standard deviation of what a judging adds to all its verdicts: 0 unless means differ by more than chance."""
     mean_move: tuple[float, float, float] | None
     """Expected distance of the means of two judgings of all answers, and its 95 % interval."""
     again: tuple[float, float] | None

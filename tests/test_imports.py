@@ -47,6 +47,7 @@ LAYERS = {
     "ragtasks.synthesis": 9,
     "ragtasks.api": 10,
     "ragtasks.arena": 10,
+    "ragtasks.preflight": 10,
     "ragtasks.cli": 11,
     "ragtasks.__main__": 12,
 }
@@ -68,7 +69,7 @@ READ_BY_RETRIEVAL = {
 # The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.
 # Synthesis cuts its documents as corpora are cut, and trains what the precompute stage uses.
 MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
-MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.cli", "ragtasks.scoring"}
+MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.cli", "ragtasks.preflight", "ragtasks.scoring"}
 
 
 NAMES = {name_of(path): path for path in MODULES}

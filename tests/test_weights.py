@@ -94,7 +94,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
         *("--encoder", "{}", "--output", "{}-out"),
     ),
-    "plan": ("plan", "--tasks", "mtrag_reference", "--data", "sample", "--tokenizer", "{}"),
+    "dry run": (
+        *("run", "--dry-run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample"),
+        *("--encoder", "none", "--tokenizer", "{}"),
+    ),
     "segment": ("data", "corpus", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
     "in-process judge": (
         *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
@@ -162,7 +165,7 @@ def test_no_command_runs_what_a_models_folder_brings(kind: str, tmp_path: Path) 
     found = at_a_terminal(cases, tmp_path)
     assert not marker.exists(), found
     assert {name: output for name, (_, output) in found.items() if "Traceback" in output} == {}
-    reads_no_weights = {"plan", "segment"} if kind in {"pickle", "bad weights"} else set()
+    reads_no_weights = {"dry run", "segment"} if kind in {"pickle", "bad weights"} else set()
     refusing = set(COMMANDS) - reads_no_weights
     assert {name for name in refusing if found[name][0] == 0} == set()
     named = re.compile(r"model '|model in this process|segmenting|tokeniser")

@@ -26,6 +26,7 @@ _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --o
 
 
 OLD_NAMES = {
+    "plan": "run --dry-run, eval --dry-run",
     "fetch": "data fetch",
     "cache": "data cache show",
     "cache prune": "data cache prune",
@@ -88,6 +89,8 @@ MORE_OPTIONS = {
     },
     "report": {"examples", "table", "plots", "human_evaluation", "run", "benchmark"},
     "score": {"protocol"},
+    "run": {"tokenizer", "prompts_per_minute"},
+    "eval": {"tokenizer", "prompts_per_minute"},
     "submit": {"limit_contexts", "allow_missing"},
 }
 """Command -> its further options that `--help` leaves out."""
@@ -266,7 +269,6 @@ GROUPS = {
         "eval": "ragtasks eval evaluation.yaml",
         "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score rows.jsonl; ragtasks score results --judge openai/gpt-4o-mini --output judged",
-        "plan": "ragtasks plan --tasks mtrag --judge openai/gpt-4o-mini",
         "arena": "ragtasks arena --help",
     },
     "Retrieve": {

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import HELP_ALL, TableFormat, app, echo, put
+from ragtasks.cli.app import HELP_ALL, app, echo
 from ragtasks.cli.configured import FOR_HARNESS
 from ragtasks.cli.evaluation import label_of, results_folder
-from ragtasks.cli.options import FORMAT, TABLES, evaluation_options
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
+from ragtasks.cli.options import evaluation_options
 from ragtasks.cli.reporting import conclude
 
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -27,6 +28,10 @@ def run(
     full: Annotated[
         bool, typer.Option("--full", help="Print lm_eval's table of every value of every task too.")
     ] = False,
+    dry_run: DRY_RUN = False,
+    probe: PROBE = True,
+    tokenizer: TOKENIZER = None,
+    prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate a model on harness tasks: the arguments of `lm_eval run`, and these.
 
@@ -45,7 +50,9 @@ def run(
         run_harness(["--help"])
         return
     arguments = [*context.args, *harness_arguments(context.meta.get(FOR_HARNESS, {}), context.args)]
+    look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
     ending = Ending(
+        begin=look.begin_run,
         default_output=lambda model, tasks: results_folder(Path(model).name, label_of(tasks)),
         finished=_end_of_run,
         with_tables=full,
@@ -57,40 +64,3 @@ def _end_of_run(folder: Path, files: Sequence[Path]) -> None:
     conclude(files, None)
     echo(f"wrote {folder}")
     echo(f"next: {shlex.join(['ragtasks', 'report', str(folder), '--html', 'page.html'])}")
-
-
-# `ragtasks plan`: what an evaluation will take, before any model runs.
-
-
-@app.command()
-@evaluation_options(asks_model=True)
-def plan(
-    *,
-    options: dict[str, Any],
-    tasks: Annotated[str, typer.Option(help="Harness tasks and groups, separated by commas.")] = "mtrag",
-    tokenizer: Annotated[
-        str | None, typer.Option(help="The model's tokeniser, a name or a folder; without it tokens are estimated.")
-    ] = None,
-    prompts_per_minute: Annotated[
-        float | None, typer.Option(min=0.001, help="Rate of the model under test, for the time that answers take.")
-    ] = None,
-    form: FORMAT = TableFormat.MARKDOWN,
-    output: TABLES = None,
-) -> None:
-    """Estimate an evaluation before it runs: prompts, tokens, judge calls, cost, time."""
-    from ragtasks.config import config_from_metadata
-    from ragtasks.harness import planning
-    from ragtasks.tables import Format, Section, render
-
-    evaluation = config_from_metadata(options)
-    names = [name for name in tasks.split(",") if name]
-    settings, judging = planning.plan(names, options, planning.counter(tokenizer))
-    tables = [planning.prompts_table(settings, is_estimate=tokenizer is None)]
-    if evaluation.judges:
-        tables.append(planning.judges_table(judging, evaluation))
-    provenance = {"tasks": ", ".join(names)}
-    if prompts_per_minute:
-        provenance["answers take"] = (
-            f"{planning.hours(settings, prompts_per_minute):.1f} hours at {prompts_per_minute:g} prompts a minute"
-        )
-    put(render([Section("What it will take", provenance, tuple(tables))], Format(form.value)), output)

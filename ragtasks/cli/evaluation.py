@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
 from ragtasks.cli.options import FORCE
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
     from ragtasks.evaluation_file import EvaluationFile, ReadEvaluation
+    from ragtasks.harness.run import Request
 
 RESULTS = Path("results")
 """Where results go if nobody says."""
@@ -31,20 +33,25 @@ SET = Annotated[
 
 
 @app.command("eval")
-def evaluate(
+def evaluate(  # noqa: PLR0917 (one parameter an option)
     context: typer.Context,
     file: FILE = Path("evaluation.yaml"),
     overrides: SET = None,
     full: Annotated[bool, typer.Option("--full", help="Print lm_eval's table of every value too.")] = False,
     force: FORCE = False,
+    dry_run: DRY_RUN = False,
+    probe: PROBE = True,
+    tokenizer: TOKENIZER = None,
+    prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
-    """Evaluate what a file names: run or score it, then print the conclusion and write the page."""
+    """Evaluate what a file names: check, run or score, then the conclusion and the page."""
     from ragtasks.evaluation_file import read_evaluation_file
 
     found = read_evaluation_file(file, overrides or (), commands=_commands(context))
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
-    place = _Place(found, folder, force=force, full=full)
+    look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
+    place = _Place(found, folder, look, force=force, full=full)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
 
 
@@ -80,6 +87,7 @@ class _Place:
 
     found: ReadEvaluation
     folder: Path
+    look: LookAhead
     force: bool
     full: bool
 
@@ -94,14 +102,44 @@ class _Place:
         named = self.evaluation.report.get("html", self.folder / "page.html")
         return Path(named) if named else None
 
-    def keep_file(self) -> dict[str, Any]:
-        """Write what was asked for beside the results, and return how these name it."""
+    def notes(self) -> dict[str, Any]:
+        """Return how results name what was asked for."""
+        from ragtasks.evaluation_file import FILE_NAME
+        from ragtasks.files import canonical_hash
+
+        return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(self.found.content)}}
+
+    def keep_file(self) -> None:
+        """Write what was asked for beside the results."""
         from ragtasks.evaluation_file import FILE_NAME, written
-        from ragtasks.files import canonical_hash, write_atomically
+        from ragtasks.files import write_atomically
 
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / FILE_NAME, (_COPY_HEAD + written(self.found.content)).encode())
-        return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(self.found.content)}}
+
+    def begin(self) -> bool:
+        """Return whether to go on with what the harness has no part in."""
+        from ragtasks.evaluation_file import named_system
+        from ragtasks.harness.tasks import own_tasks_of
+        from ragtasks.preflight import Intention
+
+        evaluation = self.evaluation
+        is_scored = evaluation.retriever is None
+        settings = evaluation.settings or (Setting.FULL_RAG,)
+        intention = Intention(
+            # What an answers file or an endpoint brings needs no passages of the setting.
+            parts=[(evaluation.benchmark, setting) for setting in settings],
+            config=evaluation.config,
+            output=self.folder,
+            system=named_system(evaluation.endpoint) if evaluation.endpoint is not None else None,
+            is_scored=is_scored,
+            needs_passages=False,
+        )
+        tasks = own_tasks_of(evaluation.benchmark, settings) if is_scored else []
+        goes_on = self.look.begin(intention, tasks, evaluation.given_options)
+        if goes_on:
+            self.keep_file()
+        return goes_on
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
         """Print the conclusion, where everything lies, and one next step."""
@@ -125,13 +163,21 @@ def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
 def _run_model(place: _Place) -> None:
     from ragtasks.harness.run import Ending, run_harness
 
-    evaluation = place.evaluation
+    evaluation, notes = place.evaluation, place.notes()
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
+
+    def begin(request: Request) -> bool:
+        goes_on = place.look.begin_run(request)
+        if goes_on:
+            place.keep_file()
+        return goes_on
+
     ending = Ending(
+        begin=begin,
         default_output=lambda *_: place.folder,
         finished=lambda _, files: place.end(files),
         with_tables=place.full,
-        notes=place.keep_file(),
+        notes=notes,
     )
     run_harness(arguments, evaluation.given_options, ending)
 
@@ -176,7 +222,9 @@ def _score_system(place: _Place) -> None:
     from ragtasks.reports.system_scores import score_notes
     from ragtasks.scoring import Place, score_system
 
-    evaluation, notes = place.evaluation, place.keep_file()
+    if not place.begin():
+        return
+    evaluation, notes = place.evaluation, place.notes()
     folders, may_replace = Place(data_folder(), run_store()), partial(may_be_replaced, force=place.force)
     done = [
         score_system(
@@ -233,8 +281,9 @@ def _run_retriever(place: _Place) -> None:
     evaluation = place.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
+    if not place.begin():
+        return
     where = retrieval_place(evaluation.benchmark, evaluation.data)
-    place.keep_file()
     made = [
         retrieve(
             where,

@@ -6,6 +6,7 @@ Judges, query rewriting and synthesis all speak to a `Client` and never learn wh
 from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
+    OPENAI_URL,
     Credentials,
     Endpoint,
     Secrets,
@@ -36,6 +37,7 @@ from ragtasks.clients._system_client import SystemClient, SystemProtocol, system
 
 __all__ = [
     "DEFAULT_KEY",
+    "OPENAI_URL",
     "CachedClient",
     "CachedReply",
     "ChatMessage",

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ragtasks.benchmarks import response_of
-from ragtasks.clients import Endpoint, Price
+from ragtasks.clients import Endpoint, Price, Progress, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
@@ -72,7 +72,14 @@ class JudgingPlan:
     """Tokens of all prompts."""
 
 
-def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tuple[list[SettingPlan], JudgingPlan]:
+def plan(
+    names: Sequence[str],
+    metadata: Mapping[str, Any],
+    count: Count,
+    *,
+    with_judges: bool = True,
+    progress: Progress = no_progress,
+) -> tuple[list[SettingPlan], JudgingPlan]:
     """Return what each setting takes, and each judge, for harness tasks and groups by name."""
     tasks = load_tasks(names, {**metadata, "encoder": "none"})
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
@@ -82,24 +89,28 @@ def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tup
     for task in tasks:
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
     plans = [SettingPlan(name, *_prompts(group, count)) for name, group in by_setting.items()]
-    return plans, _judging(tasks, count)
+    return plans, _judging(tasks, count, progress) if with_judges else JudgingPlan(0, 0)
 
 
 def _prompts(tasks: Iterable[ConversationTask], count: Count) -> tuple[tuple[int, ...], int]:
     tokens, reply = [], 0
     for task in tasks:
         reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
-        tokens += [count(task.messages(doc)) for doc in task.dataset["test"]]
+        tokens += [count(task.messages(doc)) for doc in task.dataset["test"].to_list()]
     return tuple(sorted(tokens)), reply
 
 
-def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
+def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> JudgingPlan:
     total_calls = total_tokens = 0.0
+    n_done, n_docs = 0, sum(len(task.dataset["test"]) for task in tasks)
     for task in tasks:
         n_calls = n_tokens = 0
         suite = suite_named(task.suite_name)
-        for rubric in suite.rubrics_in(task.evaluation.prompts, task.benchmark):
-            for doc in task.dataset["test"]:
+        rubrics = suite.rubrics_in(task.evaluation.prompts, task.benchmark)
+        for doc in task.dataset["test"].to_list():
+            n_done += 1
+            progress("counting what judges will be sent", n_done, n_docs)
+            for rubric in rubrics:
                 answer = doc["target"] or "I do not know."
                 for question in _questions(rubric.open(response_of(doc, answer)), answer):
                     n_calls += 1

@@ -246,15 +246,20 @@ def _context_of(model: Any) -> int | None:
 
 
 def _context_of_server(model: Any) -> int | None:
+    return context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
+
+
+def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> int | None:
+    """Return the context that an OpenAI-compatible server says a model has; None where it says nothing of it."""
     import requests
 
-    address = str(model.base_url).partition("/chat/completions")[0].removesuffix("/completions")
+    above = address.partition("/chat/completions")[0].removesuffix("/completions")
     try:
-        reply = requests.get(f"{address}/models", headers=model.header, timeout=_SECONDS)
+        reply = requests.get(f"{above}/models", headers=dict(headers), timeout=_SECONDS)
         rows = reply.json()["data"] if reply.ok else []
     except (requests.RequestException, ValueError, LookupError, TypeError):
         return None
-    return _context_in(getattr(model, "model", None), rows)
+    return _context_in(name, rows)
 
 
 def _context_in(name: Any, rows: Any) -> int | None:

@@ -38,6 +38,7 @@ from ragtasks.harness._argument_errors import (
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import near_miss
 from ragtasks.plugins import task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
@@ -71,9 +72,29 @@ Next step: type the line above, or `ragtasks run --help` for every option"""
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """What the harness's arguments ask for."""
+
+    model: str
+    """Kind of model."""
+    model_args: Mapping[str, Any] = field(repr=False)
+    """Its arguments; they may hold a key."""
+    tasks: Sequence[str]
+    """Harness tasks and groups by name."""
+    metadata: Mapping[str, Any]
+    """Our configuration's keys among others."""
+    output: Path | None
+    """Folder for the results."""
+    limit: float | None = None
+    """Prompts of each harness task, where not all are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """What a caller has in the place of the harness's own ending, which is a table of every value of every task."""
 
+    begin: Callable[[Request], bool]
+    """Is told what is asked for before anything is loaded, and returns whether it shall be evaluated."""
     default_output: Callable[[str, Sequence[str]], Path]
     """(name of the model, harness tasks) -> folder for the results where the arguments name none."""
     finished: Callable[[Path, Sequence[Path]], None]
@@ -113,6 +134,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
     name = _model_name(settings)
     if ending is not None and not settings.get("output_path") and not _LISTS & set(_tasks(settings)):
         settings["output_path"] = parsed.output_path = str(ending.default_output(name, _tasks(settings)))
+    if ending is not None and not ending.begin(_request(settings)):
+        return
     _check_output(settings)
     there_before = set(_results_files(settings))
     if str(settings.get("model", "")).startswith("vllm") and not _has_batch_size(settings):
@@ -225,6 +248,25 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     with in_one_line("--config", ValueError, TypeError, OSError):
         in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
     return in_file | given
+
+
+def _request(settings: Mapping[str, Any]) -> Request:
+    arguments, metadata = settings.get("model_args"), settings.get("metadata")
+    if not _has_own_tasks(settings) and (problem := near_miss(_tasks(settings))):
+        raise ConfigurationError(problem)
+    output = Path(settings["output_path"]) if settings.get("output_path") else None
+    return Request(
+        model=str(settings.get("model", "hf")),
+        model_args=dict(arguments) if isinstance(arguments, Mapping) else {},
+        tasks=_tasks(settings),
+        metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
+        output=output.parent if output is not None and output.suffix == ".json" else output,
+        limit=settings.get("limit"),
+    )
+
+
+def _has_own_tasks(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("include_path")) or bool(_LISTS & set(_tasks(settings)))
 
 
 def _model_name(settings: Mapping[str, Any]) -> str:

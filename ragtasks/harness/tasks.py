@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.harness.link import task_folder
@@ -12,12 +17,73 @@ from ragtasks.records import Setting
 
 
 @cache
+def _files() -> dict[str, Path]:
+    """Return the files of our harness tasks and groups, and of those that other packages add, by their names."""
+    folders = [task_folder(), *(folder for _, folder in task_folders())]
+    return {path.stem: path for folder in folders for path in folder.rglob("*.yaml") if not path.stem.startswith("_")}
+
+
 def own_names() -> frozenset[str]:
     """Return the names of our harness tasks and groups, and of those that other packages add: each its file's."""
-    folders = [task_folder(), *(folder for _, folder in task_folders())]
-    return frozenset(
-        path.stem for folder in folders for path in folder.rglob("*.yaml") if not path.stem.startswith("_")
-    )
+    return frozenset(_files())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a harness task asks: one setting of one benchmark."""
+
+    benchmark: str
+    setting: Setting
+    suite: str | None
+    """Suite that it names in the place of the benchmark's own."""
+
+
+def parts_of(names: Sequence[str]) -> list[Part]:
+    """Return what harness tasks and groups of ours ask, each once; names of others say nothing here."""
+    found: dict[Part, None] = {}
+    for name in names:
+        for known in sorted(fnmatch.filter(_files(), name)):
+            found.update(dict.fromkeys(_parts(known)))
+    return list(found)
+
+
+def _parts(name: str) -> Iterator[Part]:
+    content = _content(_files()[name])
+    members = content.get("task")
+    if isinstance(members, list):
+        for member in members:
+            if isinstance(member, str) and member in _files():
+                yield from _parts(member)
+        return
+    options = content.get("dataset_kwargs")
+    if isinstance(options, dict) and {"benchmark", "setting"} <= options.keys():
+        yield Part(options["benchmark"], Setting(options["setting"]), options.get("suite"))
+
+
+@cache
+def _content(path: Path) -> dict[str, Any]:
+    """Return a YAML file with what it includes; the harness's `!function` tags are left alone."""
+    import yaml
+
+    own = yaml.load(path.read_text("utf-8"), yaml.BaseLoader) or {}
+    included = own.pop("include", None)
+    return {**(_content((path.parent / included).resolve()) if included else {}), **own}
+
+
+def near_miss(names: Sequence[str]) -> str:
+    """Return the first name that looks like an error for one of ours, with ours; empty where none does.
+
+    The harness knows 14,000 names, and says whether one of these was meant only after it has read them all.
+    """
+    for name in names:
+        if name not in _files() and not fnmatch.filter(_files(), name) and not Path(name).exists():
+            near = difflib.get_close_matches(name, _files(), n=3, cutoff=_NEAR)
+            if near:
+                return f"Tasks not found: {name}. Next step: {close_matches(name, near)}"
+    return ""
+
+
+_NEAR = 0.85
 
 
 def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
@@ -39,6 +105,14 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
         where = f" in setting {', '.join(missing)}" if missing else ""
         raise ConfigurationError(f"benchmark {benchmark} has no harness task{where}. Next step: name `tasks`; {hint}")
     return [known[setting] for setting in settings or known]
+
+
+def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:
+    """Return the same for a look at what answers are judged by; [] where there is no harness task of them."""
+    try:
+        return tasks_of(benchmark, settings)
+    except ConfigurationError:
+        return []
 
 
 _OTHER_WORDS = {"multihop_rag": {Setting.REFERENCE: "gold", Setting.FULL_RAG: "retrieved"}}

@@ -56,10 +56,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 
 def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offered() -> None:
-    offered = {name: {p.name: p for p in ROOT.commands[name].params} for name in ("run", "score", "plan")}
+    offered = {name: {p.name: p for p in ROOT.commands[name].params} for name in ("run", "score")}
     assert {name: KEYS - options.keys() for name, options in offered.items()} == {
         "run": set(),
-        "plan": set(),
         "score": set(MODEL_KEYS),
     }
     for key, field in EvaluationConfig.model_fields.items():
@@ -81,7 +80,7 @@ def test_the_help_names_default_and_choices_of_the_field() -> None:
     assert "one of" not in options["data"].help
 
 
-@pytest.mark.parametrize("command", ["score", "plan", "tasks export"])
+@pytest.mark.parametrize("command", ["score", "tasks export"])
 def test_a_narrow_terminal_cuts_no_name_of_an_option(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +114,7 @@ def test_run_takes_the_keys_out_of_the_arguments_for_the_harness(
     assert taken("run", *given) == (rest, options)
 
 
-@pytest.mark.parametrize("command", [ANSWERS, SAVED, ["plan"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", [ANSWERS, SAVED], ids=lambda words: words[0])
 def test_an_option_wins_over_the_same_key_of_the_metadata(taken: Taken, command: list[str]) -> None:
     metadata = '{"data": "there", "run": "mine", "judges": ["openai/y"]}'
     given = ["--data", "here", "--judge", "openai/x", "--judge", '{"model": "openai/z"}', "--no-conversational"]
@@ -129,7 +128,7 @@ def test_an_option_wins_over_the_same_key_of_the_metadata(taken: Taken, command:
     }
 
 
-@pytest.mark.parametrize("command", [ANSWERS, SAVED, ["plan"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", [ANSWERS, SAVED], ids=lambda words: words[0])
 @pytest.mark.parametrize("metadata", ["{", "[]", "judges=x"])
 def test_metadata_must_be_an_object(command: list[str], metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:

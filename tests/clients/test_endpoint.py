@@ -4,8 +4,7 @@ import traceback
 
 import pytest
 
-from ragtasks.clients import endpoint_of
-from ragtasks.clients._endpoint import OPENAI_URL
+from ragtasks.clients import OPENAI_URL, endpoint_of
 from ragtasks.errors import ConfigurationError
 
 

@@ -74,7 +74,7 @@ def test_a_model_behind_a_server(command: Command, model_server: ChatServer) -> 
     assert done.out.endswith("next: ragtasks eval evaluation.yaml\n")
     light = (*LIGHT, "--set", "settings=[reference]", "--set", "model.limit=1")
     folder = assert_ended_well(command("eval", "evaluation.yaml", *light), "loopback")
-    assert len(model_server.asked) == 4, "one prompt a domain"
+    assert len(model_server.asked) == 1 + 4, "a short question, and one prompt a domain"
     (results,) = folder.glob("loopback/results_*.json")
     content = json.loads(results.read_text("utf-8"))
     asked_for = yaml.safe_load((folder / "evaluation.yaml").read_text("utf-8"))

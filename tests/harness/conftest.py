@@ -135,15 +135,16 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., CommandResult]:
-    """Run `ragtasks run --full` in this process with the sample's metadata, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
+    """Run `ragtasks run --full --no-probe` in this process with the sample's metadata, in a folder of its own."""
+    # A folder of results in it would be taken for weights that bear the model's name.
+    monkeypatch.chdir(tmp_path_factory.mktemp("called_in"))
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
         given = json.dumps({**SAMPLE, **(metadata or {})})
         with pytest.raises(SystemExit) as stop:
-            main(["run", "--full", "--metadata", given, *arguments])
+            main(["run", "--full", "--no-probe", "--metadata", given, *arguments])
         captured = capsys.readouterr()
         return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
 

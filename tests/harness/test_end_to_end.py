@@ -103,11 +103,12 @@ def test_the_main_job_runs_on_the_sample_and_reports(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table = printed(
-        capsys, "run", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
+        capsys, "run", "--full", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
         "--metadata", SAMPLE, "--log_samples", "--output_path", "results",
     )  # fmt: skip
     assert "| - mtrag_reference_clapnq|" in table
-    directions = {cells[0]: cells[1] for line in table.splitlines() if len(cells := _metric_cells(line)) == 2}
+    lines = table.split("\n# ")[0].splitlines()
+    directions = {cells[0]: cells[1] for line in lines if len(cells := _metric_cells(line)) == 2}
     assert (directions["ans_acc"], directions["empty"], directions["idk_yes"]) == ("↑", "↓", "")
     scores = results_of(tmp_path / "results")["results"]["mtrag_reference"]
     assert 0 < scores["rb_alg,sample"] <= 1

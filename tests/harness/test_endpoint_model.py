@@ -102,7 +102,7 @@ def test_chat_servers_say_their_passages_in_many_places(
         arguments = json.dumps({**asked(server), "model": "mine"})
         metadata = '{"data": "sample", "encoder": "none"}'
         options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path)
-        done = ragtasks("run", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options)
+        done = ragtasks("run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options)
     assert done.status == 0, done.err
     assert {tuple(body) for body in server.bodies} == {("model", "messages")}
     rows = list(samples(tmp_path))
@@ -120,7 +120,10 @@ def test_the_harness_and_the_command_give_the_same_scores(ragtasks: Run, tmp_pat
         arguments = json.dumps({**asked(server), "model": "mine"})
         metadata = '{"data": "sample", "encoder": "none"}'
         options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path / "a")
-        assert ragtasks("run", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag", *options).status == 0
+        assert (
+            ragtasks("run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag", *options).status
+            == 0
+        )
         command = ("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
         assert ragtasks(*command).status == 0
     shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")

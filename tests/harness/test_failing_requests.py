@@ -151,7 +151,7 @@ def test_predictions_name_a_failed_request_too(evaluating: Evaluating, server: C
 
 
 def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_left(
-    command: Evaluating, server: ChatServer, tmp_path: Path
+    command: Evaluating, server: ChatServer
 ) -> None:
     server.script = lambda text, n_before: completion(None if text == server.asked[0] and not n_before else "fine")
     arguments = f"base_url={server.base_url}/chat/completions,model=loopback,eos_string=</s>"
@@ -160,8 +160,8 @@ def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_le
         "--model_args", arguments,
     )  # fmt: skip
     assert command(*line).status == 1
-    (folder,) = (tmp_path / "results").iterdir()
+    (folder,) = Path("results").iterdir()
     assert folder.name.startswith("loopback-mtrag-reference-fiqa-20")
     assert command(*line).status == 0
-    assert list((tmp_path / "results").iterdir()) == [folder]
+    assert list(Path("results").iterdir()) == [folder]
     assert len(server.asked) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -97,18 +98,15 @@ def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
 
 def test_the_command_prints_prompts_and_judges(capsys: pytest.CaptureFixture[str]) -> None:
     judge = json.dumps({"model": "m", "base_url": "http://localhost:1/v1", "price": [1, 2], "max_tokens": 10})
-    options = ["plan", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample", "--prompts-per-minute", "27"]
+    options = ["run", "--dry-run", "--model", "hf", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample"]
     with pytest.raises(SystemExit) as stop:
-        main([*options, "--judge", judge, "--format", "csv"])
+        main([*options, "--encoder", "none", "--prompts-per-minute", "27", "--judge", judge])
     assert not stop.value.code
     out = capsys.readouterr().out
     assert "answers take: 0.0 hours at 27 prompts a minute" in out
-    for expected in ("Prompts,1,prompts,,27,", "Judges,1,judge,m,", "Judges,1,calls,,108,"):
-        assert expected in out
-    with pytest.raises(SystemExit) as stop:
-        main([*options, "--metadata", "[1"])
-    assert stop.value.code == 1
-    assert "--metadata is not JSON" in capsys.readouterr().err
+    assert "| mtrag (sample), full_rag |      27 |" in out
+    assert re.search(r"\| m +\| +108 \|", out)
+    assert out.splitlines()[-1].endswith("nothing was evaluated (--dry-run)")
 
 
 def test_a_task_without_conversations_is_refused() -> None:

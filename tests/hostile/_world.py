@@ -80,7 +80,6 @@ class World:
                 [run, "--benchmark", "mtrag", "--judge", "openai/none", "--output", f"{out}/qrels.txt", *place]
                 for run in names
             ],
-            ("plan",): [["--tasks", "mtrag_full_rag_fiqa", "--data", data]],
             ("review", "agreement"): [[own, "--database", answers]],
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],

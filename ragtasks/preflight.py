@@ -1,0 +1,459 @@
+"""Before the first request: everything that an evaluation needs is looked at, and all that lacks is said at once.
+
+A key, an encoder or a disk that is missing costs nothing here and a night of answers later. Whatever would leave the
+main score unscored is a problem with its cure, unless the configuration asks for it (`encoder: none`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_for, open_benchmark
+from ragtasks.clients import (
+    DEFAULT_KEY,
+    OPENAI_URL,
+    ChatMessage,
+    Endpoint,
+    OpenAIClient,
+    Outcome,
+    Prompt,
+    Reply,
+    SystemClient,
+    SystemProtocol,
+    credentials_for,
+    gets_default_key,
+    system_endpoint,
+)
+from ragtasks.config import (
+    DEFAULT_ENCODER,
+    KEYS,
+    NO_ENCODER,
+    SAMPLE_ENCODER,
+    EvaluationConfig,
+    HarnessModel,
+    config_from_metadata,
+)
+from ragtasks.environment import data_folder, run_store, secret
+from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
+from ragtasks.records import Setting
+from ragtasks.scoring import ready_judge
+from ragtasks.suites import suite_named
+
+if TYPE_CHECKING:
+    from ragtasks.harness.run import Request
+
+_SECONDS = 20.0  # for one short request
+_HUB_SECONDS = 5.0
+_BYTES_AN_ANSWER = 100_000  # its sample in the results, and its part of the page
+_SPARE_BYTES = 200_000_000
+_GIGABYTE = 1e9
+_QUESTION = "Reply with the word ready."
+_FEW_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model behind an OpenAI-compatible server, as the harness will ask it."""
+
+    name: str
+    """Its name there."""
+    address: str
+    """Where prompts are sent, the path included."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent along; they may hold a key."""
+    is_chat: bool = True
+    """Whether it takes messages."""
+    is_of_openai: bool = False
+    """Whether it is OpenAI's own, which wants a key and has another name for the longest reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """What an evaluation is about to do."""
+
+    parts: Sequence[tuple[str, Setting]]
+    """Benchmarks with settings; empty where nothing of them is known."""
+    config: EvaluationConfig
+    output: Path | None = None
+    """Folder for the results."""
+    model: ServedModel | None = None
+    """The model's server, where it has one."""
+    system: tuple[Endpoint, SystemProtocol] | None = None
+    """One's own system, where it is asked."""
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark -> its suite, where a harness task names another than the benchmark's own."""
+    is_scored: bool = True
+    """Whether there will be scores of answers: rankings need no encoder and no judge."""
+    needs_passages: bool = True
+    """Whether the setting's passages will be read: one's own system may bring its own."""
+    tasks: Sequence[str] = ()
+    """Harness tasks of a model, whose prompts must fit its context; empty where they need not be looked at."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The configuration as it was given, for these tasks."""
+    weights: str | None = None
+    """Weights that this process will load, by name or folder."""
+
+
+def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
+    """Return what would keep an evaluation from its scores, each with its cure; servers are asked where `probes`."""
+    benchmarks, found = _benchmarks(intention)
+    if intention.is_scored:
+        found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
+    found += [*_model_key(intention.model), *_disk(intention, benchmarks)]
+    if probes:
+        found += _probes(intention)
+    return [*found, *(_context(intention, asks_server=probes) if not found else ())]
+
+
+def require(intention: Intention, *, probes: bool = True) -> None:
+    """Refuse what cannot come to its scores.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    found = problems_of(intention, probes=probes)
+    if found:
+        head = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        rows = "".join(f"\n- {problem}" for problem in found)
+        raise ConfigurationError(f"{head} before the first request; nothing was evaluated:{rows}")
+
+
+# Data, and the runs that give passages.
+
+
+def _benchmarks(intention: Intention) -> tuple[dict[str, tuple[Benchmark, int]], list[str]]:
+    """Return benchmark -> (benchmark, tasks in the settings), and what of it is missing."""
+    found: dict[str, tuple[Benchmark, int]] = {}
+    problems: list[str] = []
+    for name in dict.fromkeys(name for name, _ in intention.parts):
+        settings = [setting for benchmark, setting in intention.parts if benchmark == name]
+        try:
+            root = benchmark_folder(name, intention.config.data, data_folder())
+            benchmark = open_benchmark(name, root.resolve())
+            found[name] = (benchmark, 0)
+            found[name] = (benchmark, len(benchmark.tasks))
+            for setting in dict.fromkeys(settings) if intention.needs_passages else ():
+                contexts = contexts_for(benchmark, setting, intention.config.run, run_store())
+                found[name] = (benchmark, found[name][1] + len(contexts.passages))  # of all settings
+        except RagtasksError as error:
+            problems.append(_on_one_line(error))
+    return found, problems
+
+
+def _disk(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int]]) -> Iterator[str]:
+    """Yield that the results do not fit on their disk."""
+    if intention.output is None:
+        return
+    place = intention.output.resolve()
+    while not place.exists():
+        place = place.parent
+    needed = _SPARE_BYTES + _BYTES_AN_ANSWER * sum(n for _, n in benchmarks.values())
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        yield (
+            f"disk: {place} has {free / _GIGABYTE:.2f} GB left, and results of this size take about "
+            f"{needed / _GIGABYTE:.2f} GB. Next step: free some, or name another folder by `output`"
+        )
+
+
+# What scores need: the encoder of BERTScore, and judges.
+
+
+def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int]]) -> Iterator[str]:
+    """Yield that the encoder cannot be had, which leaves the main score unscored."""
+    config = intention.config
+    for benchmark, _ in benchmarks.values():
+        suite = suite_named(intention.suites.get(benchmark.name, benchmark.suite))
+        name = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER)
+        if not suite.uses_encoder or name == NO_ENCODER or config.encode_with is not None:
+            continue
+        try:
+            _have_encoder(name)
+        except RagtasksError as error:
+            yield (
+                f"encoder {name}: the main score rb_alg would be unscored: {_on_one_line(error)}; or do without it: "
+                "`options: {encoder: none}` in the file, --encoder none on the command line"
+            )
+            return
+
+
+def _have_encoder(name: str) -> None:
+    from ragtasks.metrics import check_encoder, resolve_encoder
+
+    spec = resolve_encoder(name)
+    if spec.name != SAMPLE_ENCODER and not Path(spec.name).is_dir() and not _is_cached(spec.name):
+        _reach_hub(spec.name)
+    check_encoder(spec)
+
+
+def _is_cached(name: str) -> bool:
+    """Return whether weights of the hub are in the local cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    files = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json", "pytorch_model.bin.index.json")
+    try:
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
+    except ValueError:  # no name of the hub: a folder that is not there
+        return False
+
+
+def _reach_hub(name: str) -> None:
+    """Refuse a model whose weights are not here and not to be had; the hub's own library tries for half a minute."""
+    from huggingface_hub import constants
+
+    why = "HF_HUB_OFFLINE forbids to ask the hub for it"
+    if not constants.HF_HUB_OFFLINE:
+        request = urllib.request.Request(f"{constants.ENDPOINT}/api/models/{name}", method="HEAD")
+        try:
+            with urllib.request.urlopen(request, timeout=_HUB_SECONDS):
+                return
+        except urllib.error.HTTPError as error:
+            why = f"the hub answers {error.code}"
+        except (OSError, HTTPException, ValueError):
+            why = "the hub is not within reach"
+    raise ConfigurationError(
+        f"it is in no folder here and not in the local cache, and {why}. Next step: `hf download {name}` where there "
+        "is a network; or the packaged encoder, `minilm`, whose scores compare with none in print"
+    )
+
+
+def _judges(config: EvaluationConfig) -> Iterator[str]:
+    """Yield what judges lack before they are asked: a library, a key."""
+    for judge in [*config.judges, *([config.picker] if config.picker else [])]:
+        if isinstance(judge, HarnessModel):
+            continue
+        try:
+            ready_judge(judge, None)
+        except RagtasksError as error:
+            yield f"judge {judge.model}: {_on_one_line(error)}"
+            continue
+        yield from _key(f"judge {judge.model}", judge)
+    if config.rewriter is not None:
+        yield from _key(f"rewriter {config.rewriter.model}", config.rewriter)
+
+
+def _model_key(model: ServedModel | None) -> Iterator[str]:
+    if model is not None and model.is_of_openai and not model.headers:
+        yield f"model {model.name}: {DEFAULT_KEY} is not set, and OpenAI wants a key. Next step: export {DEFAULT_KEY}"
+
+
+def _key(what: str, endpoint: Endpoint) -> Iterator[str]:
+    """Yield that an endpoint of OpenAI has no key."""
+    if endpoint.api_key_env is None and gets_default_key(endpoint.address, secret) and not secret(DEFAULT_KEY):
+        yield (
+            f"{what}: {DEFAULT_KEY} is not set, and {endpoint.address} wants a key. Next step: export {DEFAULT_KEY}, "
+            "or name the variable that holds it by api_key_env"
+        )
+
+
+# One short request to each server, all at the same time.
+
+
+def _probes(intention: Intention) -> list[str]:
+    probes: list[Callable[[], str | None]] = []
+    if intention.model is not None and not list(_model_key(intention.model)):
+        probes.append(_bound(_probe_model, intention.model))
+    if intention.system is not None:
+        probes.append(_bound(_probe_system, intention.system))
+    config = intention.config
+    for what, judge in (*(("judge", one) for one in config.judges), ("rewriter", config.rewriter)):
+        if isinstance(judge, Endpoint) and not list(_key(what, judge)) and intention.is_scored:
+            probes.append(_bound(_probe_endpoint, (what, judge)))
+    if not probes:
+        return []
+    with ThreadPoolExecutor(len(probes)) as pool:
+        return [problem for problem in pool.map(lambda probe: probe(), probes) if problem]
+
+
+def _bound(probe: Callable[[Any], str | None], given: Any) -> Callable[[], str | None]:
+    return lambda: probe(given)
+
+
+def _hasty(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that is asked once and not waited for long."""
+    haste = {"attempts": 1, "timeout_seconds": _SECONDS, "patience_seconds": _SECONDS}
+    return endpoint.model_copy(update={**haste, "rate_limit_patience_seconds": 1.0})
+
+
+def _probe_endpoint(given: tuple[str, Endpoint]) -> str | None:
+    what, endpoint = given
+    where = f"{what} {endpoint.model} at {endpoint.address}"
+    try:
+        client = OpenAIClient(_hasty(endpoint), credentials_for(endpoint, secret))
+    except RagtasksError:
+        return None  # reported without any request
+    return _probe(where, client.answer)
+
+
+def _probe_system(given: tuple[Endpoint, SystemProtocol]) -> str | None:
+    endpoint, protocol = given
+    client = SystemClient(_hasty(endpoint), protocol, secret)
+    return _probe(f"endpoint {endpoint.address} ({protocol.value} protocol)", client.answer)
+
+
+def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str | None:
+    """Return why there is no answer to a short question; a strange one is for the evaluation to score."""
+    prompt = Prompt((ChatMessage("user", _QUESTION),), body={"id": "preflight"}, kind="answer")
+    try:
+        (reply,) = answer([prompt])
+    except RagtasksError as error:
+        found = re.search(r"^  found: (.+)$", str(error), re.MULTILINE)
+        why = masked_text(found[1]) if found else _on_one_line(error)
+        return f"{where}: {why}. Next step: start it, or correct address, model or key (docs/endpoints.md)"
+    if reply.outcome is Outcome.ANSWERED or (reply.reason or "").startswith("the reply has no"):
+        return None
+    return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"
+
+
+def _probe_model(model: ServedModel) -> str | None:
+    """Ask a model as the harness will: its libraries are not needed for that."""
+    limit = "max_completion_tokens" if model.is_of_openai else "max_tokens"
+    body: dict[str, Any] = {"model": model.name, limit: _FEW_TOKENS}
+    body |= {"messages": [{"role": "user", "content": _QUESTION}]} if model.is_chat else {"prompt": _QUESTION}
+    headers = {"Content-Type": "application/json", **model.headers}
+    request = urllib.request.Request(model.address, json.dumps(body).encode(), headers)
+    where = f"model {model.name} at {model.address}"
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_SECONDS) as reply:
+            reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"{where}: {_refusal(error)}"
+    except TimeoutError:
+        return None  # a slow one: the evaluation waits longer
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return None
+        return f"{where}: nobody answers ({type(reason).__name__}). Next step: start the server, or correct its address"
+    return None
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    """Return what a server's refusal of a short question means."""
+    known = {
+        401: "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env",
+        403: "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env",
+        404: "it does not know the model, or the address. Next step: compare both with its list at /v1/models",
+    }
+    return known.get(error.code) or f"HTTP status {error.code}. Next step: see the server's log"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to another host."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return None: do not follow."""
+
+
+def _on_one_line(error: Exception) -> str:
+    """Return an error as one line; its five parts stand on lines of their own elsewhere."""
+    lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
+    rest = [line.removeprefix("found: ") for line in lines if not line.startswith(("expected: ", "next step: "))]
+    steps = [f". Next step: {line.removeprefix('next step: ')}" for line in lines if line.startswith("next step: ")]
+    return "; ".join(rest) + "".join(steps)
+
+
+# What the prompts take of the model's context.
+
+_TOLERANCE = 1.25  # tokens are estimated here, and weights in this process are asked with their own tokeniser
+
+
+def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
+    """Yield each setting with prompts that the model's context does not hold, as far as it is known before it runs."""
+    config, tolerance = intention.config, 1.0
+    context = config.context_tokens
+    if context is None and intention.model is not None and asks_server:
+        from ragtasks.harness.prompts import context_of_server
+
+        context = context_of_server(intention.model.address, intention.model.name, intention.model.headers)
+    if context is None and intention.weights is not None:
+        context, tolerance = _context_of_weights(intention.weights), _TOLERANCE
+    if context is None or not intention.tasks or config.too_long != "refuse":
+        return
+    from ragtasks.harness.planning import estimated_tokens, plan
+
+    plans, _ = plan(intention.tasks, intention.options, estimated_tokens, with_judges=False)
+    for item in plans:
+        room = int(context * tolerance)
+        n_long = sum(tokens + item.reply_tokens > room for tokens in item.tokens)
+        if n_long:
+            yield (
+                f"context: {n_long} of {len(item.tokens)} prompts of {item.name} do not fit: the longest has about "
+                f"{item.tokens[-1]:,} tokens and its reply up to {item.reply_tokens:,}, and the model's context is "
+                f"{context:,}. Next step: a server with a larger context, or `options: {{too_long: drop_passages}}`"
+            )
+
+
+def _context_of_weights(name: str) -> int | None:
+    """Return the positions that the configuration of weights has, where it lies here."""
+    from huggingface_hub import try_to_load_from_cache
+
+    file = Path(name) / "config.json"
+    if not file.is_file():
+        try:
+            cached = try_to_load_from_cache(name, "config.json")
+        except ValueError:  # no name of the hub
+            return None
+        file = Path(cached) if isinstance(cached, str) else file
+    try:
+        found = json.loads(file.read_bytes()).get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+# From what the harness is asked for to what is looked at.
+
+
+def intention_of(request: Request) -> Intention:
+    """Return what the harness's arguments come to."""
+    from ragtasks.harness.tasks import parts_of
+
+    config = config_from_metadata(request.metadata)
+    parts = parts_of(request.tasks)
+    of_conversations = [part for part in parts if part.suite is None]
+    is_model = not request.model.startswith(("ragtasks-", "dummy"))
+    return Intention(
+        parts=[(part.benchmark, part.setting) for part in parts],
+        config=config,
+        output=request.output,
+        model=_served(request),
+        system=_system(request),
+        suites={part.benchmark: part.suite for part in parts if part.suite is not None},
+        tasks=request.tasks if is_model and of_conversations == parts and parts and not request.limit else (),
+        options={key: value for key, value in request.metadata.items() if key in KEYS},
+        weights=str(request.model_args.get("pretrained") or "") or None,
+    )
+
+
+def _served(request: Request) -> ServedModel | None:
+    if not request.model.endswith("completions"):
+        return None
+    is_of_openai = request.model.startswith("openai-") and "base_url" not in request.model_args
+    is_chat = "chat" in request.model
+    path = "/chat/completions" if is_chat else "/completions"
+    address = request.model_args.get("base_url") or (f"{OPENAI_URL}{path}" if is_of_openai else None)
+    if address is None or "model" not in request.model_args:
+        return None  # the harness says what it lacks
+    key = secret(DEFAULT_KEY)
+    headers = request.model_args.get("header") or ({"Authorization": f"Bearer {key}"} if key else {})
+    name = str(request.model_args["model"])
+    return ServedModel(name, str(address), dict(headers), is_chat=is_chat, is_of_openai=is_of_openai)
+
+
+def _system(request: Request) -> tuple[Endpoint, SystemProtocol] | None:
+    if request.model != "ragtasks-endpoint":
+        return None
+    options = {key: value for key, value in request.model_args.items() if key != "num_concurrent"}
+    return system_endpoint(options, str(options.get("model", "rag-system")), "openai")

@@ -1,0 +1,196 @@
+"""Before the first request: whatever lacks is said at once with its cure, and nothing is evaluated."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import namedtuple
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import MissingExtraError
+from tests.clients._server import ChatServer, chat_server, closed_port, completion, refusal
+from tests.evaluation.conftest import Command, Done
+
+HEAD = "data: sample\nmodel: ragtasks-oracle\nsettings: [reference]\n"
+LIGHT = "options: {encoder: none}\n"
+
+
+def evaluate(command: Command, text: str, *arguments: str) -> Done:
+    Path("evaluation.yaml").write_text(text, encoding="utf-8")
+    return command("eval", "evaluation.yaml", *arguments)
+
+
+def problems(done: Done) -> list[str]:
+    """Return the problems that a command was stopped by, and look that it evaluated nothing."""
+    assert done.status == 1, done.out
+    head, *rows = done.err.split("\n- ")
+    assert head.endswith("before the first request; nothing was evaluated:"), done.err
+    assert not list(Path().glob("results/*/*/results_*"))
+    return [row.strip() for row in rows]
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with chat_server(lambda _text, _n: completion("fine")) as running:
+        yield running
+
+
+def test_all_problems_are_one_message(command: Command) -> None:
+    nowhere = f"http://127.0.0.1:{closed_port()}/v1"
+    text = (
+        f"model: {{name: m, server: '{nowhere}'}}\n"
+        f"judges: [openai/gpt-4o-mini, {{model: mine, base_url: '{nowhere}'}}]\n"
+    )
+    found = problems(evaluate(command, text))
+    assert [row.partition(":")[0].partition(" at ")[0] for row in found] == [
+        "data of mtrag",
+        "judge openai/gpt-4o-mini",
+        "model m",
+        "judge mine",
+    ]
+    assert all("next step: " in row.lower() for row in found)
+
+
+def test_a_key_that_is_not_set_is_found_before_the_model_runs(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,) = problems(evaluate(command, HEAD + LIGHT + "judges: openai/gpt-4o-mini\n"))
+    assert "OPENAI_API_KEY is not set" in found
+    named = "judges: {model: m, base_url: 'http://127.0.0.1:9/v1', api_key_env: MY_KEY}\n"
+    (found,) = problems(evaluate(command, HEAD + LIGHT + named))
+    assert "api_key_env names MY_KEY, which is not set" in found
+    monkeypatch.setenv("MY_KEY", "sk-secret-0123456789")
+    (found,) = problems(evaluate(command, HEAD + LIGHT + named))
+    assert "no server answers" in found
+    assert "sk-secret" not in found
+    (found,) = problems(evaluate(command, LIGHT + "data: sample\nmodel: openai/gpt-4o-mini\n"))
+    assert found.startswith("model gpt-4o-mini: OPENAI_API_KEY is not set")
+
+
+def no_torch(_: object) -> None:
+    raise MissingExtraError("torch", "semantic", "BERTScore")
+
+
+def test_an_encoder_that_cannot_be_had_is_an_error_with_its_cure(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,) = problems(evaluate(command, HEAD + "options: {encoder: nobody/has-this}\n"))
+    assert "the main score rb_alg would be unscored" in found
+    assert "`options: {encoder: none}` in the file" in found
+    monkeypatch.setattr("ragtasks.metrics.check_encoder", no_torch)
+    (found,) = problems(evaluate(command, HEAD))
+    assert "pip install 'ragtasks[semantic]'" in found
+    done = command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample")
+    assert "pip install 'ragtasks[semantic]'" in problems(done)[0]
+    assert evaluate(command, HEAD + LIGHT, "--set", "report.html=null").status == 0
+
+
+def test_a_model_s_server_is_asked_one_question(command: Command, server: ChatServer) -> None:
+    model = f"data: sample\nmodel: {{name: m, server: '{server.base_url}'}}\nsettings: [reference]\n" + LIGHT
+    server.script = lambda _text, _n: refusal(401)
+    (found,) = problems(evaluate(command, model))
+    assert "it does not accept the key" in found
+    server.script = lambda _text, _n: refusal(404)
+    (found,) = problems(evaluate(command, model))
+    assert "it does not know the model, or the address" in found
+    assert len(server.asked) == 2, "one question each, and no prompt"
+    judge = f"judges: {{model: j, base_url: '{server.base_url}'}}\n"
+    (found,) = problems(evaluate(command, HEAD + LIGHT + judge))
+    assert found.startswith(f"judge j at {server.base_url}: ")
+
+
+def test_a_dry_run_asks_nobody_and_prints_what_it_will_take(command: Command, server: ChatServer) -> None:
+    text = (
+        f"data: sample\nmodel: {{name: m, server: '{server.base_url}'}}\nsettings: [reference]\n{LIGHT}"
+        f"judges: {{model: j, base_url: '{server.base_url}', price: [1, 2]}}\n"
+    )
+    done = evaluate(command, text, "--dry-run", "--prompts-per-minute", "108")
+    assert done.status == 0, done.err
+    assert server.paths == []
+    assert "answers take: 0.0 hours at 108 prompts a minute" in done.out
+    assert "| mtrag (sample), reference |     108 |" in done.out
+    assert "$ at most" in done.out
+    assert "no server was asked and nothing was evaluated" in done.out.splitlines()[-1]
+    assert not Path("results").exists()
+    for other in ("answers: nothing-yet.jsonl\n", "retriever: bm25\n"):
+        done = evaluate(command, "data: sample\n" + other + LIGHT, "--dry-run")
+        assert done.status == 0, done.err
+        assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("protocol", ["plain", "openai"])
+def test_ones_own_system_must_answer(command: Command, protocol: str) -> None:
+    nowhere = f"http://127.0.0.1:{closed_port()}"
+    text = f"data: sample\nendpoint: {{base_url: '{nowhere}', protocol: {protocol}}}\n" + LIGHT
+    (found,) = problems(evaluate(command, text))
+    assert found.startswith(f"endpoint {nowhere} ({protocol} protocol): no connection")
+
+
+def test_a_disk_without_room_for_the_results_is_found(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9 - 5, 5))
+    (found,) = problems(evaluate(command, HEAD + LIGHT))
+    assert "has 0.00 GB left" in found
+    assert "name another folder by `output`" in found
+
+
+def test_data_and_runs_that_are_not_there_are_named(command: Command) -> None:
+    (found,) = problems(evaluate(command, "model: ragtasks-oracle\n" + LIGHT))
+    assert "run `ragtasks data fetch mtrag`" in found
+    text = "data: sample\nmodel: ragtasks-oracle\nsettings: [full_rag]\noptions: {encoder: none, run: nothere}\n"
+    (found,) = problems(evaluate(command, text))
+    assert found.startswith("no run 'nothere' in ")
+
+
+class Listing(BaseHTTPRequestHandler):
+    """A server that answers, and says how long its model's context is."""
+
+    def do_GET(self) -> None:
+        self._send({"data": [{"id": "m", "max_model_len": 2048}]})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._send({"choices": [{"index": 0, "message": {"role": "assistant", "content": "ready"}}]})
+
+    def _send(self, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+def test_a_context_that_does_not_hold_the_prompts_is_found(command: Command) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Listing)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        model = f"{{name: m, server: 'http://127.0.0.1:{server.server_port}/v1'}}"
+        (found,) = problems(evaluate(command, f"data: sample\nmodel: {model}\nsettings: [reference]\n{LIGHT}"))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert found.startswith("context: 18 of 108 prompts of mtrag (sample), reference do not fit")
+    assert "the model's context is 2,048" in found
+    assert "too_long: drop_passages" in found
+
+
+def test_a_mistyped_task_is_named_before_anything_is_loaded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_model(*_: object, **__: object) -> None:
+        raise AssertionError("the model is loaded")
+
+    monkeypatch.setattr("ragtasks.harness.run.clear_model", no_model)
+    done = command("run", "--model", "hf", "--model_args", "pretrained=x", "--tasks", "mtrag_fullrag")
+    assert done.status == 1
+    assert "Tasks not found: mtrag_fullrag. Next step: did you mean 'mtrag_full_rag'" in done.err
