@@ -1,0 +1,223 @@
+"""How often `ragtasks gate` calls an unchanged system worse, and how often it finds a drop, on real answers.
+
+Two systems that answered the same tasks make one that is uneven: a re-split gives each conversation's answers of the
+one to the baseline and of the other to the candidate, or the other way round, by a coin. Both sides then have the same
+true mean, and differ as much as two real systems do. Halves are the other kind of re-split: the conversations of one
+system fall into two halves by chance, and the candidate answers those of the first as it answered those of the second
+(task by task, up to the shorter conversation). Printed for each pair and margin:
+
+- false alarms: re-splits that end in status 1, of all; of pairs every domain and answerability is tested too;
+- unchanged passes: status 0 of one test at its least margin, promised for 80 %;
+- drop of the margin passes: status 0 after a drop of exactly the margin, allowed in 2.5 %;
+- drop found: status 1 after the drop that `--power` says is found in 80 %, alone and among all slices.
+
+A drop is planted as answers that fail: each gets the worst score with the same chance. What the gate promises (least
+margin, drop that is found) is taken from the first re-split, before any of those that are counted.
+
+    ragtasks run --model ragtasks-extractive --tasks mtrag --encoder none --output results/extractive   (oracle, refuse)
+    python perf/gate.py --pair results/extractive results/refuse --human CHECKOUT --splits 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
+from ragtasks.config import GateConfig
+from ragtasks.reports.gate import ALL_TASKS, Gate, Side, gate, power_of, side_of
+from ragtasks.reports.gate_baselines import read_side
+from ragtasks.reports.tables import rated_evaluations
+from ragtasks.results import Row
+
+SLICES = ("domain", "answerability")
+ALL_COUNT: dict[str, Any] = {"anchored_judges": ("the paper's",), "most_unscored": 1.0}
+"""Scores of the paper's judge decide, and so do halves whose tasks lack scores in other places."""
+Split = Callable[[random.Random], tuple[Side, Side]]
+"""Chance -> a baseline and a candidate that are one system."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One system that is split again and again."""
+
+    name: str
+    split: Split
+    metrics: tuple[str, ...]
+    slices: tuple[str, ...]
+    """What is tested by too: halves pair tasks of all kinds, so their slices are not alike."""
+
+
+def of_pair(first: Side, second: Side) -> Split:
+    """Return a maker of re-splits of two systems: conversation by conversation, a coin says which side has whose."""
+
+    def split(chance: random.Random) -> tuple[Side, Side]:
+        swapped = {row.conversation_id for rows in first.rows.values() for row in rows}
+        swapped = {name for name in sorted(swapped) if chance.random() < 0.5}
+        sides: list[dict[str, tuple[Row, ...]]] = [{}, {}]
+        for setting, rows in first.rows.items():
+            others = {row.task_id: row for row in second.rows[setting]}
+            pairs = [(row, others[row.task_id]) for row in rows]
+            for place, side in enumerate(sides):
+                side[setting] = tuple(pair[place ^ (pair[0].conversation_id in swapped)] for pair in pairs)
+        return replace(first, rows=sides[0]), replace(first, rows=sides[1])
+
+    return split
+
+
+def of_halves(system: Side) -> Split:
+    """Return a maker of re-splits of one system: half of its conversations against the other half."""
+
+    def split(chance: random.Random) -> tuple[Side, Side]:
+        before: dict[str, tuple[Row, ...]] = {}
+        after: dict[str, tuple[Row, ...]] = {}
+        for setting, rows in system.rows.items():
+            conversations: dict[str, list[Row]] = {}
+            for row in rows:
+                conversations.setdefault(row.conversation_id, []).append(row)
+            names = sorted(conversations)
+            chance.shuffle(names)
+            pairs = [
+                pair
+                for one, other in zip(names[::2], names[1::2], strict=False)
+                for pair in zip(conversations[one], conversations[other], strict=False)
+            ]
+            before[setting] = tuple(replace(one, answer_hash="") for one, _ in pairs)
+            after[setting] = tuple(replace(one, answer_hash="", values=other.values) for one, other in pairs)
+        return replace(system, rows=before), replace(system, rows=after)
+
+    return split
+
+
+def with_drop(system: Side, metric: str, drop: float, chance: random.Random) -> Side:
+    """Return a system some of whose answers fail: so many that the mean falls by the drop, but for chance."""
+    worst = system.metrics[metric].bounds[0]
+    values = [value for rows in system.rows.values() for row in rows if (value := row.values.get(metric)) is not None]
+    share = drop / (math.fsum(values) / len(values) - worst)
+
+    def failed(row: Row) -> Row:
+        if row.values.get(metric) is None or chance.random() >= share:
+            return row
+        return replace(row, answer_hash="", values={**row.values, metric: worst})
+
+    return replace(system, rows={setting: tuple(map(failed, rows)) for setting, rows in system.rows.items()})
+
+
+def statuses(runs: Iterator[Gate]) -> Counter[int]:
+    """Return how often each status came out."""
+    return Counter(found.verdict.status for found in runs)
+
+
+def of_setting(system: Side, setting: str) -> Side:
+    """Return one setting of a system."""
+    return replace(system, rows={setting: system.rows[setting]}, fields={setting: system.fields[setting]})
+
+
+def false_alarms(case: Case, n: int) -> Iterator[str]:
+    """Yield a line of a table for each size of the margins."""
+    before, after = case.split(random.Random(0))
+    promised = power_of(before, GateConfig(slices=case.slices), after)
+    least = {
+        name: max(
+            row.least_margin or 0.05
+            for row in [row for row in promised.rows if row.metric.name == name and row.slice == ALL_TASKS]
+        )
+        for name in case.metrics
+    }
+    for label, factor in (("least", 1.0), ("half of it", 0.5), ("a tenth of it", 0.1)):
+        config = GateConfig(
+            margins={name: min(0.9, factor * margin) for name, margin in least.items()},
+            slices=case.slices,
+            **ALL_COUNT,
+        )
+        chance = random.Random(1)
+        runs = []
+        for _ in range(n):
+            before, after = case.split(chance)
+            runs.append(gate(after, before, config))
+        found = statuses(iter(runs))
+        n_tests = sum(row.decides for row in runs[0].rows)
+        yield f"| {case.name} | {label} | {n_tests} | {found[0]} | {found[3]} | {found[1]} |"
+
+
+def power(case: Case, metric: str, n: int) -> str:
+    """Return a line on one metric over all tasks: how often each promise comes true."""
+    before, after = case.split(random.Random(0))
+    (alone,) = power_of(before, GateConfig(margins={metric: 0.5}), after).rows
+    assert alone.least_margin is not None
+    margin = alone.least_margin
+    config = GateConfig(margins={metric: margin}, **ALL_COUNT)
+    sliced = config.model_copy(update={"slices": case.slices})
+    (planned,) = power_of(before, config, after).rows
+    among = next(row for row in power_of(before, sliced, after).rows if row.slice == ALL_TASKS)
+    chance = random.Random(2)
+    shares = []
+    for drop, chosen, status in (
+        (0.0, config, 0),
+        (margin, config, 0),
+        (planned.found_drop, config, 1),
+        (among.found_drop, sliced, 1),
+    ):
+        assert drop is not None
+        n_found = 0
+        for _ in range(n):
+            old, new = case.split(chance)
+            n_found += gate(with_drop(new, metric, drop, chance), old, chosen).verdict.status == status
+        shares.append(f"{n_found / n:.1%}" + (f" (of {drop:.3f})" if drop else ""))
+    return f"| {case.name} | {metric} | {margin:.3f} | " + " | ".join(shares) + " |"
+
+
+def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None) -> Iterator[Case]:
+    """Yield the systems."""
+    for paths in pairs:
+        first, second = map(read_side, paths)
+        for setting in first.rows:
+            yield from _cases(of_setting(first, setting), of_setting(second, setting), setting)
+    if human is not None:
+        rated = [
+            side_of(item) for item in rated_evaluations(load_human_evaluation(human), human / HUMAN_EVALUATION_FILE)
+        ]
+        for place, first in enumerate(rated):
+            for second in rated[place + 1 :]:
+                yield from _cases(first, second, "human evaluation")
+
+
+def _cases(first: Side, second: Side, setting: str) -> Iterator[Case]:
+    offered = power_of(first, GateConfig()).rows
+    named = [row.metric.name for row in offered if row.metric.name not in {"empty", "coverage", "token_recall"}]
+    yield Case(f"{first.name} / {second.name}, {setting}", of_pair(first, second), tuple(named), SLICES)
+    yield Case(f"halves of {first.name}, {setting}", of_halves(first), tuple(named), ())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pair", nargs=2, type=Path, action="append", default=[], help="results of two systems")
+    parser.add_argument("--human", type=Path, help="checkout with MTRAG's human evaluation, for its three models")
+    parser.add_argument("--splits", type=int, default=500)
+    given = parser.parse_args()
+    started = time.monotonic()
+    found = list(cases(given.pair, given.human))
+    print(f"{given.splits} re-splits each\n")
+    print("| system | margins | tests | not worse | cannot say | worse: false alarms |\n|---|---|---:|---:|---:|---:|")
+    for case in found:
+        for line in false_alarms(case, given.splits):
+            print(line, flush=True)
+    print(
+        "\n| system | metric | margin (least) | unchanged passes | drop of the margin passes | drop found | "
+        "among all slices |\n|---|---|---:|---:|---:|---:|---:|"
+    )
+    for case in found:
+        for metric in case.metrics:
+            print(power(case, metric, given.splits), flush=True)
+    print(f"\n{time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
