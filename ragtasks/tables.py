@@ -85,6 +85,8 @@ class Section:
     """In the order of the report."""
     conclusion: Table | None = None
     """What the report opens with, its legend a line each on loss and on what to distrust; None without any."""
+    sentence: str = ""
+    """What it all comes to, before everything else; empty where there is nothing to say."""
 
     @property
     def all_tables(self) -> tuple[Table, ...]:
@@ -237,6 +239,8 @@ def _markdown(sections: Sequence[Section]) -> str:
 
 def _markdown_section(section: Section) -> Iterator[str]:
     yield from (f"# {plain(section.title)}", "")
+    if section.sentence:
+        yield from (plain(section.sentence), "")
     if section.conclusion is not None:
         yield from _markdown_table(replace(section.conclusion, note=""))
         if section.conclusion.note:
@@ -333,7 +337,8 @@ def _json_section(section: Section) -> dict[str, object]:
         }
         for table in section.all_tables
     ]
-    return {"title": section.title, "provenance": dict(section.provenance), "tables": tables}
+    opening = {"sentence": section.sentence} if section.sentence else {}
+    return {"title": section.title, **opening, "provenance": dict(section.provenance), "tables": tables}
 
 
 def _json_cell(cell: Cell) -> object:

@@ -70,14 +70,12 @@ def report(  # noqa: PLR0917 (one parameter an option)
         render([_opening(one, len(options.tables)) for one in sections] if is_short else sections, Format(form.value)),
         output,
     )
-    drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
 
-        drawn = plot_sections(sections, plots)
-        echo(*(f"wrote {path}" for path in drawn))
+        echo(*(f"wrote {path}" for path in plot_sections(sections, plots)))
     if html is not None:
-        _write_page(evaluations, sections, html, drawn, options.metrics)
+        _write_page(evaluations, sections, html, options.metrics)
         echo(f"wrote {html}")
 
 
@@ -95,7 +93,7 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
     echo(render([replace(one, tables=() if one.conclusion else one.tables) for one in sections], Format.MARKDOWN))
     echo(*notes)
     if page is not None:
-        _write_page(evaluations, sections, page, None, ())
+        _write_page(evaluations, sections, page, ())
         echo(f"wrote {page}")
 
 
@@ -138,20 +136,10 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
 
 
-def _write_page(
-    evaluations: list[Evaluation],
-    sections: list[Section],
-    path: Path,
-    drawn: dict[Path, str] | None,
-    metrics: tuple[str, ...],
-) -> None:
-    """Write the page; pictures that are not drawn yet are drawn by another process meanwhile, as both take long."""
+def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, metrics: tuple[str, ...]) -> None:
+    """Write the page; another process draws its pictures meanwhile, as both take long."""
     from ragtasks.reports.page import drawn_meanwhile, write_page
 
-    if drawn is not None:
-        plots = [(caption, picture.read_bytes()) for picture, caption in drawn.items()]
-        write_page(evaluations, sections, path, plots, metrics=metrics)
-        return
     if find_spec("matplotlib") is None:
         write_page(evaluations, sections, path, metrics=metrics)
         echo("the page has no plots. Next step: pip install 'ragtasks[report]'")

@@ -42,6 +42,8 @@ from ragtasks.suites import suite_named
 ALL_TASKS = "all tasks"
 """The slice that every task is in."""
 
+_STEPS = 1000  # in which the share of failing answers is looked for
+
 
 class Verdict(str, Enum):
     """What a test says of a system."""
@@ -112,7 +114,10 @@ class GateRow:
     least_margin: float | None
     """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
     found_drop: float | None
-    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted."""
+    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted. It is one of
+    answers that fail wholly, one by one: they make scores more uneven than a drop of all answers alike."""
+    heights: tuple[float, float]
+    """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
     n_tests: int
     """Tests of the call: those that decide."""
 
@@ -274,6 +279,7 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
         decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
         least_margin=_least_margin(column, change, config.alpha),
         found_drop=None,
+        heights=_heights([other for _, other in both], place.metric),
         n_tests=0,
     )
     if place.pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in place.pairs):
@@ -324,8 +330,7 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
     adjusted = iter(holm([p for p, row in zip(p_values, rows, strict=True) if row.decides]))
     for row in rows:
         p = next(adjusted) if row.decides else row.change.p
-        reach = detectable_difference(row.change, config.alpha / max(1, len(decisive)))
-        found = row.margin + reach if reach and math.isfinite(row.margin) else None
+        found = _found_drop(row, config.alpha / max(1, len(decisive)))
         after = replace(row, n_tests=len(decisive), found_drop=found)
         if row.verdict is Verdict.WORSE and (p is None or p > config.alpha):
             why = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
@@ -353,6 +358,7 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
         decides=place.decides and (place.is_named or mean.n_clusters >= MIN_CLUSTERS),
         least_margin=detectable_difference(change, config.alpha),
         found_drop=None,
+        heights=_heights([value for value in values if value is not None], place.metric),
         n_tests=0,
     )
 
@@ -379,6 +385,32 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
         (found,) = estimate_means([column], tested=change.value - middle)
         low, high = (low, middle) if found.p is not None and found.p <= alpha else (middle, high)
     return high
+
+
+def _heights(values: Sequence[float], metric: Metric) -> tuple[float, float]:
+    """Return how far scores are from the worst one: mean, and mean of the squares."""
+    worst = metric.bounds[0 if metric.higher_is_better else 1]
+    heights = [abs(value - worst) for value in values] or [math.inf]
+    return math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)
+
+
+def _found_drop(row: GateRow, level: float) -> float | None:
+    """Return the smallest drop by answers that fail which is found in 80 % of such benchmarks; None for none.
+
+    It is the margin and the detectable difference, with the variance that failing answers add to that of the change.
+    """
+    error, (height, square), n = row.change.standard_error, row.heights, row.change.n_values
+    detectable = detectable_difference(row.change, level)
+    if error is None or detectable is None or math.isinf(row.margin):
+        return None
+    if math.isinf(height):
+        return row.margin + detectable
+    for step in range(1, _STEPS + 1):
+        share = step / _STEPS
+        spread = math.sqrt(error**2 + share * (1 - share) * square / n)
+        if share * height >= row.margin + detectable / error * spread:
+            return share * height
+    return None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -24,7 +24,7 @@ from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
-from ragtasks.reports.plots import plot_sections
+from ragtasks.reports.plots import NARROW, plot_sections
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
@@ -33,8 +33,8 @@ from ragtasks.tables import Section, Table, Value, coded, fixed
 # A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No
 # clock is read: the same results give the same bytes.
 
-Plot = tuple[str, bytes]
-"""Caption, with what the picture shows on a second line where that is known; and picture (SVG or PNG)."""
+Plot = tuple[str, bytes] | tuple[str, bytes, bytes]
+"""Caption, with what the picture shows on a second line where that is known; picture (SVG or PNG), and a narrow one."""
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 _UNKNOWN = "-"
@@ -62,7 +62,7 @@ def write_page(
         is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
         made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
-        provenance=_provenance(evaluations),
+        **_what_differs(_provenance(evaluations)),
         is_score=lambda cell: isinstance(cell, Value),
         fixed=fixed,
         opening=opening,
@@ -70,7 +70,7 @@ def write_page(
         best_cells=lambda table: best_cells(table, metrics_of),
         described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
         coded=coded,
-        plots=[(caption, _picture(caption, content)) for caption, content in drawn],
+        plots=[_addresses(*plot) for plot in drawn],
         failures=failures,
         style=Markup(style),
         script=Markup(script),
@@ -162,6 +162,19 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
     return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
 
+def _what_differs(table: Table) -> dict[str, Any]:
+    """Return what all evaluations share once, and the columns in which they differ as the table."""
+    name, *heads = table.columns
+    texts = {head: list(dict.fromkeys(row[place] for row in table.rows)) for place, head in enumerate(heads, start=1)}
+    shared = {head: found[0] for head, found in texts.items() if len(found) == 1 and found[0] != _UNKNOWN}
+    columns = [place for place, head in enumerate(table.columns) if head == name or len(texts[head]) > 1]
+    rows = tuple(tuple(row[place] for place in columns) for row in table.rows)
+    return {
+        "shared": shared,
+        "provenance": Table(table.title, tuple(table.columns[place] for place in columns), rows),
+    }
+
+
 def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
     """Return what the results of all its harness tasks say, each text once; a dash for nothing."""
     found: dict[str, None] = {}
@@ -177,6 +190,11 @@ def _made(evaluation: Evaluation) -> str:
     """Return when the harness wrote an evaluation, from the name of its file."""
     match = _TIME.match(evaluation.source.name)
     return f"{match[1]} {match[2]}:{match[3]}" if match else _UNKNOWN
+
+
+def _addresses(caption: str, picture: bytes, narrow: bytes | None = None) -> tuple[str, str, str]:
+    """Return a plot as the page holds it; the last address is empty where there is no narrow picture."""
+    return caption, _picture(caption, picture), "" if narrow is None else _picture(caption, narrow)
 
 
 def _picture(caption: str, content: bytes) -> str:
@@ -374,8 +392,8 @@ def _pieces(parts: Mapping[str, float], longest: float) -> Iterator[Piece]:
 
 
 @contextmanager
-def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[tuple[str, bytes]]]]:
-    """Start to draw, and give a function that waits for the pictures: caption and picture of each, in order.
+def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[Plot]]]:
+    """Start to draw, and give a function that waits for the pictures: caption, picture and narrow picture, in order.
 
     The other process ends with this one, also where that is killed: else it would hold the output open for ever.
     """
@@ -383,8 +401,13 @@ def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[t
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(1, get_context("spawn"), _end_with_parent) as pool,
     ):
-        drawing = pool.submit(plot_sections, sections, Path(folder))
-        yield lambda: [(caption, path.read_bytes()) for path, caption in drawing.result().items()]
+        wide = pool.submit(plot_sections, sections, Path(folder))
+        narrow = pool.submit(plot_sections, sections, Path(folder, "narrow"), NARROW)
+        yield lambda: [
+            (caption, path.read_bytes(), (path.parent / "narrow" / path.name).read_bytes())
+            for path, caption in wide.result().items()
+            if narrow.result()
+        ]
 
 
 def _end_with_parent() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +29,11 @@ _GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _HATCHES = ("", "//", "..", "xx")
 _GROUP_WIDTH = 0.8
-_DOTS_PER_INCH = 100
-_WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.22
+_ROW_INCHES, _LINE_INCHES = 3.2, 0.22
 _PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title stands above it
 _SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
-_LEGEND_COLUMNS = 3
+_LEGEND_COLUMNS, _LEGEND_INCHES, _LEGEND_LETTER_INCHES = 3, 0.75, 0.085  # most, and what an entry is wide
+_TITLE_LETTER_INCHES = 0.095
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.edgecolor": "#444444",
@@ -49,11 +51,31 @@ _TURNS = "turn by turn"
 _PALENESS = 0.35
 _BEYOND = 0.06  # room that is left above 1, as for points on it
 
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How wide pictures are."""
+
+    width_inches: float
+    """Width of a picture."""
+    row_slots: int
+    """Bars or points of one row of panels that can still be told apart."""
+    dots_per_inch: int
+    """How fine it is."""
+    parts_panels: bool = False
+    """Whether a panel that is too wide for a row is drawn in parts."""
+
+
+WIDE = Layout(12.0, 80, 100)
+"""For a screen or a paper."""
+NARROW = Layout(4.4, 27, 150, parts_panels=True)
+"""For a telephone: panels below each other, and wide ones in parts."""
+
 _Looks = Mapping[str, tuple[str, str, str]]
 """Model -> colour, mark, hatch: the same in all panels of a picture."""
 
 
-def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
+def plot_sections(sections: Sequence[Section], folder: Path, layout: Layout = WIDE) -> dict[Path, str]:
     """Return picture -> caption and finding: the pictures (PNG) that were drawn into a folder; {} without tables.
 
     One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
@@ -70,7 +92,8 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
         defaults.pop("backend", None)  # setting it loads pyplot
         with mpl.rc_context({**defaults, **_STYLE}):
             return {
-                _draw(picture, folder): f"{picture.caption}\n{picture.finding}" for picture in pictures_of(sections)
+                _draw(picture, folder, layout): f"{picture.caption}\n{picture.finding}"
+                for picture in pictures_of(sections, layout)
             }
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
@@ -79,25 +102,30 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
         raise ConfigurationError(message) from error
 
 
-def _draw(picture: Picture, folder: Path) -> Path:
+def _draw(picture: Picture, folder: Path, layout: Layout) -> Path:
+    """Draw a picture: its title, the legend below that, and the panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    head = _LINE_INCHES * (picture.title.count("\n") + 1.5)
-    foot = _LINE_INCHES * (-(-len(picture.models) // _LEGEND_COLUMNS) + 0.5)
-    height = head + _ROW_INCHES * len(picture.rows) + foot
-    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="white")
+    width = layout.width_inches
+    title = _wrapped(picture.title, int(width / _TITLE_LETTER_INCHES))
+    n_columns = _legend_columns(picture.models, width)
+    head = _LINE_INCHES * (title.count("\n") + 1.5)
+    top = head + _LINE_INCHES * (-(-len(picture.models) // n_columns) + 0.5)
+    height = top + _ROW_INCHES * len(picture.rows)
+    canvas = Canvas(figsize=(width, height), dpi=layout.dots_per_inch, facecolor="white")
     looks, handles = _looks(picture.models), dict[str, Any]()
     for number, row in enumerate(picture.rows, start=1):
-        bottom = height - head - number * _ROW_INCHES + _BELOW_INCHES
-        for panel, (left, width) in zip(row, _widths(row), strict=True):
-            box = (left / _WIDTH_INCHES, bottom / height, width / _WIDTH_INCHES, _PANEL_INCHES / height)
+        bottom = height - top - number * _ROW_INCHES + _BELOW_INCHES
+        for panel, (left, panel_width) in zip(row, _widths(row, width), strict=True):
+            box = (left / width, bottom / height, panel_width / width, _PANEL_INCHES / height)
             handles |= _draw_panel(canvas.add_axes(box), panel, looks)
     _align(canvas.get_axes())
-    canvas.suptitle(picture.title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
+    canvas.suptitle(title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
     # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
     drawn = [handles[model] for model in picture.models]
-    canvas.legend(drawn, picture.models, loc="lower center", ncols=_LEGEND_COLUMNS, frameon=False)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
+    canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
     path = folder / f"{picture.name}.png"
     # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
     agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
@@ -105,9 +133,19 @@ def _draw(picture: Picture, folder: Path) -> Path:
     return path
 
 
-def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
+def _wrapped(title: str, n_letters: int) -> str:
+    return "\n".join(part for line in title.split("\n") for part in textwrap.wrap(line, n_letters))
+
+
+def _legend_columns(models: Sequence[str], width: float) -> int:
+    """Return how many entries of a legend stand side by side: as many as there is room for."""
+    entry = _LEGEND_INCHES + _LEGEND_LETTER_INCHES * max(map(len, models))
+    return max(1, min(_LEGEND_COLUMNS, len(models), int(width / entry)))
+
+
+def _widths(row: Sequence[Panel], width_inches: float) -> Iterator[tuple[float, float]]:
     """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
-    room = _WIDTH_INCHES - _MARGIN_INCHES - _SCALE_INCHES * len(row)
+    room = width_inches - _MARGIN_INCHES - _SCALE_INCHES * len(row)
     left = 0.0
     for panel in row:
         left += _SCALE_INCHES
@@ -190,7 +228,6 @@ def _reaches(scores: Iterable[Value]) -> list[list[float]]:
 
 _MANY_GROUPS = 9  # labels below so many groups are printed smaller
 _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
-_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
 _LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
 _SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
 _WHISKERS = "lines: 95 % intervals over conversations"
@@ -229,7 +266,7 @@ class Picture:
     """All models of the panels, in the order of the table."""
 
 
-def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
+def pictures_of(sections: Sequence[Section], layout: Layout = WIDE) -> Iterator[Picture]:
     """Yield every picture; two sections of one title still have names of their own."""
     for number, section in enumerate(sections, start=1):
         fields = section.provenance
@@ -243,7 +280,7 @@ def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
                 pale = _PALE if any(map(_has_missing, panels)) else ""
                 title = "\n".join(line for line in (caption, provenance, whiskers, pale) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
-                yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels)), models)
+                yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels, layout)), models)
 
 
 def _panels(table: Table) -> Iterator[Panel]:
@@ -324,16 +361,31 @@ def _has_missing(panel: Panel) -> bool:
     return any(score.missing for scores in panel.series.values() for score in scores.values())
 
 
-def _rows(panels: Sequence[Panel]) -> list[tuple[Panel, ...]]:
-    """Return the panels in rows, each panel in the first that has room for it."""
+def _rows(panels: Sequence[Panel], layout: Layout) -> list[tuple[Panel, ...]]:
+    """Return the panels in rows, each panel in the first that has room for it; one too wide for any is in parts."""
     rows: list[list[Panel]] = []
-    for panel in panels:
-        room = (row for row in rows if sum(map(slots, row)) + slots(panel) <= _ROW_SLOTS)
+    n_slots = layout.row_slots
+    parts = [part for panel in panels for part in _parts(panel, n_slots)] if layout.parts_panels else panels
+    for panel in parts:
+        room = (row for row in rows if sum(map(slots, row)) + slots(panel) <= n_slots)
         row = next(room, None)
         if row is None:
             rows.append(row := [])
         row.append(panel)
     return [tuple(row) for row in rows]
+
+
+def _parts(panel: Panel, n_slots: int) -> Iterator[Panel]:
+    """Yield a panel, or as many of its groups at a time as a row has room for where it lets them be parted."""
+    n_parts = min(len(panel.groups), math.ceil(slots(panel) / n_slots))
+    size = math.ceil(len(panel.groups) / n_parts)
+    for start in range(0, len(panel.groups), size):
+        groups = panel.groups[start : start + size]
+        series = {
+            model: {name: scores[name] for name in groups if name in scores} for model, scores in panel.series.items()
+        }
+        if any(series.values()):
+            yield replace(panel, groups=groups, series={model: scores for model, scores in series.items() if scores})
 
 
 def slots(panel: Panel) -> float:

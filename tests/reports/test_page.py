@@ -240,7 +240,7 @@ def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
 
 def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert '<td class="number" data-value="">\u2013</td>' in text  # `Score(None, 0, 9)`
+    assert 'class="number" data-value="">\u2013</td>' in text  # `Score(None, 0, 9)`
     assert "<small>1 of 2</small>" in text
 
 

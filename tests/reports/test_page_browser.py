@@ -424,6 +424,31 @@ def test_both_themes_on_both_screens(tab: Tab, page: Path, size: tuple[int, int]
     assert background() == BACKGROUNDS[scheme]
 
 
+def test_on_a_telephone_no_table_and_no_picture_is_cut(tab: Tab, concluded: Path) -> None:
+    for fragment in ("#view=tables", "#view=plots"):
+        tab.open(concluded, fragment, size=NARROW)
+        tab.run("for (const part of document.querySelectorAll('details')) part.open = true")
+        cut = tab.run(
+            "return [...document.querySelectorAll('.view.now :is(.wide, td, th, img, svg, p, h2, h3, li, dd)')]"
+            ".filter((item) => !item.closest('thead') && (item.scrollWidth > item.clientWidth + 1 && item.clientWidth"
+            " || item.getBoundingClientRect().right > innerWidth)).map((item) => item.outerHTML.slice(0, 200))"
+        )
+        assert cut == []
+    tab.open(concluded, "#view=tables", size=NARROW)
+    heads = tab.run("return getComputedStyle(document.querySelector('.opens td[data-head=n]'), '::before').content")
+    assert heads == '"n "', "a cell says what it is, as the row of heads is not there"
+
+
+def test_one_sentence_comes_first(tab: Tab, concluded: Path) -> None:
+    tab.open(concluded)
+    (lead,) = tab.texts(".lead")
+    assert " with rb_alg " in lead or " has rb_alg " in lead
+    assert tab.run(
+        "const lead = document.querySelector('.lead');"
+        "return Boolean(lead.compareDocumentPosition(document.querySelector('.opens')) & 4)"
+    )
+
+
 def test_every_field_and_button_has_a_name(tab: Tab, page: Path) -> None:
     tab.open(page, "#view=conversations")
     nameless = tab.run(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.reports.plots import plot_sections
+from ragtasks.reports.plots import NARROW, plot_sections
 from ragtasks.tables import Cell, Section, Table, Value
 
 pytest.importorskip("matplotlib")
@@ -176,6 +176,25 @@ def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_pat
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
 
 
+def test_a_narrow_picture_has_its_panels_below_each_other_and_the_legend_above(
+    tmp_path: Path, drawn: list[Canvas]
+) -> None:
+    values = [("turn by turn", str(turn)) for turn in range(1, 13)] + [("domain", name) for name in ("fiqa", "govt")]
+    rows = [(name, value, 100, score(0.5), score(0.6)) for name, value in values]
+    names = ("a model with a name that is long", "another with an even longer name, of a run")
+    plot_sections([Section("mtrag", FACTS, (dimensions(*rows, models=names),))], tmp_path, NARROW)
+    (canvas,) = drawn
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    panels = [axes for axes in canvas.get_axes() if axes.get_title(loc="left") == "turn by turn"]
+    assert len(panels) > 1, "too wide for one row"
+    assert sum(len(axes.get_xticks()) for axes in panels) == 12
+    (legend,) = canvas.legends
+    box = legend.get_window_extent(renderer)
+    assert box.y0 > max(axes.get_tightbbox(renderer).y1 for axes in canvas.get_axes())
+    assert box.x0 >= 0
+    assert box.x1 <= canvas.bbox.x1
+
+
 def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> None:
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
     kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
@@ -196,7 +215,7 @@ def test_drawing_loads_no_window_system(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from ragtasks.reports.plots import plot_sections
+from ragtasks.reports.plots import NARROW, plot_sections
 plot_sections([], Path({str(tmp_path)!r}))
 sys.exit("matplotlib.pyplot" in sys.modules)
 """

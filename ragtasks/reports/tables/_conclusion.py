@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables._losses import loss_sentence
+from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
 from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
-from ragtasks.tables import Cell, Section, Table, fixed
+from ragtasks.tables import Cell, Section, Table, cell_text, fixed
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
 TO_THE_BEST = "difference to the best"
@@ -53,6 +53,43 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
 
 
+def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> str:
+    """Return in one sentence who leads, by how much, whether that is sure, and where the leader's loss is.
+
+    It is of full RAG, or of the last setting that anyone has answered whole; empty where nobody has, or where neither a
+    higher nor a lower score is better.
+    """
+    rows_of, offered = _grouped(evaluations), offered_tasks(evaluations)
+    whole = {key: rows for key, rows in rows_of.items() if missing_from(rows, offered.get((key[1], key[0]))) is None}
+    bests, found = _differences(whole, present[main])
+    if not bests:
+        return ""
+    setting = list(bests)[-1]
+    best = bests[setting]
+    score = cell_text(mean_of(whole[setting, best], main, present[main].bounds))
+    others = {model: difference for (name, model), difference in found.items() if name == setting}
+    opening = f"{best} has {main} {score} in {setting}"
+    if others:
+        second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
+        opening = f"{best} leads in {setting} with {main} {score}"
+        if second is not None:
+            opening += _ahead(second, *others[second])
+    elsewhere = {name: model for name, model in bests.items() if model != best}
+    leads = "".join(f"; in {name} {model} leads" for name, model in elsewhere.items())
+    (leader,) = [item for item in evaluations if item.model == best][:1]
+    return f"{opening}{leads}{largest_loss(leader, main)}."
+
+
+def _ahead(second: str, difference: Estimate, p: float | None) -> str:
+    """Return how far the second is behind, and whether that is sure."""
+    if difference.value is None:
+        return f", and {second} answered other tasks"
+    gap = f", {fixed(abs(difference.value))} ahead of {second}"
+    if p is None:
+        return f"{gap} (not tested: {difference.reason})"
+    return f"{gap} (significant, p {p_text(p)})" if p <= LEVEL else f"{gap}, which may be chance (p {p_text(p)})"
+
+
 def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
     """Return the suite's main score where no response at all has it, as a coverage of 0 says; empty otherwise."""
     values = {row.values.get("coverage") for item in evaluations for row in item.rows if "coverage" in row.values}
@@ -83,20 +120,34 @@ def _word(key: _Group, words: Mapping[_Group, str], *, is_whole: bool) -> str:
 
 def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[_Group, str]:
     """Return what each model says of its difference to the best of its setting; {} where nothing can be compared."""
-    ranked = {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
-    words: dict[_Group, str] = {}
+    bests, found = _differences(whole, metric)
+    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
+    return {**words, **{key: _difference(*difference) for key, difference in found.items()}}
+
+
+def _differences(
+    whole: Mapping[_Group, Sequence[Row]], metric: Metric
+) -> tuple[dict[str, str], dict[_Group, tuple[Estimate, float | None]]]:
+    """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
+    ranked = _ranked(whole)
+    bests: dict[str, str] = {}
     pairs: list[Comparison] = []
     for setting in Setting:
         inside = {model: rows for (name, model), rows in ranked.items() if name == setting.value}
         columns = [column_of(rows, metric, model, group=setting.value) for model, rows in inside.items()]
         best = _best(columns, metric)
+        if best is not None:
+            bests[setting.value] = best
         if best is not None and len(columns) > 1:
-            words[setting.value, best] = "best"
             pairs += compare_columns(columns, best).pairs
-    for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True):
-        # The best is the first of a pair, and differences are second less first.
-        words[pair.first.group, pair.second.name] = _difference(pair.difference, p)
-    return words
+    adjusted = zip(pairs, holm([pair.p for pair in pairs]), strict=True)
+    # The best is the first of a pair, and differences are second less first.
+    return bests, {(pair.first.group, pair.second.name): (pair.difference, p) for pair, p in adjusted}
+
+
+def _ranked(whole: Mapping[_Group, Sequence[Row]]) -> Mapping[_Group, Sequence[Row]]:
+    """Return all but the baselines, or these where there is nothing else."""
+    return {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
 
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:

@@ -34,6 +34,15 @@ NO_LOSS = "no loss"
 CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
 """All classes, in the order in which they are shown."""
 
+_PHRASES = {
+    ANSWERED: "where it answers what should be refused",
+    REFUSED: "where it refuses what could be answered",
+    MISSED: "where retrieval missed the answer",
+    NOT_USED: "where it was shown the answer and did not use it",
+    NO_IDK: "where it may have refused",
+    OTHER: "for other reasons",
+}
+"""How a class goes on a sentence: it loses most ..."""
 _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
 _MAX_MODELS, _MAX_CLASSES = 3, 3  # of models and of classes in one line
@@ -119,6 +128,19 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
         return "Where the loss is: unknown, as no model has both reference and full_rag scored."
     more = f"; {len(summaries) - _MAX_MODELS} more models" if len(summaries) > _MAX_MODELS else ""
     return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
+
+
+def largest_loss(evaluation: Evaluation, metric: str) -> str:
+    """Return, to go on a sentence, what a model loses most by from `reference` to `full_rag`; empty if not known."""
+    direction = next(measure.higher_is_better for measure in evaluation.metrics if measure.name == metric)
+    split = _split(evaluation, metric, 1 if direction else -1, UNBOUNDED)
+    if direction is None or not split.losses:
+        return ""
+    parts = {name: math.fsum(item.loss for item in split.of(name)) / len(split.losses) for name in CLASSES}
+    name = max(_PHRASES, key=lambda name: parts[name])
+    if float(fixed(parts[name])) <= 0:
+        return "; against the reference passages it loses nothing"
+    return f"; against the reference passages it loses most {_PHRASES[name]} ({fixed(parts[name])})"
 
 
 def _summary(split: _Split) -> str:

@@ -14,9 +14,10 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
+from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
+from ragtasks.reports.tables._paper import paper_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._repeats import NOT_REPEATED, repeats_table
 from ragtasks.reports.tables._scores import (
@@ -110,6 +111,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         *as_zero_table(overview[0], list(present.values())),
         *plausibility_table(given),
         *_ranking(overview),
+        *paper_tables(given, present),
         *judge_tables(given),
         *repeats_table(given),
         *histories,
@@ -121,7 +123,8 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     if not options.intervals:
         tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
-    return Section(given[0].kind[0], provenance, (*tables, *added_tables(options.tables, given)), opening)
+    sentence = lead_sentence(given, present, metrics[0]) if metrics else ""
+    return Section(given[0].kind[0], provenance, (*tables, *added_tables(options.tables, given)), opening, sentence)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:

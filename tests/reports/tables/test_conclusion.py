@@ -111,3 +111,38 @@ def test_the_largest_loss_is_named() -> None:
     after = model("mine", [0.0] * N, "full_rag", n_references=1, n_found=0, idk="no")
     first, *_ = concluded(replace(before, rows=before.rows + after.rows)).legend
     assert first == "Where the loss is (reference to full_rag, rb_alg): mine loses 1.000 (retrieval missed it 1.000)."
+
+
+def sentence(*given: Evaluation) -> str:
+    (section,) = report_sections(given)
+    return section.sentence
+
+
+def test_one_sentence_says_who_leads_by_how_much_and_how_sure() -> None:
+    high = [0.8 + 0.01 * (place % 3) for place in range(N)]
+    low = [0.4 + 0.01 * (place % 5) for place in range(N)]
+    near = [0.8 + 0.02 * (place % 2) for place in range(N)]
+    clear = sentence(model("low", low), model("high", high))
+    assert clear.startswith("high leads in reference with rb_alg 0.810 [")
+    assert clear.endswith("], 0.393 ahead of low (significant, p <0.001).")
+    assert "0.000 ahead of near, which may be chance (p 1.000)." in sentence(model("high", high), model("near", near))
+
+
+def test_the_sentence_is_of_full_rag_and_names_where_another_leads_and_where_the_loss_is() -> None:
+    def both(name: str, reference: float, full: float) -> list[Evaluation]:
+        return [
+            model(name, [reference] * N),
+            model(name, [full] * N, "full_rag", n_passages=5, n_references=1, n_found=0),
+        ]
+
+    text = sentence(*both("a", 0.9, 0.5), *both("b", 0.7, 0.6))
+    assert text.startswith("b leads in full_rag with rb_alg 0.600, 0.100 ahead of a, which may be chance (p 0.637)")
+    assert "; in reference a leads; against the reference passages it loses most where retrieval missed" in text
+    assert text.endswith("(0.100).")
+
+
+def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
+    assert sentence(model("a", [0.5] * N)) == "a has rb_alg 0.500 in reference."
+    part = model("a", [0.5] * N)
+    provenance = {"mtrag_reference": {"setting_tasks": {"reference": {"mtrag_reference": 99}}}}
+    assert sentence(replace(part, provenance=provenance)) == ""

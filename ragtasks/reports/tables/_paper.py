@@ -1,0 +1,124 @@
+"""The MTRAG paper's own rows beside ours: its Table 5 of answers, its Tables 3 and 4 of what was retrieved for them.
+
+They are shown on the benchmark itself and on no sample. They compare only as far as encoder, judges and passages are
+the paper's, so a note says what these are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from ragtasks.metrics import Metric
+from ragtasks.records import Answerability, Setting
+from ragtasks.reports.tables._scores import ALL, mean_of, slices_of
+from ragtasks.results import Evaluation, Row
+from ragtasks.statistics import estimate_mean
+from ragtasks.tables import Cell, Table, Value
+
+PAPER_METRICS = ("ans_acc", "rl_f", "rb_llm", "rb_alg")
+"""The columns of Table 5."""
+PAPER_TABLE_5: Mapping[str, Mapping[str, tuple[float, float, float, float]]] = MappingProxyType(
+    {
+        model: MappingProxyType(dict(zip((setting.value for setting in Setting), scores, strict=True)))
+        for model, *scores in (
+            ("reference answers", (0.98, 0.86, 0.94, 0.88), (0.97, 0.87, 0.94, 0.88), (0.98, 0.67, 0.94, 0.86)),
+            ("Command-R+ (104B)", (0.86, 0.69, 0.66, 0.43), (0.86, 0.71, 0.62, 0.40), (0.87, 0.66, 0.59, 0.38)),
+            ("GPT-4o", (0.89, 0.69, 0.73, 0.46), (0.86, 0.69, 0.68, 0.40), (0.86, 0.65, 0.66, 0.38)),
+            ("GPT-4o-mini", (0.87, 0.66, 0.72, 0.43), (0.86, 0.69, 0.68, 0.40), (0.84, 0.64, 0.64, 0.37)),
+            ("Llama 3.1 405B Instruct", (0.87, 0.69, 0.70, 0.47), (0.86, 0.70, 0.68, 0.42), (0.85, 0.65, 0.63, 0.39)),
+            ("Llama 3.1 70B Instruct", (0.78, 0.63, 0.62, 0.43), (0.83, 0.66, 0.64, 0.42), (0.81, 0.64, 0.59, 0.39)),
+            ("Llama 3.1 8B Instruct", (0.71, 0.50, 0.54, 0.36), (0.75, 0.51, 0.54, 0.33), (0.74, 0.53, 0.52, 0.34)),
+            ("Mixtral 8x22B Instruct", (0.86, 0.54, 0.66, 0.39), (0.87, 0.61, 0.64, 0.38), (0.86, 0.56, 0.61, 0.35)),
+            ("Qwen 2.5 (72B)", (0.87, 0.65, 0.71, 0.43), (0.87, 0.71, 0.69, 0.40), (0.87, 0.64, 0.65, 0.37)),
+            ("Qwen 2.5 (7B)", (0.88, 0.62, 0.68, 0.42), (0.86, 0.66, 0.65, 0.38), (0.87, 0.62, 0.63, 0.37)),
+        )
+    }
+)
+"""Model -> setting -> the scores of `PAPER_METRICS` as printed in Table 5 (n = 426)."""
+PAPER_RECALL: Mapping[tuple[str, str], tuple[float, int]] = MappingProxyType(
+    {
+        (ALL, ""): (0.52, 777),
+        ("turn", "first"): (0.89, 102),
+        ("turn", "later"): (0.47, 675),
+        ("domain", "clapnq"): (0.56, 208),
+        ("domain", "cloud"): (0.47, 188),
+        ("domain", "fiqa"): (0.50, 180),
+        ("domain", "govt"): (0.56, 201),
+    }
+)
+"""Slice -> recall at 5 of Elser with rewritten questions, and its queries (Tables 3 and 4)."""
+
+_BENCHMARK, _SUITE = "mtrag", "mtrag"
+_MOST_REFERENCES = 2  # of a task that Table 5 is about
+_DEPTH = 5  # passages that the paper's models are shown
+_ANSWERS_NOTE = (
+    "paper: as printed, n = 426. ours: the tasks with at most two reference passages, as there. They compare as far as "
+    "the rest is the paper's: BERTScore by deberta-xlarge-mnli (here {encoder}), its judges (here {judges}), and in "
+    "reference_rag and full_rag the passages of Elser."
+)
+_FOUND_NOTE = (
+    "Recall of the reference passages among the five that the models were shown, over the tasks that have any; paper: "
+    "Elser with rewritten questions, over the whole corpora."
+)
+
+
+def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
+    """Yield what the paper has of the same settings; nothing for other benchmarks, nor where nothing is beside it."""
+    if evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
+        return
+    answers = tuple(_answer_rows(evaluations, present))
+    if answers and any(name in present for name in PAPER_METRICS):
+        scoring = [provenance.get("scoring", {}) for item in evaluations for provenance in item.provenance.values()]
+        judges = ", ".join(dict.fromkeys(str(one.get("judges") or "none") for one in scoring)) or "none"
+        note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
+        columns = ("setting", "model", "by", "n", *PAPER_METRICS)
+        yield Table("Beside the paper: Table 5", columns, answers, note)
+    found = tuple(_found_rows(evaluations))
+    if found:
+        models = tuple(item.model for item in _with_five(evaluations))
+        yield Table("Beside the paper: Tables 3 and 4", ("dimension", "value", "paper", *models), found, _FOUND_NOTE)
+
+
+def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:
+    """Yield ours, then the paper's, setting by setting."""
+    for setting in Setting:
+        ours = [(item.model, [row for row in item.rows if _is_in_table_5(row, setting.value)]) for item in evaluations]
+        answered = [(model, rows) for model, rows in ours if rows]
+        for model, rows in answered:
+            yield (setting.value, model, "ours", len(rows), *(_score(rows, name, present) for name in PAPER_METRICS))
+        if answered:
+            for model, scores in PAPER_TABLE_5.items():
+                yield (setting.value, model, "paper", "426", *(f"{score:.2f}" for score in scores[setting.value]))
+
+
+def _is_in_table_5(row: Row, setting: str) -> bool:
+    is_short = row.n_references <= _MOST_REFERENCES
+    return row.setting == setting and is_short and row.answerability != Answerability.CONVERSATIONAL.value
+
+
+def _score(rows: Sequence[Row], name: str, present: Mapping[str, Metric]) -> Cell:
+    return mean_of(rows, name, present[name].bounds) if name in present else Value(None, 0, len(rows))
+
+
+def _with_five(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations whose models were shown up to five retrieved passages."""
+    rows_of = [(item, [row for row in item.rows if row.setting == Setting.FULL_RAG.value]) for item in evaluations]
+    return [item for item, rows in rows_of if rows and max(row.n_passages for row in rows) == _DEPTH]
+
+
+def _found_rows(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
+    chosen = [
+        [row for row in item.rows if row.setting == Setting.FULL_RAG.value and row.n_references]
+        for item in _with_five(evaluations)
+    ]
+    for part in slices_of([row for rows in chosen for row in rows]) if chosen else ():
+        paper = PAPER_RECALL.get((part.dimension, part.value))
+        if paper is not None:
+            shares = [_recall([row for row in rows if part.holds(row)]) for rows in chosen]
+            yield (part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares)
+
+
+def _recall(rows: Sequence[Row]) -> Value:
+    values = [row.n_found / row.n_references for row in rows]
+    return estimate_mean(values, [row.conversation_id for row in rows], (0.0, 1.0)).cell

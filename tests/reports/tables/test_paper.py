@@ -1,0 +1,60 @@
+"""The paper's own rows stand beside ours on its benchmark, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragtasks.reports.tables import report_sections
+from ragtasks.results import Evaluation
+from ragtasks.tables import Table, Value
+from tests.reports._rows import KIND, evaluation, row
+
+TITLES = ("Beside the paper: Table 5", "Beside the paper: Tables 3 and 4")
+
+
+def tables(*given: Evaluation) -> dict[str, Table]:
+    (section,) = report_sections(given)
+    return {table.title: table for table in section.tables if table.title in TITLES}
+
+
+def test_scores_are_of_the_tasks_that_table_5_is_of() -> None:
+    """Tasks of three references and conversational ones are not among its 426."""
+    rows = [
+        row(1, 0.4, n_references=2),
+        row(2, 0.9, n_references=3),
+        row(3, 0.9, answerability="CONVERSATIONAL"),
+        row(4, 0.6, n_references=0, answerability="UNANSWERABLE"),
+    ]
+    table = tables(evaluation(rows, "mine"))[TITLES[0]]
+    ours, paper = table.rows[0], {line[1]: line for line in table.rows[1:]}
+    assert ours[:4] == ("reference", "mine", "ours", 2)
+    assert isinstance(ours[7], Value)
+    assert ours[7].value == 0.5
+    assert len(paper) == 10
+    assert paper["GPT-4o"] == ("reference", "GPT-4o", "paper", "426", "0.89", "0.69", "0.73", "0.46")
+    assert "here minilm" in table.note
+
+
+def test_each_setting_has_the_rows_of_its_own() -> None:
+    rows = [row(1, 0.4, setting="full_rag")]
+    found = [line for line in tables(evaluation(rows))[TITLES[0]].rows if line[1] == "Llama 3.1 405B Instruct"]
+    assert found == [("full_rag", "Llama 3.1 405B Instruct", "paper", "426", "0.85", "0.65", "0.63", "0.39")]
+
+
+def test_what_was_shown_stands_beside_what_elser_found() -> None:
+    rows = [
+        row(n, 0.5, setting="full_rag", n_passages=5, n_references=2, n_found=found, domain=domain)
+        for n, found, domain in ((1, 2, "fiqa"), (2, 1, "fiqa"), (3, 0, "govt"))
+    ]
+    table = tables(evaluation(rows, "mine"))[TITLES[1]]
+    found = {line[:2]: (line[2], line[3].value) for line in table.rows if isinstance(line[3], Value)}
+    assert found["all", ""] == ("0.52 (n = 777)", 0.5)
+    assert found["turn", "first"] == ("0.89 (n = 102)", 1.0)
+    assert found["domain", "fiqa"] == ("0.50 (n = 180)", 0.75)
+    fewer = [replace(item, n_passages=3) for item in rows]
+    assert TITLES[1] not in tables(evaluation(fewer))
+
+
+def test_other_benchmarks_and_samples_have_none() -> None:
+    for name in ("mtrag (sample)", "mtrag_un", "custom"):
+        assert tables(evaluation([row(1, 0.4)], kind=(name, *KIND[1:]))) == {}
