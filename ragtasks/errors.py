@@ -56,9 +56,9 @@ class ImplausibleError(RagtasksError):
 class MissingExtraError(RagtasksError):
     """A library that an optional part needs is not installed."""
 
-    def __init__(self, library: str, extra: str, purpose: str) -> None:
+    def __init__(self, library: str, extra: str, purpose: str, more: str = "") -> None:
         super().__init__(
-            f"{purpose} needs {library}, which is not installed. Next step: pip install 'ragtasks[{extra}]'"
+            f"{purpose} needs {library}, which is not installed. Next step: pip install 'ragtasks[{extra}]'{more}"
         )
 
 

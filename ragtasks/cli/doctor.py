@@ -49,7 +49,8 @@ def doctor(
 
 _TIMEOUT_SECONDS = 5.0
 _EXTRAS = {
-    "semantic": "BERTScore and with it rb_alg",
+    "semantic-light": "BERTScore on the small encoder, without torch",
+    "semantic": "BERTScore on any encoder, and with it rb_alg",
     "hf": "--model hf",
     "api": "--model local-chat-completions and its kin",
     "judge": "LLM judges and rewriters",

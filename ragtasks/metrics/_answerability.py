@@ -76,7 +76,7 @@ class RuleBasedIdk:
 class EncoderIdk:
     """A detector that learned to tell refusals by their meaning: a small packaged encoder, tuned on labelled answers.
 
-    It reads the response alone, in English, and runs where torch is (`pip install 'ragtasks[semantic]'`). It agrees
+    It reads the response alone, in English, with torch (`ragtasks[semantic]`) or without (`semantic-light`). It agrees
     with labels on systems that talk in their own way where `RuleBasedIdk` does not, and cannot say why.
     `perf/idk_encoder_training.py` teaches it, `perf/idk_agreement.py` measures it.
     """
@@ -95,11 +95,11 @@ class EncoderIdk:
 
         Raises:
             ConfigurationError: the device cannot be had.
-            MissingExtraError: torch, transformers or the packaged encoder is not installed.
+            MissingExtraError: what the encoder needs is not installed.
         """
         from ragtasks.metrics.idk_encoder import check_reader
 
-        check_reader()
+        check_reader(self.device)
         check_device(self.device, purpose='the IDK detector "encoder"')
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
@@ -109,7 +109,7 @@ class EncoderIdk:
         word that says that something is missing; text in another language than English has no verdict.
 
         Raises:
-            MissingExtraError: torch, transformers or the packaged encoder is not installed.
+            MissingExtraError: what the encoder needs is not installed.
         """
         from ragtasks.metrics.idk_encoder import read
         from ragtasks.metrics.idk_rules import lacks_nothing, unreadable

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import MissingExtraError
+import numpy as np
+
 from ragtasks.metrics.idk_rules import sentences_of
-from ragtasks.metrics.semantic import packaged_minilm, whole_weights
+from ragtasks.metrics.semantic import (
+    LightModel,
+    is_light,
+    packaged_minilm,
+    require_light,
+    require_torch,
+    resolve_encoder,
+    whole_weights,
+)
 from ragtasks.records import IdkVerdict
 from ragtasks.untrusted import NO_CODE
 
@@ -30,12 +38,17 @@ _BATCH = 16
 _PURPOSE = 'the IDK detector "encoder"'
 
 
-def check_reader() -> None:
+def check_reader(device: str | None = None) -> None:
     """Check that the encoder can be had."""
-    for library in ("torch", "transformers"):
-        if find_spec(library) is None:
-            raise MissingExtraError(library, "semantic", _PURPOSE)
+    if _is_light(device):
+        require_light(_PURPOSE)
+    else:
+        require_torch(_PURPOSE)
     packaged_minilm(_PURPOSE)
+
+
+def _is_light(device: str | None) -> bool:
+    return is_light(resolve_encoder("minilm"), device)
 
 
 def read(
@@ -45,7 +58,8 @@ def read(
     if not responses:
         return []
     found = []
-    for row in load_reader(device, weights or WEIGHTS).probabilities(responses):
+    load = load_light_reader if _is_light(device) else load_reader
+    for row in load(device, weights or WEIGHTS).probabilities(responses):
         told = ", ".join(f"{verdict.value} {share:.2f}" for verdict, share in zip(VERDICTS, row, strict=True))
         found.append((verdict_of(*row), f"probabilities: {told}"))
     return found
@@ -83,6 +97,25 @@ class Reader:
         return found
 
 
+class LightReader:
+    """The encoder with its learned weights, without torch."""
+
+    def __init__(self, model: LightModel, weight: Any, bias: Any) -> None:
+        """Take what was loaded; the last layer's weight is verdicts by width."""
+        self._model, self._weight, self._bias = model, weight, bias
+
+    def probabilities(self, responses: Sequence[str]) -> list[list[float]]:
+        """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
+        ids, _ = self._model.token_ids([" ".join(sentences_of(response)) for response in responses])
+        scores = [self._weight @ states[0] + self._bias for states in self._model.all_states(ids)]
+        return [[float(share) for share in _softmax(row)] for row in scores]
+
+
+def _softmax(scores: Any) -> Any:
+    raised = np.exp(scores - scores.max())
+    return raised / raised.sum()
+
+
 def tokenized(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Return the padded tokens of texts, as tensors."""
     return tokenizer(
@@ -101,7 +134,7 @@ def linear_layers(encoder: Any) -> Iterator[tuple[str, Any]]:
 
 def load_encoder() -> tuple[Any, Any]:
     """Return (tokeniser, encoder) as the package has them, before anything was learned."""
-    check_reader()
+    require_torch(_PURPOSE)
     from transformers import AutoModel, AutoTokenizer
 
     folder = packaged_minilm(_PURPOSE)
@@ -125,6 +158,19 @@ def load_reader(device: str | None = None, weights: Path = WEIGHTS) -> Reader:
     verdict.load_state_dict({"weight": learned["verdict.weight"], "bias": learned["verdict.bias"]})
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     return Reader(tokenizer, encoder.to(where), verdict.to(where).eval(), where)
+
+
+@lru_cache(maxsize=2)
+def load_light_reader(device: str | None = None, weights: Path = WEIGHTS) -> LightReader:
+    """Return the reader without torch; every device is the processor."""
+    from safetensors.numpy import load_file
+
+    require_light(_PURPOSE)
+    learned = {name: array.astype(np.float32) for name, array in load_file(weights).items()}
+    layers = [name.removesuffix(".up") for name in learned if name.endswith(".up")]
+    changes = {f"encoder.layer.{name}.weight": learned[f"{name}.up"] @ learned[f"{name}.down"] for name in layers}
+    model = LightModel(Path(packaged_minilm(_PURPOSE)), changes=changes)
+    return LightReader(model, learned["verdict.weight"], learned["verdict.bias"])
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -262,6 +262,7 @@ class ResponseScorer:
         no_judge_said = self._n_labels > 0 == self._n_by_judges
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
+            **({"encoder_engine": self._bert.engine} if self._bert is not None else {}),
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
             "idk_detector": self._offline_idk.name if no_judge_said else self._idk_detector,
             **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
@@ -301,7 +302,7 @@ def shared_scorer(
 def _shared_bert(name: str, device: str | None, workers: str | None) -> BertScorer:
     """Return the scorer on an encoder that is there; its weights are loaded at first use."""
     spec = resolve_encoder(name)
-    check_encoder(spec)
+    check_encoder(spec, device)
     return BertScorer(spec, device=device) if workers is None else RayBertScorer(spec, workers, device=device)
 
 

@@ -19,11 +19,15 @@ print(*found, len(list(importlib.metadata.distributions())))
 
 def test_extras_of_extras_are_in_it() -> None:
     ours = distribution("ragtasks")
-    base, judge, api = (closure(ours, extras) for extras in ([], ["judge"], ["api"]))
+    base, judge, api, hf = (closure(ours, extras) for extras in ([], ["judge"], ["api"], ["hf"]))
+    light = closure(ours, ["semantic-light"])
     assert {"lm-eval", "typer"} <= base
     assert not {"torch", "openai", "pytest"} & base
     assert {"openai", "aiohttp"} <= judge
-    assert {"tenacity", "torch", "transformers"} <= api  # of lm-eval's own extra, and of ours within ours
+    assert {"accelerate", "torch", "onnxruntime"} <= hf  # of lm-eval's own extra, and of ours within ours
+    assert {"tenacity", "transformers"} <= api
+    assert "onnxruntime" in light
+    assert not {"torch", "sentence-transformers"} & (api | light | judge)
 
 
 @pytest.mark.slow

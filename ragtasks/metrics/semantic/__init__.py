@@ -5,10 +5,14 @@ from ragtasks.metrics.semantic._encoders import (
     EncoderSpec,
     check_device,
     check_encoder,
+    is_light,
     packaged_minilm,
+    require_light,
+    require_torch,
     resolve_encoder,
     whole_weights,
 )
+from ragtasks.metrics.semantic._light import LightModel
 from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, semantic_scores
 
 __all__ = [
@@ -16,11 +20,15 @@ __all__ = [
     "BertScorer",
     "EmbeddingCache",
     "EncoderSpec",
+    "LightModel",
     "SemanticScore",
     "check_device",
     "check_encoder",
     "describe_embeddings",
+    "is_light",
     "packaged_minilm",
+    "require_light",
+    "require_torch",
     "resolve_encoder",
     "semantic_scores",
     "whole_weights",

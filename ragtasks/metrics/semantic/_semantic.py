@@ -19,11 +19,7 @@ from typing import Any, TypeVar
 
 from ragtasks.errors import CacheError
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache
-from ragtasks.metrics.semantic._encoders import (
-    Encoder,
-    EncoderSpec,
-    batches,
-)
+from ragtasks.metrics.semantic._encoders import EncoderSpec, TextEncoder, engine_of, load_encoder
 from ragtasks.records import Score
 
 _GROUP_TOKENS = 2**18
@@ -74,7 +70,8 @@ class BertScorer:
 
         Args:
             spec: the encoder, as from `resolve_encoder`.
-            device: a torch device; None takes the GPU where there is one.
+            device: a torch device; None takes the GPU where there is one, else the path without torch
+                where the encoder has one.
             progress: called with (texts done, texts in all) after each text.
         """
         self.spec = spec
@@ -83,7 +80,12 @@ class BertScorer:
         self.n_from_cache = 0
         self._device = device
         self._progress = progress
-        self._encoder: Encoder | None = None
+        self._encoder: TextEncoder | None = None
+
+    @property
+    def engine(self) -> str:
+        """What the encoder runs on, such as `torch 2.13.0`."""
+        return engine_of(self.spec, self._device)
 
     def load(self) -> None:
         """Load the encoder now rather than at the first pair.
@@ -94,14 +96,14 @@ class BertScorer:
         """
         self.loaded()
 
-    def loaded(self) -> Encoder:
+    def loaded(self) -> TextEncoder:
         """Return the encoder, loaded at the first call.
 
         Raises:
             ConfigurationError: the encoder is not there or cannot be used.
             MissingExtraError: a library of the extra `semantic` is not installed.
         """
-        self._encoder = self._encoder or Encoder(self.spec, self._device)
+        self._encoder = self._encoder or load_encoder(self.spec, self._device)
         return self._encoder
 
     def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
@@ -201,7 +203,7 @@ def _semantic_score(against_target: BertScore, against_passages: Sequence[BertSc
 
 
 def _score_groups(
-    encoder: Encoder,
+    encoder: TextEncoder,
     vectors: TextVectors,
     pairs: Sequence[tuple[str, str]],
     token_ids: dict[str, list[int]],
@@ -219,7 +221,7 @@ def _score_groups(
             if progress is not None:
                 progress(n_encoded, len(token_ids))
         group = pairs[start:stop]
-        yield from _match([(encoded[candidate], encoded[reference]) for candidate, reference in group])
+        yield from encoder.match([(encoded[candidate], encoded[reference]) for candidate, reference in group])
         for text in {text for pair in group for text in pair if last_pair[text] < stop}:
             del encoded[text]
 
@@ -237,26 +239,6 @@ def _groups(pairs: Sequence[tuple[str, str]], token_ids: dict[str, list[int]]) -
         if n_tokens >= _GROUP_TOKENS or i == len(pairs) - 1:
             yield start, i + 1, new_texts
             start, n_tokens, new_texts = i + 1, 0, []
-
-
-def _match(pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
-    """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one.
-
-    Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The scores
-    leave the device once for all pairs.
-    """
-    import torch
-
-    values = []
-    with torch.inference_mode():
-        for (candidate, candidate_weights), (reference, reference_weights) in pairs:
-            similarity = candidate @ reference.T
-            # A text without weighted tokens matches nothing, in either direction (bert-score sets both to 0).
-            both = candidate_weights.any() & reference_weights.any()
-            precision = similarity.amax(dim=1) @ candidate_weights * both
-            recall = similarity.amax(dim=0) @ reference_weights * both
-            values.append(torch.stack((precision, recall)))
-        return [(precision, recall) for precision, recall in torch.stack(values).tolist()]
 
 
 def _bert_score(precision: float, recall: float, baseline: tuple[float, float, float] | None) -> BertScore:
@@ -279,7 +261,7 @@ T = TypeVar("T")
 class TextVectors(AbstractContextManager["TextVectors"]):
     """Encodes texts, and keeps the vectors of those that others will ask for; no cache and a broken one are alike."""
 
-    def __init__(self, encoder: Encoder, name: str, cache: EmbeddingCache | None) -> None:
+    def __init__(self, encoder: TextEncoder, name: str, cache: EmbeddingCache | None) -> None:
         """Choose an encoder."""
         self.n_from_cache = 0
         """Texts that were not encoded."""
@@ -299,7 +281,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
             self._cache.close()
 
     def of(self, token_ids: Mapping[str, Sequence[int]], reused: Container[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each text with its vectors, see `Encoder.embed`."""
+        """Yield each text with its vectors, see `TextEncoder.encode`."""
         keys = {text: self._key(ids) for text, ids in token_ids.items() if text in reused} if self._cache else {}
         found: list[bytes] = []
         missing: dict[str, Sequence[int]] = {}
@@ -315,11 +297,10 @@ class TextVectors(AbstractContextManager["TextVectors"]):
         yield from self._encoded(missing, keys)
 
     def _encoded(self, token_ids: Mapping[str, Sequence[int]], keys: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
-        for batch in batches(token_ids, self._encoder.batching, self._encoder.max_tokens):
-            for text, vectors in zip(batch.texts, self._encoder.embed(batch, token_ids), strict=True):
-                if text in keys and self._cache is not None:
-                    self._new.append((keys[text], vectors.cpu().numpy().tobytes()))
-                yield text, vectors
+        for text, vectors in self._encoder.encode(token_ids):
+            if text in keys and self._cache is not None:
+                self._new.append((keys[text], self._encoder.stored(vectors)))
+            yield text, vectors
             if sum(len(vectors) for _, vectors in self._new) >= _WRITE_BYTES:
                 self._write()
 

