@@ -31,6 +31,7 @@ ALLOWED = {
     *("_filters", "fewshot_docs", "doc_to_text", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
+    *("intra_op_num_threads", "inter_op_num_threads", "log_severity_level", "data_location"),
     *("rich_help_panel", "epilog", "on_epoch_end", "control", "padding_side"),
     # The values of an option, and what a function of another package is called by.
     *("FIRST_PARTY", "THIRD_PARTY", "COLLABORATIVE", "__call__"),
