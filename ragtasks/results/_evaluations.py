@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks import response_of
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
+from ragtasks.records import Response
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._rows import Row, read_rows, row_of
 from ragtasks.results._saved import (
@@ -26,6 +28,7 @@ from ragtasks.results._saved import (
     n_logged,
     nothing_there,
     provenance_of_answers,
+    samples_of,
     value_at,
 )
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
@@ -63,6 +66,26 @@ class Evaluation:
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics of its suite, in the order of tables."""
         return suite_named(self.suite).metrics
+
+    def answers(self) -> Iterator[tuple[Row, Response]]:
+        """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.
+
+        They are read from the logged samples; answers that were scored in this process and saved nowhere have none.
+
+        Raises:
+            BenchmarkFileError: the samples are gone, or hold no questions, as those of older versions.
+        """
+        rows = {(row.setting, row.task_id): row for row in self.rows}
+        for path in self.samples.values():
+            for line in samples_of(path):
+                doc = line.sample["doc"]
+                if row := rows.get((doc["setting"], doc["task_id"])):
+                    try:
+                        answer = response_of(doc, line.sample["filtered_resps"][0])
+                    except (LookupError, TypeError, ValueError) as error:
+                        found = f"{type(error).__name__}: {error} in line {line.number}"
+                        raise _error(str(path), "the answer with its question and passages", found) from error
+                    yield row, answer
 
     @property
     def revision(self) -> str:

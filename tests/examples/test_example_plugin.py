@@ -121,6 +121,10 @@ def test_its_rubric_is_asked_of_judges_and_its_table_ends_a_report(ask: Ask, tmp
     assert json.loads(results.read_text(encoding="utf-8"))["results"]["harbour_faq"]["polite,sample"] == 1.0
     assert "Refusals" in ask("report", tmp_path / "out", "--table", "refusals")
     assert "Refusals" not in ask("report", tmp_path / "out", "--full")
+    logs = ("--output_path", tmp_path / "none", "--log_samples")
+    ask("run", "--model", "ragtasks-refuse", "--tasks", "harbour_faq", "--data", "sample", *logs)
+    (sample, *_) = next((tmp_path / "none").rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()
+    assert json.loads(sample)["filtered_resps"][0] in ask("report", tmp_path / "none", "--table", "refusals")
 
 
 def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(

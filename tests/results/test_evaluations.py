@@ -357,3 +357,25 @@ def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> 
         with pytest.raises(BenchmarkFileError):
             read_evaluations([path], left_out=said.append)
     assert len(said) == 1
+
+
+def test_the_answers_stand_beside_their_rows(evaluations: Path) -> None:
+    found = by_model(evaluations)
+    for evaluation in found.values():
+        answers = list(evaluation.answers())
+        assert [row for row, _ in answers] == list(evaluation.rows)
+        assert all(response.task.task_id == row.task_id for row, response in answers)
+        assert all(len(response.passages) == row.n_passages for row, response in answers)
+        assert all(response.task.question for _, response in answers)
+    assert all(response.text == response.task.target for _, response in found["ragtasks-oracle"].answers())
+
+
+def test_samples_without_questions_have_no_answers_and_say_so(folder: Path) -> None:
+    (path, *_) = samples_of(folder)
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        del row["doc"]["question"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (evaluation,) = read_evaluations([folder])
+    with pytest.raises(BenchmarkFileError, match="KeyError: 'question' in line 1"):
+        list(evaluation.answers())

@@ -1,7 +1,8 @@
-"""One table more of a report: how often each model refuses."""
+"""One table more of a report: how often each model refuses, and in which words most often."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ragtasks.results import Evaluation
@@ -10,10 +11,12 @@ from ragtasks.tables import Table, Value
 
 def refusals(evaluations: Sequence[Evaluation]) -> Table:
     """Return the share of responses that say that they do not know, a line a model."""
-    return Table("Refusals", ("model", "n", "refused"), tuple(map(_line, evaluations)))
+    return Table("Refusals", ("model", "n", "refused", "most often"), tuple(map(_line, evaluations)))
 
 
-def _line(evaluation: Evaluation) -> tuple[str, str, Value]:
+def _line(evaluation: Evaluation) -> tuple[str, str, Value, str]:
     known = [row.idk == "yes" for row in evaluation.rows if row.idk is not None]
     share = sum(known) / len(known) if known else None
-    return evaluation.model, str(len(evaluation.rows)), Value(share, len(known), len(evaluation.rows))
+    texts = Counter(response.text for row, response in evaluation.answers() if row.idk == "yes")
+    ((text, _),) = texts.most_common(1) or [("-", 0)]
+    return evaluation.model, str(len(evaluation.rows)), Value(share, len(known), len(evaluation.rows)), text

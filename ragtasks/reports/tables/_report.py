@@ -266,7 +266,8 @@ class ReportTable(Protocol):
         """Return one table.
 
         Args:
-            evaluations: those of one section, whose scores compare, at least one.
+            evaluations: those of one section, whose scores compare, at least one. `rows` has the scores of each
+                response; `answers()` reads each with its text, its task and its passages.
         """
 
 
