@@ -14,7 +14,7 @@ from mkdocs.structure.files import File
 from pydantic import BaseModel
 
 from ragtasks.cli import app
-from ragtasks.cli.app import GROUPS
+from ragtasks.cli.app import GROUPS, SUBCOMMANDS
 from ragtasks.clients import Endpoint
 from ragtasks.config import EvaluationConfig
 from ragtasks.suites import suite_named
@@ -34,15 +34,51 @@ SUITES = {
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made."""
-    pages: dict[str, Callable[[], Iterable[str]]] = {"commands": commands, "options": options, "metrics": metrics}
+    pages: dict[str, Callable[[], Iterable[str]]] = {
+        "index": index,
+        "commands": commands,
+        "options": options,
+        "metrics": metrics,
+    }
     for name, page in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(page()) + "\n"))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page whose links lead nowhere outside."""
-    return _OUTSIDE.sub(r"\1", markdown)
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return a page whose links lead nowhere outside; the pages that are made lie one folder deeper."""
+    return markdown if page.file.src_uri.startswith("reference/") else _OUTSIDE.sub(r"\1", markdown)
+
+
+_REFERENCE = (
+    ("[Commands](commands.md)", "every command with its options and an example"),
+    ("[Options of an evaluation](options.md)", "keys of `--metadata` and of `evaluation.yaml`, and of endpoints"),
+    ("[Declared metrics](metrics.md)", "name, range and direction of each, by suite"),
+    ("[Metrics](../metrics.md)", "formula, source, what each misses"),
+    ("[Benchmarks](../benchmarks.md)", "harness tasks, settings, main scores, what is official"),
+    ("[Endpoints](../endpoints.md)", "servers: keys, limits, prices"),
+    ("[Cached replies and embeddings](../cache.md)", "where they are, and how they are pruned"),
+    ("[Intervals and tests](../statistics.md)", "what the numbers in brackets are"),
+)
+
+
+def index() -> Iterator[str]:
+    """Yield the page that lists the reference, and each command in a line."""
+    yield "# Reference\n"
+    yield from markdown_table(("page", "what it holds"), _REFERENCE, is_padded=False)
+    root: Any = typer.main.get_command(app)
+    yield "\n## Commands\n"
+    rows = [
+        (group, f"[`{name}`](commands.md#ragtasks-{name})", _first_line(root.commands[name]))
+        for group, names in GROUPS.items()
+        for name in names
+        if name in root.commands
+    ]
+    yield from markdown_table(("for", "command", "what it does"), rows, is_padded=False)
+
+
+def _first_line(command: Any) -> str:
+    return str(command.help or "").partition("\n")[0]
 
 
 def commands() -> Iterator[str]:
@@ -64,17 +100,25 @@ def _command(command: Any, words: str, example: str = "") -> Iterator[str]:
     rows = [_option(item) for item in command.params if item.name != "help" and not getattr(item, "hidden", False)]
     if rows:
         yield ""
-        yield from markdown_table(("option", "default", "meaning"), rows, is_padded=False)
+        yield from markdown_table(("option", "meaning"), rows, is_padded=False)
     for name, inner in getattr(command, "commands", {}).items():
         if not inner.hidden:
-            yield from _command(inner, f"{words} {name}")
+            line = f"{words} {name}"
+            yield from _command(inner, line, SUBCOMMANDS.get(line.removeprefix("ragtasks "), ""))
 
 
-def _option(item: Any) -> tuple[str, str, str]:
+def _option(item: Any) -> tuple[str, str]:
     is_argument = item.param_type_name == "argument"
     name = str(item.name).upper() if is_argument else ", ".join(item.opts)
-    default = "required" if item.required else _shown(item.default)
-    return f"`{name}`", default, str(getattr(item, "help", "") or "")
+    return f"`{name}`", _meaning(str(getattr(item, "help", "") or ""), item.default, is_required=item.required)
+
+
+def _meaning(text: str, default: object, *, is_required: bool) -> str:
+    """Return what an option means, as a sentence, with its default."""
+    shown = "" if is_required else _shown(default)
+    more = "Required." if is_required else f"Default: {shown}." if shown and "efault:" not in text else ""
+    sentence = f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
+    return f"{sentence} {more}".strip()
 
 
 def _shown(default: object) -> str:
@@ -95,10 +139,10 @@ def options() -> Iterator[str]:
 
 def _fields(model: type[BaseModel]) -> Iterator[str]:
     rows = [
-        (f"`{name}`", "required" if field.is_required() else _shown(field.default), field.description or "")
+        (f"`{name}`", _meaning(field.description or "", field.default, is_required=field.is_required()))
         for name, field in model.model_fields.items()
     ]
-    yield from markdown_table(("key", "default", "meaning"), rows, is_padded=False)
+    yield from markdown_table(("key", "meaning"), rows, is_padded=False)
 
 
 def metrics() -> Iterator[str]:
