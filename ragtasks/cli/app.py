@@ -88,7 +88,7 @@ MORE_OPTIONS = {
         "json_mode",
     },
     "report": {"examples", "table", "plots", "human_evaluation", "run", "benchmark"},
-    "score": {"protocol"},
+    "score": {"protocol", "rows_output"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},
     "submit": {"limit_contexts", "allow_missing"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from functools import partial
@@ -47,6 +48,11 @@ def score(
         str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
     ] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
+    traces: Annotated[
+        Path | None,
+        typer.Option(help="Spans of OpenTelemetry or OpenInference, JSON lines: each trace is a row of your own."),
+    ] = None,
+    rows_output: Annotated[Path | None, typer.Option(help="File for the rows that --traces holds.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     force: FORCE = False,
 ) -> None:
@@ -55,12 +61,19 @@ def score(
     JSON lines with a question are rows of your own; others answer a benchmark; folders are results.
     """
     given = answers or []
-    if bool(given) == (endpoint is not None):
-        raise ConfigurationError("name a file of answers or a folder of results, or --endpoint, and not both")
+    if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
+        raise ConfigurationError(
+            "name a file of answers or a folder of results, or --endpoint, or --traces: one of them"
+        )
+    if rows_output is not None and traces is None:
+        raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
     places = _Places(options, output, force=force)
     if endpoint is not None:
         asked = (endpoint, protocol, name)
         _score_endpoint(places, asked, benchmark, setting or Setting.FULL_RAG)
+    elif traces is not None:
+        _refuse_setting(places, traces, setting)
+        _score_rows(places, _rows_of_traces(traces, rows_output, force=force), name or traces.stem, traces)
     elif any(map(_is_saved, given)):
         _score_again(places, given, benchmark, setting, name)
     elif name is not None and len(given) > 1:
@@ -103,6 +116,26 @@ def _score_file(places: _Places, file: Path, name: str, benchmark: str | None, s
     else:
         system = ScoredSystem(name, benchmark or DEFAULT_BENCHMARK, setting, file)
         _score_answers(places, system, lambda opened, _config, _results: read_answers(file, opened))
+
+
+def _rows_of_traces(traces: Path, target: Path | None, *, force: bool) -> Any:
+    """Return the rows that a file of spans holds, and write them where a file is named for them."""
+    from ragtasks.files import write_atomically
+    from ragtasks.results import own_rows, read_traces
+
+    found = read_traces(traces)
+    for note in found.notes:
+        typer.echo(f"ragtasks: {traces}: {note}", err=True)
+    if target is not None:
+        if target.exists() and not may_be_replaced([target], force=force):
+            raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows]
+        write_atomically(target, "".join(lines).encode())
+        echo(f"wrote {target} ({len(lines)} rows)")
+    problems: list[str] = []
+    rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
+    assert not problems, problems
+    return rows
 
 
 def _refuse_setting(places: _Places, file: Path, setting: Setting | None) -> None:

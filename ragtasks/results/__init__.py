@@ -60,6 +60,7 @@ from ragtasks.results._saved import (
     value_at,
 )
 from ragtasks.results._summary import UNKNOWN, MetricSummary, Summary, saved_summary, summaries_of
+from ragtasks.results._traces import Traces, read_traces
 
 __all__ = [
     "CAUSES",
@@ -82,6 +83,7 @@ __all__ = [
     "SavedEvaluation",
     "SavedTask",
     "Summary",
+    "Traces",
     "answers_evaluation",
     "causes_of",
     "comparable_evaluations",
@@ -107,6 +109,7 @@ __all__ = [
     "read_predictions",
     "read_results",
     "read_summaries",
+    "read_traces",
     "request_differences",
     "row_of",
     "rows_benchmark",

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openinference.instrumentation import TracerProvider
+from opentelemetry.exporter.otlp.json.file import FileSpanExporter
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragtasks.cli import main
 from ragtasks.results import read_evaluations
@@ -149,15 +152,55 @@ def test_what_fits_neither_is_told_both_ways(ask: Ask, tmp_path: Path) -> None:
     assert '"question"' in err
 
 
+def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
+    provider = TracerProvider()
+    with (tmp_path / "spans.jsonl").open("w", encoding="utf-8", buffering=1) as stream:
+        provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=stream)))
+        tracer = provider.get_tracer("test")
+        for place, row in enumerate(ROWS[:3] * 8):
+            with tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
+                chain.set_input(row["question"])
+                chain.set_attribute("session.id", f"session-{place // 2}")
+                with tracer.start_as_current_span("find", openinference_span_kind="retriever") as retriever:
+                    for number, item in enumerate(row["contexts"]):
+                        text = item if isinstance(item, str) else item["text"]
+                        retriever.set_attribute(f"retrieval.documents.{number}.document.content", text)
+                with tracer.start_as_current_span("model", openinference_span_kind="llm") as model:
+                    model.set_attribute("llm.token_count.completion", 10 * (place % 3 + 1))
+                chain.set_output(row["answer"])
+        with tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
+            chain.set_input("what failed")
+    options = ("--encoder", "none", "--max-implausible", "1")
+    status, out, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
+    assert status == 0
+    assert "1 traces without an answer: " in err
+    assert "wrote rows.jsonl (24 rows)" in out
+    scores = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in out.splitlines() if line[:1] == "|"}
+    assert scores["k_precision"].startswith("0.500 [")  # twelve sessions are enough for an interval
+    assert scores["output_tokens"].startswith("20.000 [")
+    assert float(scores["seconds"].split()[0]) < 1
+    assert "input_tokens" not in scores
+    assert ask("rows.jsonl", *options)[0] == 0
+    (traced,), (written,) = (read_evaluations([tmp_path / "results" / name]) for name in ("spans", "rows"))
+    assert [row.values for row in traced.rows] == [row.values for row in written.rows]
+    assert {row.turn for row in traced.rows} == {1, 2}
+    status, _, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
+    assert status == 1
+    assert "--rows-output rows.jsonl is there already" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "name a file of answers or a folder of results, or --endpoint"),
-        (["mine.jsonl", "--endpoint", "http://127.0.0.1:1"], "and not both"),
+        (["mine.jsonl", "--endpoint", "http://127.0.0.1:1"], "one of them"),
         (["mine.jsonl", "--setting", "reference"], "--setting: rows of your own rest on the contexts that they name"),
         (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
         (["."], "give --output DIR"),
+        (["mine.jsonl", "--rows-output", "x"], "--rows-output writes the rows of --traces"),
+        (["--traces", "mine.jsonl"], "ids of trace and span are missing"),
+        (["--traces", "mine.jsonl", "mine.jsonl"], "name a file of answers"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

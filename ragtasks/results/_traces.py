@@ -1,0 +1,465 @@
+"""Traces of a running system as rows: what was asked, retrieved and answered, and what it took.
+
+A trace is one answer, a session a conversation. Spans are those of OpenInference and of OpenTelemetry's conventions for
+generative AI, and Langfuse's own attributes, in JSON lines: as the OTLP file exporter writes them, as the SDK prints a
+span, or as Phoenix exports them. What spans do not say stays unsaid: without `contexts` a row's spans name none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.files import bounded_lines, parse_json
+from ragtasks.results._own_rows import message_text
+
+MOST_SPANS = 1_000_000
+"""Spans of one file: they are grouped by trace in memory."""
+MOST_VALUES = 20_000
+"""Values of one span."""
+
+_SESSION = ("session.id", "gen_ai.conversation.id", "langfuse.session.id")
+_KINDS = ("openinference.span.kind", "langfuse.observation.type", "gen_ai.operation.name")
+_MODELS = frozenset({"llm", "generation", "chat", "text_completion", "generate_content"})
+_INPUT = ("langfuse.trace.input", "input.value", "langfuse.observation.input", "gen_ai.input.messages")
+_OUTPUT = ("langfuse.trace.output", "output.value", "langfuse.observation.output", "gen_ai.output.messages")
+_QUESTION_KEYS = ("question", "query", "user_input", "input", "messages")
+_ANSWER_KEYS = ("answer", "response", "output", "result", "content", "messages")
+_USER = frozenset({"user", "human"})
+_ASSISTANT = frozenset({"assistant", "ai", "model"})
+_TOKENS = {
+    "input_tokens": ("llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "output_tokens": ("llm.token_count.completion", "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+}
+_WHOLE = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "langfuse.")
+"""Keys whose values are JSON by themselves, and stay as they are."""
+_READ = (
+    *("openinference.span.kind", "input.value", "output.value", "session.id", "gen_ai.", "langfuse."),
+    *("llm.input_messages", "llm.output_messages", "llm.token_count.", "retrieval.documents"),
+    "reranker.output_documents",
+)
+_DOCUMENT = re.compile(r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,9})\.document\.(\w+)")
+_MESSAGE = re.compile(r"llm\.(input|output)_messages\.(\d{1,9})\.message\.(role|content|contents\.\d+\.\S*text)")
+_DEEPEST = 12
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What a file of spans holds, as rows of one's own."""
+
+    rows: tuple[dict[str, Any], ...]
+    """One a trace with question and answer, in order of time; the keys are those of `ROW_KEYS`."""
+    notes: tuple[str, ...]
+    """What could not be read, and what was left out, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What is read of a span."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    start: float | None
+    end: float | None
+    values: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return next((str(self.values[key]).lower() for key in _KINDS if key in self.values), "")
+
+
+def read_traces(file: Path) -> Traces:
+    """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up.
+
+    Raises:
+        BenchmarkFileError: a file that cannot be read, has more than a million spans, or no answer at all.
+    """
+    reader = _Reader()
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(bounded_lines(stream), start=1):
+                reader.read(number, line)
+    except OSError as error:
+        raise _unusable(file, error.strerror or str(error), "check the path") from error
+    except ValueError as error:  # a line without an end, or too many spans
+        raise _unusable(file, str(error), "export fewer spans a file, one JSON object a line") from error
+    made = _made(reader.by_trace)
+    notes = (*reader.notes, *made.notes)
+    if not made.rows:
+        found = "; ".join(notes) or "no span"
+        step = "export the traces of your system's requests (docs/score-your-system.md, Traces)"
+        raise _unusable(file, found, step)
+    return Traces(made.rows, notes)
+
+
+def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
+    expected = "spans of OpenTelemetry or OpenInference as JSON lines, with questions and answers"
+    return BenchmarkFileError(
+        clear_error("traces", where=str(file), expected=expected, found=found, next_step=next_step)
+    )
+
+
+class _Reader:
+    """Reads lines of spans, of whichever form, and notes those that hold none."""
+
+    def __init__(self) -> None:
+        self.by_trace: dict[str, dict[str, _Span]] = defaultdict(dict)
+        self._n_spans = 0
+        self._bad: list[str] = []
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the lines could not be read."""
+        if not self._bad:
+            return []
+        return [f"{len(self._bad)} spans or lines cannot be read: {_named(self._bad)}"]
+
+    def read(self, number: int, line: bytes) -> None:
+        """Read one line."""
+        if not line.strip():
+            return
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            self._bad.append(f"line {number} (no JSON: {error})")
+            return
+        for item in _span_rows(row):
+            self._n_spans += 1
+            if self._n_spans > MOST_SPANS:
+                raise ValueError(f"more than {MOST_SPANS:,} spans")
+            try:
+                span = _span(item)
+            except (ValueError, TypeError, OverflowError) as error:
+                self._bad.append(f"line {number} ({error})")
+            else:
+                self.by_trace[span.trace_id][span.span_id] = span
+
+
+def _named(items: Sequence[str]) -> str:
+    more = [f"and {len(items) - _MOST_NAMED} more"] if len(items) > _MOST_NAMED else []
+    return ", ".join([*items[:_MOST_NAMED], *more])
+
+
+# Lines to spans: three forms, told apart by their keys.
+
+
+def _span_rows(row: Any) -> Iterator[Any]:
+    """Yield the spans of a line: one, or those that an exporter wrote together."""
+    if not isinstance(row, Mapping) or "resourceSpans" not in row:
+        yield row
+        return
+    for resource in _objects(row["resourceSpans"]):
+        for scope in _objects(resource.get("scopeSpans")):
+            yield from _objects(scope.get("spans"))
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _span(row: Any) -> _Span:
+    if not isinstance(row, Mapping):
+        raise ValueError("no span")
+    context = row.get("context")
+    ids: Mapping[str, Any] = context if isinstance(context, Mapping) else {}
+    trace_id = row.get("traceId") or row.get("trace_id") or row.get("context.trace_id") or ids.get("trace_id")
+    span_id = row.get("spanId") or row.get("span_id") or row.get("context.span_id") or ids.get("span_id")
+    parent_id = row.get("parentSpanId") or row.get("parent_span_id") or row.get("parent_id") or ""
+    if not all(isinstance(item, str) for item in (trace_id, span_id, parent_id)):
+        raise ValueError("no span: ids of trace and span are missing")
+    start = row.get("startTimeUnixNano") or row.get("start_time")
+    end = row.get("endTimeUnixNano") or row.get("end_time")
+    nanoseconds = "startTimeUnixNano" in row
+    values = _values(row)
+    if isinstance(row.get("span_kind"), str):  # a column of Phoenix
+        values.setdefault("openinference.span.kind", row["span_kind"])
+    ids_of_span = [str(item).removeprefix("0x") for item in (trace_id, span_id, parent_id)]
+    return _Span(
+        ids_of_span[0], ids_of_span[1], ids_of_span[2], _time(start, nanoseconds), _time(end, nanoseconds), values
+    )
+
+
+def _time(value: Any, nanoseconds: bool) -> float | None:
+    """Return seconds since 1970; None where there is no time."""
+    if nanoseconds:
+        is_number = isinstance(value, int) or (isinstance(value, str) and value.isdigit() and len(value) < 25)
+        return int(value) / 1e9 if is_number else None
+    if isinstance(value, (int, float)):  # milliseconds, as data frames write times
+        return value / 1e3
+    try:
+        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are read, nested ones under one key with dots; those of events count too."""
+    found: dict[str, Any] = {}
+    for place in (row, *_objects(row.get("events"))):
+        given = place.get("attributes")
+        if isinstance(given, list):  # of OTLP: [{"key": ..., "value": {"stringValue": ...}}]
+            given = {str(item.get("key")): _of_otlp(item.get("value")) for item in _objects(given)}
+        if isinstance(given, Mapping):
+            _add(found, "", given)
+    columns = {key[len("attributes.") :]: row[key] for key in row if key.startswith("attributes.")}
+    _add(found, "", columns)
+    return found
+
+
+def _of_otlp(value: Any, depth: int = 0) -> Any:
+    """Return the plain value of OTLP's JSON for a value of any type."""
+    if not isinstance(value, Mapping) or depth > _DEEPEST:
+        return None
+    if "arrayValue" in value or "kvlistValue" in value:
+        inner = value.get("arrayValue") or value.get("kvlistValue")
+        items = _objects(inner.get("values")) if isinstance(inner, Mapping) else []
+        if "kvlistValue" in value:
+            return {str(item.get("key")): _of_otlp(item.get("value"), depth + 1) for item in items}
+        return [_of_otlp(item, depth + 1) for item in items]
+    if isinstance(whole := value.get("intValue"), str):
+        return int(whole) if re.fullmatch(r"-?\d{1,19}", whole) else None
+    return next((value[key] for key in ("stringValue", "intValue", "doubleValue", "boolValue") if key in value), None)
+
+
+def _add(found: dict[str, Any], prefix: str, value: Any, depth: int = 0) -> None:
+    """Add a value, or all that are in it, under keys with dots."""
+    is_whole = prefix.startswith(_WHOLE)
+    nested = {} if is_whole else _inner(value)
+    if nested and depth <= _DEEPEST:
+        for key, item in nested.items():
+            _add(found, f"{prefix}.{key}" if prefix else str(key), item, depth + 1)
+    elif value is not None and prefix.startswith(_READ):
+        if len(found) >= MOST_VALUES:
+            raise ValueError(f"a span with more than {MOST_VALUES:,} values")
+        found.setdefault(prefix, value)
+
+
+def _inner(value: Any) -> Mapping[Any, Any]:
+    if isinstance(value, Mapping):
+        return value
+    return dict(enumerate(value)) if isinstance(value, list) else {}
+
+
+# Spans of a trace to a row.
+
+
+@dataclass(slots=True)
+class _Left:
+    """What was left out, with the traces that show it."""
+
+    without_answer: list[str] = field(default_factory=list)
+    without_question: list[str] = field(default_factory=list)
+    by_model: list[str] = field(default_factory=list)
+    bare_documents: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """A line each."""
+        if self.without_question:
+            yield f"{len(self.without_question)} traces without a question: {_named(self.without_question)}"
+        if self.without_answer:
+            yield f"{len(self.without_answer)} traces without an answer: {_named(self.without_answer)}"
+        if self.by_model:
+            yield (
+                f"{len(self.by_model)} questions are the last message to the model, which may hold passages too, as no "
+                f"other span says them: {_named(self.by_model)}"
+            )
+        if self.bare_documents:
+            traces = _named(list(self.bare_documents))
+            yield f"{self.bare_documents.total()} retrieved documents without text are left out: {traces}"
+
+
+def _made(by_trace: Mapping[str, Mapping[str, _Span]]) -> Traces:
+    """Return the rows of all traces, in order of time."""
+    left = _Left()
+    ordered = [sorted(spans.values(), key=_begin) for spans in by_trace.values()]
+    ordered.sort(key=lambda spans: _begin(spans[0]))
+    rows = [row for spans in ordered if (row := _row(spans, left)) is not None]
+    return Traces(tuple(rows), tuple(left.notes))
+
+
+def _begin(span: _Span) -> float:
+    return float("inf") if span.start is None else span.start
+
+
+def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
+    """Return the row of a trace; None where it has no question or no answer, which is noted."""
+    ids = {span.span_id for span in spans}
+    root = next((span for span in spans if span.parent_id not in ids), spans[0])
+    models = _outermost_models(spans)
+    question, question_of_model = _text(root, models[-1:], _INPUT, _QUESTION_KEYS, _USER)
+    answer, _ = _text(root, models[-1:], _OUTPUT, _ANSWER_KEYS, _ASSISTANT)
+    if question is None or not question.strip() or answer is None:
+        (left.without_answer if question and question.strip() else left.without_question).append(root.trace_id)
+        return None
+    if question_of_model:
+        left.by_model.append(root.trace_id)
+    row: dict[str, Any] = {"id": root.trace_id, "question": question, "answer": answer}
+    contexts = _contexts(root.trace_id, spans, left.bare_documents)
+    session = next((span.values[key] for key in _SESSION for span in spans if span.values.get(key)), None)
+    return {
+        **row,
+        **({} if session is None else {"conversation_id": str(session)}),
+        **({} if contexts is None else {"contexts": contexts}),
+        **_seconds(root),
+        **_tokens(models),
+    }
+
+
+def _text(
+    root: _Span, models: Sequence[_Span], keys: Sequence[str], inner: Sequence[str], roles: frozenset[str]
+) -> tuple[str | None, bool]:
+    """Return what was said, by the root or else by the last call of a model, and whether only the latter says it."""
+    for span in (root, *models):
+        is_model = span.kind in _MODELS
+        from_values = [_text_in(span.values.get(key), inner, roles) for key in keys]
+        from_messages = [_last(_messages(span, "input" if roles is _USER else "output"), roles)]
+        texts = [*from_messages, *from_values] if is_model else [*from_values, *from_messages]
+        if (text := next((item for item in texts if item is not None), None)) is not None:
+            return text, is_model
+    return None, False
+
+
+def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int = 0) -> str | None:
+    """Return the text of an input or output: itself, or that in JSON under one of the keys or by a role."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and depth < 3:
+        try:
+            return _text_in(parse_json(value.encode()), keys, roles, depth + 1)
+        except ValueError:
+            return value
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        inner = (_text_in(value[key], keys, roles, depth + 1) for key in keys if key in value)
+        return next((text for text in inner if text is not None), None) if depth < _DEEPEST else None
+    return _last(_objects(value), roles)
+
+
+def _last(messages: Sequence[Mapping[str, Any]], roles: frozenset[str]) -> str | None:
+    """Return the text of the last message of some roles."""
+    for message in reversed(messages):
+        if str(message.get("role") or message.get("type")).lower() in roles:
+            parts = message.get("parts")
+            texts = [str(part["content"]) for part in _objects(parts) if isinstance(part.get("content"), str)]
+            text = message_text(message.get("content")) if parts is None else "\n".join(texts) or None
+            if text:
+                return text
+    return None
+
+
+def _messages(span: _Span, side: str) -> list[dict[str, Any]]:
+    """Return the messages of OpenInference's numbered attributes."""
+    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    for key, value in span.values.items():
+        if (match := _MESSAGE.fullmatch(key)) and match[1] == side:
+            name = match[3].partition(".")[0].removesuffix("s")
+            found[int(match[2])].setdefault(name, value)
+    return [found[number] for number in sorted(found)]
+
+
+def _contexts(trace_id: str, spans: Iterable[_Span], bare: Counter[str]) -> list[dict[str, Any]] | None:
+    """Return what the answer rests on: what the last reranker left, else all that was retrieved; None where unsaid."""
+    by_kind: dict[str, list[list[dict[str, Any]]]] = {"retrieval.documents": [], "reranker.output_documents": []}
+    for span in spans:
+        for name, documents in _documents(span).items():
+            by_kind[name].append(documents)
+    lists = by_kind["reranker.output_documents"][-1:] or by_kind["retrieval.documents"]
+    kept: dict[tuple[str, str], dict[str, Any]] = {}
+    n_bare = 0
+    for item in (item for documents in lists for item in documents):
+        if isinstance(item.get("text"), str) and item["text"].strip():
+            kept.setdefault((str(item.get("id", "")), item["text"]), item)
+        else:
+            n_bare += 1
+    if n_bare:
+        bare[trace_id] += n_bare
+    return list(kept.values()) if kept or (lists and not n_bare) else None
+
+
+def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:
+    """Return key -> documents of a span, in their order."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, value in span.values.items():
+        if match := _DOCUMENT.fullmatch(key):
+            found.setdefault(match[1], {}).setdefault(int(match[2]), {})[match[3]] = value
+    named = {name: [items[number] for number in sorted(items)] for name, items in found.items()}
+    named |= {name: [] for name in ("retrieval.documents", "reranker.output_documents") if span.values.get(name) == []}
+    if "retrieval.documents" not in named:
+        whole = span.values.get("gen_ai.retrieval.documents")
+        if whole is None and span.kind == "retriever":
+            whole = span.values.get("langfuse.observation.output")
+        if (items := _listed(whole)) is not None:
+            named["retrieval.documents"] = items
+    return {name: [_document(item) for item in items] for name, items in named.items()}
+
+
+def _listed(value: Any) -> list[dict[str, Any]] | None:
+    """Return the documents of a list, or of its JSON; texts are documents too. None where there is no list."""
+    try:
+        items = parse_json(value.encode()) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    if not isinstance(items, list):
+        return None
+    return [{"text": item} if isinstance(item, str) else dict(item) for item in items if isinstance(item, (str, dict))]
+
+
+def _document(item: Mapping[str, Any]) -> dict[str, Any]:
+    text = next((item[key] for key in ("content", "text", "page_content") if isinstance(item.get(key), str)), None)
+    names = {"id": item.get("id"), "title": item.get("name") or item.get("title"), "url": item.get("url")}
+    return {**{key: str(value) for key, value in names.items() if value not in (None, "")}, "text": text}
+
+
+def _outermost_models(spans: Sequence[_Span]) -> list[_Span]:
+    """Return the calls of models that lie in no other: two instrumentations may have written the same call."""
+    by_id = {span.span_id: span for span in spans}
+    calls = {span.span_id for span in spans if span.kind in _MODELS}
+
+    def is_inside(span: _Span) -> bool:
+        above, seen = by_id.get(span.parent_id), {span.span_id}
+        while above is not None and above.span_id not in seen:
+            if above.span_id in calls:
+                return True
+            seen.add(above.span_id)
+            above = by_id.get(above.parent_id)
+        return False
+
+    return [span for span in spans if span.span_id in calls and not is_inside(span)]
+
+
+def _seconds(root: _Span) -> dict[str, float]:
+    if root.start is None or root.end is None or root.end < root.start:
+        return {}
+    return {"seconds": round(root.end - root.start, 6)}
+
+
+def _tokens(models: Sequence[_Span]) -> dict[str, int]:
+    """Return the tokens of all calls together; nothing where one of them does not say its own."""
+    found = {}
+    for name, keys in _TOKENS.items():
+        amounts = [_amount(span, name, keys) for span in models]
+        if amounts and all(amount is not None for amount in amounts):
+            found[name] = sum(amount for amount in amounts if amount is not None)
+    return found
+
+
+def _amount(span: _Span, name: str, keys: Sequence[str]) -> int | None:
+    usage = span.values.get("langfuse.observation.usage_details")
+    try:
+        details = parse_json(usage.encode()) if isinstance(usage, str) else usage
+    except ValueError:
+        details = None
+    own = details.get(name.removesuffix("_tokens")) if isinstance(details, Mapping) else None
+    for value in (*(span.values.get(key) for key in keys), own):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+            return int(value)
+    return None
