@@ -26,13 +26,24 @@ def indexed(
 ) -> Retriever:
     """Return a fresh retriever with a corpus in it; two processes that want the same index make it once."""
     encode_with(retriever, place=_vectors_of(source, store))
-    parts = {"name": retriever.name, "corpus": source.describe(), "retriever": dict(retriever.describe())}
+    corpus = source.describe()
+    parts = {"name": retriever.name, "corpus": corpus, "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
     with store.only_builder(key):
         folder = store.index_folder(key)
         folder.mkdir(parents=True, exist_ok=True)
-        retriever.index(source.passages(), folder, progress)
+        retriever.index(source.passages(), folder, _with_total(progress, corpus))
     return retriever
+
+
+def _with_total(progress: Progress, corpus: Mapping[str, Any]) -> Progress:
+    """Return a callback that knows how many passages a corpus has: a retriever reads them one by one."""
+    n_passages = corpus.get("n_passages", corpus.get("n_named"))
+
+    def show(what: str, done: int, total: int | None) -> None:
+        progress(what, done, n_passages if total is None else total)
+
+    return show
 
 
 def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str, Any]], Any]:

@@ -231,7 +231,19 @@ class ResponseScorer:
         if bert is None:
             return Semantics(None, self._missing)
         # Whatever an encoder fails of (memory, a device, a token without a vector), the other scores are kept.
-        return survive("encoder", lambda: self._encoded(bert, responses), lambda reason: Semantics(None, reason))
+        return survive("encoder", lambda: self._encoded_with_bar(bert, responses), lambda why: Semantics(None, why))
+
+    def _encoded_with_bar(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
+        loading = f"loading the encoder {self.encoder}"
+        with progress_bars() as show:
+            show(loading, 0, 1)
+            bert.load()
+            show(loading, 1, 1)
+            bert.progress = lambda done, total: show("BERTScore: texts", done, total)
+            try:
+                return self._encoded(bert, responses)
+            finally:
+                bert.progress = None
 
     def _encoded(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
         # Settings of one task share its target and passages: side by side they are encoded once and then let go.

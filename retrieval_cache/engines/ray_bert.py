@@ -51,8 +51,8 @@ class RayBertScorer(BertScorer):
         found: dict[int, list[BertScore]] = {}
         for row in self._workers.mapped(_Worker, (self.spec, self._device), rows):
             found[row["start"]] = [BertScore(*scores) for scores in json.loads(row["scores"])]
-            if self._progress is not None:
-                self._progress(self.n_texts * len(found) // len(rows), self.n_texts)
+            if self.progress is not None:
+                self.progress(self.n_texts * len(found) // len(rows), self.n_texts)
         return [score for _, scores in sorted(found.items()) for score in scores]
 
     def _count(self, texts: Sequence[str]) -> None:

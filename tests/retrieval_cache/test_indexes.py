@@ -82,3 +82,10 @@ def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
     )
     indexed(parse("dense:minilm,max_length=8"), source, store)
     assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
+
+
+def test_encoding_knows_how_many_passages_there_are(source: PassageSource, tmp_path: Path) -> None:
+    steps: list[tuple[str, int, int | None]] = []
+    indexed(parse("dense:minilm"), source, RunStore(tmp_path / "runs"), lambda *step: steps.append(step))
+    assert steps[-1] == ("encode passages", 3, 3)
+    assert {total for _, _, total in steps} == {3}

@@ -79,7 +79,7 @@ class BertScorer:
         self.n_truncated = 0
         self.n_from_cache = 0
         self._device = device
-        self._progress = progress
+        self.progress = progress
         self._encoder: TextEncoder | None = None
 
     @property
@@ -144,7 +144,7 @@ class BertScorer:
         self.n_texts = len(texts)
         by_text = dict(zip(texts, token_ids, strict=True))
         with TextVectors(encoder, self.spec.label, cache) as vectors:
-            scores = list(_score_groups(encoder, vectors, stripped, by_text, self._progress))
+            scores = list(_score_groups(encoder, vectors, stripped, by_text, self.progress))
         self.n_from_cache = vectors.n_from_cache
         return [_bert_score(precision, recall, self.spec.baseline) for precision, recall in scores]
 

@@ -1,0 +1,32 @@
+"""Scoring says how far it is where it takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.config import config_from_options
+from ragtasks.scoring import ResponseScorer
+from tests.judges._scripted import response
+
+
+def test_bertscore_shows_its_encoder_and_the_texts_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[tuple[str, int, int | None]] = []
+
+    @contextmanager
+    def bars() -> Iterator[Callable[[str, int, int | None], None]]:
+        yield lambda *step: steps.append(step)
+
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    monkeypatch.setattr("ragtasks.scoring._scoring.progress_bars", bars)
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    scorer = ResponseScorer(sample, config_from_options({"encoder": "minilm"}))
+    scorer.score([response("From April."), response("It opens in April.")])
+    assert steps[:2] == [("loading the encoder minilm", 0, 1), ("loading the encoder minilm", 1, 1)]
+    texts = [(done, total) for what, done, total in steps[2:] if what == "BERTScore: texts"]
+    assert len(texts) == len(steps) - 2 > 2
+    assert texts == [(n, len(texts)) for n in range(1, len(texts) + 1)]
