@@ -6,10 +6,15 @@ python perf/judge_noise.py repeats                          how far a mean moves
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from ragtasks.judges import AnchorVerdicts, drift_of
 from ragtasks.statistics import estimate_mean, repeatability
 
 TRIALS = 400
@@ -54,7 +59,109 @@ def simulated(n_conversations: int, share: float, n: int, shift: float) -> dict[
     return {name: count / TRIALS for name, count in counts.items()}
 
 
+# Drift. A judge that moved gives the same anchors other verdicts: ratings of ten steps, two anchors a conversation.
+
+SPLITS = 1000
+CHANGED = (0.3, 0.6)  # shares of ratings that move by a step from one time to the other: .04 to .09 in their spread
+DRIFTS = (0.0, 0.03, 0.05)
+SIZES = (20, 40, 80, 160)
+
+
+def drift() -> None:
+    """Print how often a drift is found, by the number of anchors and how unsteady the judge is."""
+    print(f"| anchors | ratings that change | {' | '.join(f'drift {size:g}' for size in DRIFTS)} |")
+    print("|---:|---:|" + "---:|" * len(DRIFTS))
+    for n in SIZES:
+        for changed in CHANGED:
+            shares = [found_share(n, changed, size) for size in DRIFTS]
+            print(f"| {n} | {changed:.0%} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+
+
+def found_share(n: int, changed: float, size: float) -> float:
+    """Return how often a mean drift of a size is found: some ratings, as many as that takes, move down by a step."""
+    rng = np.random.default_rng(3)
+    conversations = np.arange(n) // 2
+    n_found = 0
+    for _ in range(SPLITS):
+        truth = rng.integers(3, 10, n)
+        noise = rng.choice([-1, 0, 1], n, p=[changed / 2, 1 - changed, changed / 2])
+        moved = rng.random(n) < size * 10
+        first, second = truth / 10, np.clip(truth + noise - moved, 1, 10) / 10
+        n_found += is_found(first, second, conversations)
+    return n_found / SPLITS
+
+
+def is_found(first: Sequence[float], second: Sequence[float], conversations: Sequence[int]) -> bool:
+    """Return whether two times of a judge count as drift."""
+    before, after = (
+        AnchorVerdicts("j", "set", time, {"r": "w"}, tuple(map(int, conversations)), {"r": tuple(map(float, values))})
+        for time, values in (("then", first), ("now", second))
+    )
+    (found,) = drift_of(before, after)
+    return found.is_drift
+
+
+# The same on real verdicts. Who is asked first and who second is drawn by conversation, so nothing drifts: whatever is
+# found is a false alarm.
+
+
+def splits(data: Path) -> None:
+    """Print false alarms on pairs of real verdicts, and power where a drift is added to the second."""
+    print("| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
+    print("|---|---:|---:|---:|---:|")
+    kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two near systems": judge(data)}
+    for name, pairs in kinds.items():
+        for n in (40, 80):
+            shares = [alarms(pairs, n, size) for size in (0.0, 0.03, 0.05)]
+            print(f"| {name} | {n} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+
+
+def alarms(pairs: Sequence[tuple[str, float, float]], n: int, size: float) -> float:
+    """Return how often drift is found among n pairs whose order is drawn."""
+    rng = np.random.default_rng(5)
+    n_found = 0
+    for _ in range(SPLITS):
+        chosen = [pairs[place] for place in rng.choice(len(pairs), n, replace=False)]
+        names = sorted({name for name, _, _ in chosen})
+        swapped = dict(zip(names, rng.random(len(names)) < 0.5, strict=True))
+        first = [other if swapped[name] else one for name, one, other in chosen]
+        second = [one if swapped[name] else other for name, one, other in chosen]
+        after = [value - size for value in second]
+        low = min(0.0, *after)  # a constant takes no part in a difference's spread: kept within 0 to 1 by moving both
+        numbers = [names.index(name) for name, _, _ in chosen]
+        n_found += is_found([value - low for value in first], [value - low for value in after], numbers)
+    return n_found / SPLITS
+
+
+def people(data: Path) -> list[tuple[str, float, float]]:
+    """Return (question, one rating, the other's) of RAGChecker's annotators, 0 to 1."""
+    found: dict[int, list[float]] = {}
+    names: dict[int, str] = {}
+    for row in json.loads((data / "ragchecker" / "human_labeled_data.json").read_text()):
+        found.setdefault(row["instance_id"], []).append((row["overall_label"] + 2) / 4)
+        names[row["instance_id"]] = f"{row['dataset']} {row['query_id']}"
+    return [(names[key], *values) for key, values in found.items() if len(values) == 2]  # type: ignore[misc]
+
+
+def judge(data: Path) -> list[tuple[str, float, float]]:
+    """Return (conversation, verdict on one, verdict on the other) of the two systems with the nearest means."""
+    scores: dict[str, dict[tuple[str, str], float]] = {}
+    for line in (data / "rad_bench" / "gpt-4o.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if 1 <= float(row["score"]) <= 10:
+            scores.setdefault(row["model"], {})[row["question_id"], row["turn"]] = float(row["score"]) / 10
+    means = {model: float(np.mean(list(values.values()))) for model, values in scores.items()}
+    one, other = min(itertools.combinations(scores, 2), key=lambda pair: abs(means[pair[0]] - means[pair[1]]))
+    shared = sorted(scores[one].keys() & scores[other].keys())
+    return [(key[0], scores[one][key], scores[other][key]) for key in shared]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["repeats"])
-    {"repeats": repeats}[parser.parse_args().what]()
+    parser.add_argument("what", choices=["repeats", "drift", "splits"])
+    parser.add_argument("--data", type=Path, help="folder with ragchecker and rad_bench, for splits")
+    given = parser.parse_args()
+    if given.what == "splits":
+        splits(given.data)
+    else:
+        {"repeats": repeats, "drift": drift}[given.what]()

@@ -97,6 +97,8 @@ DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
 """Encoder of BERTScore where none is named: that of the paper."""
 SAMPLE_ENCODER = "minilm"
 """The same on a sample: it comes with a package."""
+FEWEST_ANCHORS = 20
+"""Anchors with fewer of which hardly any drift is found."""
 NO_ENCODER = "none"
 """Value of `encoder` that leaves the semantic metrics unscored on purpose."""
 
@@ -202,6 +204,11 @@ class EvaluationConfig(BaseModel):
         le=1,
         description="share of the answers that `repeats` asks about again, as whole conversations",
     )
+    anchors: int | str | None = Field(
+        default=None,
+        description="answers that judges are asked again in each evaluation, to find a judge that changed: how many of "
+        "the built-in ones, such as 40, or a file of `ragtasks judges anchors`; default: none",
+    )
     max_implausible: float = Field(
         default=0.2,
         ge=0,
@@ -213,6 +220,14 @@ class EvaluationConfig(BaseModel):
     @classmethod
     def _run_is_a_name(cls, value: str) -> str:
         return checked_run_name(value)
+
+    @field_validator("anchors", mode="before")
+    @classmethod
+    def _anchors_are_some(cls, value: Any) -> Any:
+        value = int(value) if isinstance(value, str) and value.isdigit() else value
+        if isinstance(value, bool) or (isinstance(value, int) and value < FEWEST_ANCHORS) or value == "":
+            raise ValueError(f"must be a number from {FEWEST_ANCHORS}, such as 40, or a file")
+        return value
 
     @field_validator("judges", mode="before")
     @classmethod

@@ -42,6 +42,11 @@ def reply_cache_file() -> Path:
     return run_store() / "replies.sqlite"
 
 
+def anchor_file() -> Path:
+    """Return the file with what judges said of anchors, each time that they were asked; it need not exist."""
+    return run_store() / "anchors.jsonl"
+
+
 def embedding_cache_file() -> Path:
     """Return the file that keeps the vectors of references and passages for BERTScore; it need not exist."""
     return run_store() / "embeddings.sqlite"

@@ -331,6 +331,7 @@ SUBCOMMANDS = {
     "data cache show": "ragtasks data cache show",
     "data cache prune": "ragtasks data cache prune --outcome refused --dry-run",
     "judges calibrate": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
+    "judges anchors": "ragtasks judges anchors results --output anchors.jsonl",
     "judges passages": "ragtasks judges passages mine --benchmark mtrag --judge openai/gpt-4o --output qrels.txt",
     "judges nuggets": "ragtasks judges nuggets --judge openai/gpt-4o --output nuggets.jsonl",
     "tasks list": "ragtasks tasks list --benchmark mtrag",

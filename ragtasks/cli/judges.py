@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import app, echo
-from ragtasks.cli.options import DATA, asking
+from ragtasks.cli.options import DATA, FORCE, asking
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
-from ragtasks.errors import JudgeError
+from ragtasks.errors import ConfigurationError, JudgeError
 
 commands = typer.Typer(
-    help="Calibrate judges by people's ratings; let them grade passages, make nuggets.", no_args_is_help=True
+    help="Calibrate judges, find changed ones; have passages graded, nuggets made.",
+    no_args_is_help=True,
 )
 app.add_typer(commands, name="judges")
 
@@ -45,6 +46,31 @@ def calibrate(
     echo(text)
     if verdicts is not None:
         verdicts.require_coverage()
+
+
+# `ragtasks judges anchors`: a frozen set of answers, by which a judge that changed is found.
+
+
+@commands.command("anchors")
+def freeze_anchors(
+    output: Annotated[Path, typer.Option(help="File to write, for `--anchors FILE` of run, score and the others.")],
+    results: Annotated[list[Path] | None, typer.Argument(help="Results whose answers join the built-in ones.")] = None,
+    n: Annotated[int, typer.Option(min=20, help="Answers of the set.")] = 40,
+    force: FORCE = False,
+) -> None:
+    """Freeze answers that judges are asked again in each evaluation, so that one that changed is found."""
+    from ragtasks.environment import data_folder
+    from ragtasks.judges import write_anchors
+    from ragtasks.scoring import frozen_anchors
+
+    if output.exists() and not force:
+        raise ConfigurationError(
+            f"{output}: there is a file, and another set begins another baseline. Next step: another name, or --force"
+        )
+    anchors = frozen_anchors(results or [], n, data_folder())
+    write_anchors(output, anchors)
+    n_conversations = len(set(anchors.conversations))
+    echo(f"wrote {output}: {len(anchors.responses)} answers of {n_conversations} conversations from {anchors.source}")
 
 
 # `ragtasks judges passages`: judges in the place of assessors, and a qrels file of what they say.

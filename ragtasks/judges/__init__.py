@@ -4,6 +4,20 @@ A rubric turns a response into a question, a client answers it, a parser reads t
 reply without one is asked for again once, then stays without a value: no number is made up for it.
 """
 
+from ragtasks.judges._anchors import (
+    Anchors,
+    AnchorVerdicts,
+    Drift,
+    anchor_verdicts,
+    baseline_of,
+    choose_anchors,
+    comparable,
+    drift_of,
+    read_anchors,
+    store_verdicts,
+    stored_verdicts,
+    write_anchors,
+)
 from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
@@ -53,6 +67,9 @@ __all__ = [
     "RL_MTB",
     "RL_R",
     "YES_NO",
+    "AnchorVerdicts",
+    "Anchors",
+    "Drift",
     "Finding",
     "JudgeIdk",
     "JudgedPassages",
@@ -64,9 +81,14 @@ __all__ = [
     "VerdictOutcome",
     "Verdicts",
     "added_rubric_names",
+    "anchor_verdicts",
     "ask",
+    "baseline_of",
+    "choose_anchors",
     "citation_support",
     "code_of",
+    "comparable",
+    "drift_of",
     "json_values",
     "judge_passages",
     "judge_responses",
@@ -77,7 +99,11 @@ __all__ = [
     "nuggets_of",
     "pair_of",
     "pairwise",
+    "read_anchors",
     "read_coded_label",
     "relevance",
     "rubrics_named",
+    "store_verdicts",
+    "stored_verdicts",
+    "write_anchors",
 ]

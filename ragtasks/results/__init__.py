@@ -1,5 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
+from ragtasks.results._drift import JudgeAnchors, anchored_judges, anchors_in
 from ragtasks.results._evaluations import (
     Evaluation,
     Kind,
@@ -75,6 +76,7 @@ __all__ = [
     "Evaluation",
     "GivenAnswer",
     "Group",
+    "JudgeAnchors",
     "Kind",
     "MetricSummary",
     "Note",
@@ -84,6 +86,8 @@ __all__ = [
     "SavedTask",
     "Summary",
     "Traces",
+    "anchored_judges",
+    "anchors_in",
     "answers_evaluation",
     "causes_of",
     "comparable_evaluations",

@@ -59,6 +59,8 @@ class Evaluation:
     """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
     files: tuple[str, ...] = field(default=(), compare=False)
     """Its results files as seen from what was named to read; several where evaluations were put together."""
+    judge_drift: str = ""
+    """How judges changed since the first of the evaluations that it is compared with; empty where none is known to."""
     unchecked: tuple[str, ...] = field(default=(), compare=False)
     """Checks of plausibility that could not be made of these answers; none where they were made with the scores."""
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragtasks.files import canonical_hash
+from ragtasks.results._drift import with_drift
 from ragtasks.results._evaluations import Evaluation, Kind
 from ragtasks.results._saved import value_at
 from ragtasks.results._summary import UNKNOWN, Summary
@@ -114,6 +115,7 @@ def scored_on(evaluation: Evaluation) -> dict[str, str]:
         "retriever": _shared_text(evaluation, "scoring", "retriever", "line"),
         "IDK detector": detector,
         "rubrics": UNKNOWN if rubrics == UNKNOWN else canonical_hash(rubrics)[:_SHORT],
+        "judges drifted": evaluation.judge_drift,
     }
     return {name: text for name, text in fields.items() if text not in {"", UNKNOWN}}
 
@@ -270,7 +272,7 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
     They share their `group_of`, by which the lists are in order; in a list they are in the order given.
     """
     alike: dict[Group, list[Evaluation]] = {}
-    for item in merge_evaluations(evaluations):
+    for item in merge_evaluations(with_drift(evaluations)):
         alike.setdefault(group_of(item), []).append(item)
     return [alike[key] for key in sorted(alike)]
 

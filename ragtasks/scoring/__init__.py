@@ -1,5 +1,6 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
+from ragtasks.scoring._anchors import drift_lines, frozen_anchors
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, rescore
 from ragtasks.scoring._picking import Picked, pick_best
@@ -46,7 +47,9 @@ __all__ = [
     "ask_endpoint",
     "check_together",
     "checked_again",
+    "drift_lines",
     "find_implausible",
+    "frozen_anchors",
     "given_metrics",
     "pick_best",
     "plausibility_of",

@@ -15,6 +15,8 @@ from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
 from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import (
+    anchor_file,
+    data_folder,
     embedding_cache_bytes,
     embedding_cache_file,
     reply_cache_file,
@@ -41,6 +43,7 @@ from ragtasks.metrics import (
 )
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
+from ragtasks.scoring._anchors import AnchorJudging, anchors_named
 from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.scoring._retrieval import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
@@ -76,6 +79,10 @@ class ResponseScorer:
         self._clients = [ready_judge(item, local_judge) for item in config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
+        self._anchors: AnchorJudging | None = None
+        if self._rubrics and config.anchors is not None:
+            anchors = anchors_named(config.anchors, data_folder())
+            self._anchors = AnchorJudging(anchors, self._rubrics, anchor_file())
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
         self._offline_idk = self._offline_detector()
@@ -132,6 +139,9 @@ class ResponseScorer:
         if not responses:
             return []
         verdicts = self._verdicts(responses)
+        if verdicts is not None and self._anchors is not None:
+            clients = {item.name if not isinstance(item, Endpoint) else item.model: item for item in self._clients}
+            self._anchors.ask(clients, verdicts, self._judge_responses)
         refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk)
         self._n_labels += len(refusals.labels)
         self._n_by_judges += refusals.n_by_judges
@@ -156,7 +166,7 @@ class ResponseScorer:
         responses = [evidence.responses[index] for index in indexes]
         for number in range(2, config.repeats + 1):
             judging = f"repeat {number}"
-            verdicts = survive(judging, partial(self._judge_responses, responses, judging), lambda _: None)
+            verdicts = survive(judging, partial(self._judge_responses, responses, judging=judging), lambda _: None)
             if verdicts is None:
                 break
             labels = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk).labels
@@ -214,11 +224,13 @@ class ResponseScorer:
             record_failure(str(error))
         return verdicts
 
-    def _judge_responses(self, responses: Sequence[Response], judging: str = "") -> Verdicts | None:
+    def _judge_responses(
+        self, responses: Sequence[Response], judges: Sequence[Endpoint | Client] = (), judging: str = ""
+    ) -> Verdicts | None:
         with progress_bars() as progress:
             return judge_responses(
                 responses,
-                self._clients,
+                judges or self._clients,
                 secrets=secret,
                 cache_file=reply_cache_file(),
                 rubrics=self._rubrics,
@@ -284,6 +296,7 @@ class ResponseScorer:
             **(
                 {"repeats": {"judgings": self._config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}
             ),
+            **(self._anchors.provenance() if self._anchors is not None else {}),
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
+from ragtasks.reports.tables._anchors import anchor_lines
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
@@ -193,6 +194,7 @@ def _distrust(
         shares = {key: _mean_of(rows, "judge_coverage") for key, rows in rows_of.items()}
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
+    yield from anchor_lines(evaluations)
     yield from repeat_lines(evaluations)
     yield from implausible_lines(evaluations)
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}

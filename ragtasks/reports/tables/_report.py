@@ -14,6 +14,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
+from ragtasks.reports.tables._anchors import anchors_table
 from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
@@ -113,6 +114,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         *_ranking(overview),
         *paper_tables(given, present),
         *judge_tables(given),
+        *anchors_table(given),
         *repeats_table(given),
         *histories,
         *losses,

@@ -1,0 +1,321 @@
+"""Anchors: a frozen set of answers that each judging asks again, so that a judge which changed is found.
+
+A judge behind a name may change without a word: another version, another quantisation, another prompt of the provider.
+The real answers cannot show it, for they differ from one evaluation to the next. The anchors are always the same: where
+a judge's verdicts on them have moved, by more than chance over their conversations, scores before and after do not
+compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import canonical_hash, parse_json, write_atomically
+from ragtasks.judges._verdicts import Verdicts
+from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
+from ragtasks.statistics import LEVEL, Estimate, cluster, estimate_means, holm
+
+FEWEST = 10
+"""Conversations that a set must have: with fewer, nothing can be tested."""
+_NEXT_STEP = "make a set anew with `ragtasks judges anchors --output FILE`; its drift is counted from then on"
+_DIGITS = 16
+_BOUNDS = (-1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """A frozen set of answers."""
+
+    source: str
+    """Where they are from, in words."""
+    responses: tuple[Response, ...]
+    """The answers, in their order."""
+
+    @property
+    def name(self) -> str:
+        """A hash of all texts: another set, or one that somebody edited, has another one."""
+        return canonical_hash([_row(item) for item in self.responses])[:_DIGITS]
+
+    @property
+    def conversations(self) -> list[int]:
+        """The conversation of each answer, as a number from 0 in the order of the set."""
+        numbers: dict[str, int] = {}
+        return [numbers.setdefault(item.task.conversation_id, len(numbers)) for item in self.responses]
+
+
+def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source: str) -> Anchors:
+    """Return so many answers, spread over their labels and conversations; the same ones whenever these are given.
+
+    Args:
+        answers: each with its label, such as its task's answerability and whether people liked it.
+        n: how many; all where there are fewer.
+        source: where they are from, in words.
+
+    Raises:
+        ConfigurationError: they are of too few conversations.
+    """
+    strata: dict[Hashable, list[Response]] = {}
+    for response, label in answers:
+        strata.setdefault(label, []).append(response)
+    for found in strata.values():
+        found.sort(key=lambda item: canonical_hash(_row(item)))
+    chosen: list[Response] = []
+    n_of: dict[str, int] = {}
+    while len(chosen) < n and any(strata.values()):
+        for found in strata.values():
+            if found and len(chosen) < n:
+                # The least used conversation first: they are what a test of drift counts.
+                place = min(range(len(found)), key=lambda place: n_of.get(found[place].task.conversation_id, 0))
+                chosen.append(found.pop(place))
+                name = chosen[-1].task.conversation_id
+                n_of[name] = n_of.get(name, 0) + 1
+    if len(n_of) < FEWEST:
+        raise ConfigurationError(_too_few(source, len(n_of)))
+    return Anchors(source, tuple(chosen))
+
+
+def _too_few(source: str, n: int) -> str:
+    return clear_error(
+        "anchors",
+        where=source,
+        expected=f"answers of at least {FEWEST} conversations: drift is tested over them",
+        found=f"{n}",
+        next_step="name results of more conversations, or none for the built-in set",
+    )
+
+
+def write_anchors(path: Path, anchors: Anchors) -> None:
+    """Write a set as JSON lines: its name, then an answer a line."""
+    head = {"anchors": anchors.name, "source": anchors.source, "n": len(anchors.responses)}
+    lines = [head, *(_row(item) for item in anchors.responses)]
+    write_atomically(path, b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+
+def read_anchors(path: Path) -> Anchors:
+    """Return a set from its file, which must be as it was written: an edited set would look like a judge's drift."""
+    try:
+        head, *rows = [parse_json(line) for line in path.read_bytes().splitlines() if line.strip()]
+        anchors = Anchors(str(head["source"]), tuple(map(_response, rows)))
+        frozen = head["anchors"]
+    except OSError as error:
+        raise _error(path, "a file that can be read", error.strerror or str(error)) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise _error(path, "a set that `ragtasks judges anchors` wrote", found) from error
+    if anchors.name != frozen:
+        raise _error(path, f"the answers as they were frozen ({frozen})", f"others ({anchors.name}): it was edited")
+    return anchors
+
+
+def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
+    message = clear_error("anchors", where=str(path), expected=expected, found=found, next_step=_NEXT_STEP)
+    return BenchmarkFileError(message)
+
+
+def _row(response: Response) -> dict[str, Any]:
+    """Return an answer as JSON values: all that rubrics read."""
+    task = response.task
+    return {
+        "task_id": task.task_id,
+        "conversation_id": task.conversation_id,
+        "turn": task.turn,
+        "domain": task.domain,
+        "messages": [{"role": message.role.value, "content": message.text} for message in task.messages],
+        "target": task.target,
+        "answerability": task.answerability.value,
+        "passages": [{"passage_id": item.passage_id, "text": item.text} for item in response.passages],
+        "answer": response.text,
+    }
+
+
+def _response(row: Mapping[str, Any]) -> Response:
+    task = Task(
+        task_id=row["task_id"],
+        conversation_id=row["conversation_id"],
+        turn=row["turn"],
+        domain=row["domain"],
+        messages=tuple(Message(Role(item["role"]), item["content"]) for item in row["messages"]),
+        target=row["target"],
+        answerability=Answerability(row["answerability"]),
+        question_types=(),
+        multi_turn="N/A",
+        references=(),
+    )
+    return Response(task, tuple(Passage(item["passage_id"], item["text"]) for item in row["passages"]), row["answer"])
+
+
+# What one judge said of a set at one time: it is stored on this machine, and stands in the results that it belongs to.
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorVerdicts:
+    """One judge's verdicts on a set of anchors."""
+
+    judge: str
+    """Name of the judge."""
+    anchors: str
+    """Name of the set."""
+    time: str
+    """When it was asked, as `2026-11-23T12:00:00`."""
+    rubrics: Mapping[str, str]
+    """Rubric -> fingerprint of its words."""
+    conversations: tuple[int, ...]
+    """Conversation of each anchor."""
+    values: Mapping[str, tuple[float | None, ...]]
+    """Rubric -> value of each anchor, None without a verdict."""
+    served: Mapping[str, int] = field(default_factory=dict)
+    """Model that the server named -> verdicts; empty where it names none."""
+
+    @property
+    def json_values(self) -> dict[str, Any]:
+        """The record as results and the store hold it."""
+        return {
+            "judge": self.judge,
+            "anchors": self.anchors,
+            "time": self.time,
+            "rubrics": dict(self.rubrics),
+            "conversations": list(self.conversations),
+            "values": {name: list(values) for name, values in self.values.items()},
+            "served": dict(self.served),
+        }
+
+    @classmethod
+    def of_json(cls, saved: Any) -> AnchorVerdicts | None:
+        """Return the record in JSON values; None where they are none, whoever wrote them."""
+        try:
+            found = cls(
+                str(saved["judge"]),
+                str(saved["anchors"]),
+                str(saved["time"]),
+                {str(name): str(words) for name, words in saved["rubrics"].items()},
+                tuple(int(number) for number in saved["conversations"]),
+                {
+                    str(name): tuple(None if value is None else float(value) for value in values)
+                    for name, values in saved["values"].items()
+                },
+                {str(name): int(n) for name, n in saved["served"].items()},
+            )
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            return None
+        numbers = [value for values in found.values.values() for value in values if value is not None]
+        n = len(found.conversations)
+        is_whole = all(len(values) == n for values in found.values.values())
+        return found if is_whole and all(0 <= value <= 1 for value in numbers) else None
+
+
+def anchor_verdicts(
+    verdicts: Verdicts, judge: str, anchors: Anchors, fingerprints: Mapping[str, str], time: str
+) -> AnchorVerdicts:
+    """Return what one judge said of a set."""
+    found = [verdict for verdict in verdicts.all() if verdict.judge == judge]
+    names = [verdict.served_model for verdict in found if verdict.served_model]
+    return AnchorVerdicts(
+        judge=judge,
+        anchors=anchors.name,
+        time=time,
+        rubrics={name: fingerprints[name] for name in verdicts.rubrics},
+        conversations=tuple(anchors.conversations),
+        values={
+            name: tuple(_rounded(score.value) for score in verdicts.judge_scores(name, judge))
+            for name in verdicts.rubrics
+        },
+        served={name: names.count(name) for name in dict.fromkeys(names)},
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+# Drift: the same judge, set and words at two times.
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far one judge's verdicts under one rubric moved between two times."""
+
+    judge: str
+    rubric: str
+    before: str
+    """When the first was asked."""
+    after: str
+    """When the second was."""
+    difference: Estimate
+    """Mean of second less first, over the anchors that both have a verdict on."""
+    p: float | None
+    """Two-sided, of no drift, corrected by Holm over the rubrics; None where nothing can be tested."""
+
+    @property
+    def is_drift(self) -> bool:
+        """Whether the judge changed by more than chance."""
+        return self.p is not None and self.p <= LEVEL
+
+    @property
+    def text(self) -> str:
+        """Rubric, difference and p, in words."""
+        p = "not tested" if self.p is None else f"p {'<0.001' if self.p < 0.001 else f'{self.p:.3f}'}"
+        gap = self.difference.value
+        return f"{self.rubric} {'no shared verdict' if gap is None else f'{gap:+.3f}'} ({p})"
+
+
+def comparable(first: AnchorVerdicts, second: AnchorVerdicts) -> bool:
+    """Return whether two are of one judge, one set and the same words, so that their verdicts should be alike."""
+    return (first.judge, first.anchors, first.conversations) == (
+        second.judge,
+        second.anchors,
+        second.conversations,
+    ) and any(second.rubrics.get(name) == words for name, words in first.rubrics.items())
+
+
+def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
+    """Return how far a judge moved from one time to another, a row for each rubric that both have in the same words."""
+    names = [name for name, words in first.rubrics.items() if second.rubrics.get(name) == words]
+    names = [name for name in names if name in first.values and name in second.values]
+    clusters = [str(number) for number in first.conversations]
+    columns = []
+    for name in names:
+        pairs = zip(first.values[name], second.values[name], strict=True)
+        gaps = [None if one is None or other is None else other - one for one, other in pairs]
+        columns.append(cluster(gaps, clusters, _BOUNDS))
+    found = estimate_means(columns, tested=0.0)
+    corrected = holm([item.p for item in found])
+    return [
+        Drift(first.judge, name, first.time, second.time, item, p)
+        for name, item, p in zip(names, found, corrected, strict=True)
+    ]
+
+
+# The times that judges were asked, in one file of JSON lines: the first one of a judge is its baseline.
+
+
+def stored_verdicts(path: Path) -> list[AnchorVerdicts]:
+    """Return all that the file has, in the order of time; a line that is none is left out."""
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_bytes().splitlines():
+        try:
+            record = AnchorVerdicts.of_json(parse_json(line))
+        except ValueError:
+            record = None  # a line that a killed process left unfinished
+        if record is not None:
+            found.append(record)
+    return found
+
+
+def store_verdicts(path: Path, found: Sequence[AnchorVerdicts]) -> None:
+    """Add what judges said at one time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(b"".join(b"\n" + orjson.dumps(item.json_values) for item in found) + b"\n")
+
+
+def baseline_of(stored: Sequence[AnchorVerdicts], now: AnchorVerdicts) -> AnchorVerdicts | None:
+    """Return the first time that this judge was asked these anchors in these words; None where this is it."""
+    return next((item for item in stored if comparable(item, now) and item.rubrics == now.rubrics), None)

@@ -1,0 +1,111 @@
+"""Evaluations whose judges changed between them: their scores do not compare, whatever the judges are called.
+
+Results hold what each judge said of the anchors at their time, so two of them are enough to see that a judge moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ragtasks.judges import AnchorVerdicts, Drift, comparable, drift_of
+from ragtasks.results._evaluations import Evaluation
+from ragtasks.results._saved import value_at
+from ragtasks.statistics import LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAnchors:
+    """One judge's verdicts on the anchors, as the results of an evaluation hold them."""
+
+    now: AnchorVerdicts
+    """Asked beside the evaluation."""
+    baseline: AnchorVerdicts | None
+    """The first time on that machine; None where this was it."""
+
+
+def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
+    """Return judge -> what it said of the anchors; {} where none were asked."""
+    found: dict[str, JudgeAnchors] = {}
+    for provenance in evaluation.provenance.values():
+        saved = value_at(provenance, "scoring", "anchors", "judges")
+        for item in saved if isinstance(saved, list) else []:
+            now = AnchorVerdicts.of_json(item)
+            if now is not None:
+                found.setdefault(now.judge, JudgeAnchors(now, AnchorVerdicts.of_json(item.get("baseline"))))
+    return found
+
+
+def drift_between(first: Evaluation, second: Evaluation) -> list[Drift]:
+    """Return how far the judges of both moved from one to the other; [] without the same anchors in both."""
+    before, after = anchors_in(first), anchors_in(second)
+    return [
+        item
+        for name in before
+        if name in after and comparable(before[name].now, after[name].now) and before[name].now != after[name].now
+        for item in drift_of(before[name].now, after[name].now)
+    ]
+
+
+def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations in order, those that judges scored after a change with what shows it.
+
+    Each is held against the first one, and against the first of each state that was found since; the more there are,
+    the stricter the test, so that one changed judge among many evaluations is not found by chance.
+    """
+    n_times = len({record.now.time for item in evaluations for record in anchors_in(item).values()})
+    firsts: list[Evaluation] = []
+    found = []
+    for item in evaluations:
+        moved = ""
+        for first in firsts:
+            here = list(_moved(drift_between(first, item), n_times))
+            if not here:
+                moved = first.judge_drift
+                break
+            moved = moved or f"{', '.join(here)} since {_when(first)}"
+        else:
+            firsts.append(replace(item, judge_drift=moved) if anchors_in(item) else item)
+        found.append(replace(item, judge_drift=moved))
+    return found
+
+
+def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
+    for item in drifts:
+        if item.p is not None and item.p <= LEVEL / max(1, n_times - 1):
+            yield f"{item.judge}: {item.text}"
+
+
+def _when(evaluation: Evaluation) -> str:
+    times = {record.now.time for record in anchors_in(evaluation).values()}
+    return f"{evaluation.model} of {min(times)[:16]}"
+
+
+def anchored_judges(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return each judge of the evaluations -> why its verdicts cannot be relied on to be alike; empty where they can.
+
+    A judge is anchored when all of the evaluations asked the same anchors, and none shows drift: neither since the
+    first time on its machine, nor between the evaluations.
+    """
+    names = dict.fromkeys(name for item in evaluations for name in _judges_of(item))
+    return {name: _why_not(name, evaluations) for name in names}
+
+
+def _judges_of(evaluation: Evaluation) -> list[str]:
+    return list(dict.fromkeys(judge for row in evaluation.rows for _, judge in row.verdicts))
+
+
+def _why_not(name: str, evaluations: Sequence[Evaluation]) -> str:
+    records = [anchors_in(item).get(name) for item in evaluations if name in _judges_of(item)]
+    given = [record for record in records if record is not None]
+    if len(given) < len(records):
+        return "no anchors were asked"
+    first = given[0].now
+    pairs = [(record.baseline, record.now) for record in given if record.baseline is not None]
+    pairs += [(first, record.now) for record in given[1:] if record.now != first]
+    for before, after in pairs:
+        if not comparable(before, after):
+            return "other anchors, or other words, were asked"
+        if moved := [item.text for item in drift_of(before, after) if item.is_drift]:
+            return f"drift since {before.time[:16]}: {', '.join(moved)}"
+    return ""

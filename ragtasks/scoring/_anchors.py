@@ -1,0 +1,181 @@
+"""Anchors beside the real work: which set is asked, when it is asked, and what its drift since the first time is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, load_human_evaluation
+from ragtasks.clients import Client, Endpoint
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
+from ragtasks.judges import (
+    Anchors,
+    AnchorVerdicts,
+    Rubric,
+    Verdicts,
+    anchor_verdicts,
+    baseline_of,
+    choose_anchors,
+    comparable,
+    drift_of,
+    read_anchors,
+    store_verdicts,
+    stored_verdicts,
+)
+from ragtasks.records import Answerability, Response, Setting
+from ragtasks.results import evaluation_files, read_results
+
+_LOGGER = logging.getLogger(__name__)
+_GOOD = 3.5  # of 4: about the median of people's ratings, so that both halves are among the anchors
+
+Ask = Callable[[Sequence[Response], Sequence[Endpoint | Client], str], Verdicts | None]
+"""(answers, judges, what tells this judging from others) -> verdicts."""
+
+
+def anchors_named(named: int | str, data_folder: Path) -> Anchors:
+    """Return a set: so many built-in anchors, or those of a file."""
+    return read_anchors(Path(named).expanduser()) if isinstance(named, str) else built_in_anchors(named, data_folder)
+
+
+def built_in_anchors(n: int, data_folder: Path) -> Anchors:
+    """Return answers that people rated, where MTRAG's human evaluation is in the data folder, else the sample's."""
+    root = _human_evaluation(data_folder)
+    if root is not None:
+        return choose_anchors(_rated(root), n, "MTRAG's human evaluation")
+    return choose_anchors(_sampled(), n, "MTRAG's sample, right and wrong answers")
+
+
+def frozen_anchors(results: Sequence[Path], n: int, data_folder: Path) -> Anchors:
+    """Return a set to write down: built-in answers, or with results, whose answers join those that people rated."""
+    if not results:
+        return built_in_anchors(n, data_folder)
+    own = [
+        (response, ("own", response.task.answerability.value))
+        for path in results
+        for file in evaluation_files(path.resolve())[0]
+        for task in read_results(file, Path(), {}).tasks
+        for response in task.responses
+        if response.text
+    ]
+    if not own:
+        raise ConfigurationError(f"{', '.join(map(str, results))}: no answers. Next step: name results with answers")
+    root = _human_evaluation(data_folder)
+    source = ", ".join(path.name for path in results)
+    if root is None:
+        return choose_anchors(own, n, source)
+    return choose_anchors([*_rated(root), *own], n, f"MTRAG's human evaluation and {source}")
+
+
+def _human_evaluation(data_folder: Path) -> Path | None:
+    """Return the checkout that holds it; None where it was not fetched."""
+    try:
+        root = benchmark_folder("mtrag", None, data_folder)
+    except BenchmarkFileError:
+        return None
+    return root if (root / HUMAN_EVALUATION_FILE).is_file() else None
+
+
+def _rated(root: Path) -> Iterator[tuple[Response, tuple[str, bool]]]:
+    """Yield each answer of the human evaluation with its label: answerability, and whether people rated it high."""
+    for row in load_human_evaluation(root):
+        ratings = [rating for name in FANC for rating in row.ratings[name].values()]
+        good = sum(ratings) / len(ratings) >= _GOOD
+        yield row.response, (row.response.task.answerability.value, good)
+
+
+def _sampled() -> Iterator[tuple[Response, tuple[str, bool]]]:
+    """Yield the sample's reference answers, every second one at the place of another conversation's."""
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    contexts = benchmark.read_contexts(Setting.REFERENCE).passages
+    tasks = [task for task in benchmark.tasks if task.answerability is not Answerability.CONVERSATIONAL]
+    for place, task in enumerate(tasks):
+        right = place % 2 == 0
+        other = next(item for item in tasks[::-1] if item.conversation_id != task.conversation_id)
+        answer = task.target if right else other.target
+        yield Response(task, contexts.get(task.task_id, ()), answer), (task.answerability.value, right)
+
+
+class AnchorJudging:
+    """The anchors of one configuration: asked again whenever a judge is asked anything."""
+
+    def __init__(self, anchors: Anchors, rubrics: Sequence[Rubric], store: Path) -> None:
+        """Take the set, what judges are asked, and the file of all times that they were."""
+        self._anchors, self._store = anchors, store
+        self._rubrics = {rubric.name: rubric.fingerprint for rubric in rubrics}
+        self._found: dict[str, AnchorVerdicts] = {}
+        self._baselines: dict[str, AnchorVerdicts | None] = {}
+
+    def ask(self, judges: Mapping[str, Endpoint | Client], verdicts: Verdicts, ask: Ask) -> None:
+        """Ask the anchors of every judge that was asked anything just now; of others, take the last time.
+
+        Verdicts that all came from the cache are of an earlier day: what the judge says now is not about them.
+        """
+        stored = stored_verdicts(self._store)
+        now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
+        last = {name: self._last(stored, name) for name in judges}
+        waiting = [name for name in judges if verdicts.usage[name].n_asked or last[name] is None]
+        self._found |= {name: found for name, found in last.items() if found is not None and name not in waiting}
+        if waiting:
+            fresh = self._fresh([judges[name] for name in waiting], waiting, ask, now)
+            store_verdicts(self._store, fresh)
+            self._found |= {item.judge: item for item in fresh}
+        for name, found in self._found.items():
+            baseline = baseline_of(stored, found)
+            self._baselines[name] = None if baseline == found else baseline
+        for line in drift_lines(self._found.values(), self._baselines):
+            _LOGGER.warning(line)
+
+    def _fresh(
+        self, judges: Sequence[Endpoint | Client], names: Sequence[str], ask: Ask, now: str
+    ) -> list[AnchorVerdicts]:
+        try:
+            found = ask(self._anchors.responses, judges, f"anchors {now}")
+        except RagtasksError as error:
+            _LOGGER.warning("anchors: not asked, so drift is not known: %s", error)
+            return []
+        if found is None:
+            return []
+        return [anchor_verdicts(found, name, self._anchors, self._rubrics, now) for name in names]
+
+    def _last(self, stored: Sequence[AnchorVerdicts], judge: str) -> AnchorVerdicts | None:
+        wanted = (judge, self._anchors.name, self._rubrics)
+        return next((item for item in stored[::-1] if (item.judge, item.anchors, dict(item.rubrics)) == wanted), None)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what results say: each judge's verdicts on the anchors, and those of the first time."""
+        if not self._found:
+            return {}
+        judges = [
+            {**found.json_values, "baseline": baseline.json_values if (baseline := self._baselines[name]) else None}
+            for name, found in self._found.items()
+        ]
+        return {"anchors": {"set": self._anchors.name, "source": self._anchors.source, "judges": judges}}
+
+
+def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
+    """Yield a line for each judge that drifted since its first time, or whose server names another model since."""
+    for now in found:
+        before = baselines.get(now.judge)
+        if before is None or not comparable(before, now):
+            continue
+        moved = [item.text for item in drift_of(before, now) if item.is_drift]
+        served = _served(before, now)
+        if moved:
+            yield (
+                f"Drift: {now.judge} judges {len(now.conversations)} anchors otherwise than at {before.time[:16]}: "
+                f"{', '.join(moved)}; {served or 'its server names the same model'}. Scores before and after do not "
+                "compare."
+            )
+        elif served:
+            yield f"Judge changed: {now.judge}: {served}; its verdicts on the anchors show no drift."
+
+
+def _served(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
+    """Return that the server names other models, empty where it names the same or none."""
+    if not before.served or not now.served or set(before.served) == set(now.served):
+        return ""
+    return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"
