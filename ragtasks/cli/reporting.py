@@ -142,10 +142,22 @@ def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Pa
 
     if find_spec("matplotlib") is None:
         write_page(evaluations, sections, path, metrics=metrics)
+        _tell_of_files(path)
         echo("the page has no plots. Next step: pip install 'ragtasks[report]'")
         return
     with drawn_meanwhile(sections) as plots_drawn:
         write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
+    _tell_of_files(path)
+
+
+def _tell_of_files(path: Path) -> None:
+    """Say where the answers of a large page are."""
+    from ragtasks.reports.page import files_folder
+
+    folder = files_folder(path)
+    if folder.is_dir():
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+        echo(f"the page is large, so its answers are files beside it: keep {folder} ({size:,.0f} MB) with it")
 
 
 # `ragtasks compare`: evaluations, or runs, in pairs.

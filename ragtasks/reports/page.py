@@ -16,6 +16,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -37,6 +38,8 @@ Plot = tuple[str, bytes] | tuple[str, bytes, bytes]
 """Caption, with what the picture shows on a second line where that is known; picture (SVG or PNG), and a narrow one."""
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
+MOST_BYTES = 50_000_000
+"""Bytes of answers and passages up to which a page is one file."""
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
 _MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
@@ -49,12 +52,19 @@ def write_page(
     plots: Sequence[Plot] | Callable[[], Sequence[Plot]] = (),
     *,
     metrics: Sequence[str] = (),
+    most_bytes: int = MOST_BYTES,
 ) -> str:
-    """Write the page, whole or not at all, and return the sha256 of its bytes."""
+    """Write the page, whole or not at all, and return the sha256 of its bytes.
+
+    A page of more than `most_bytes` is loaded as it is read: answers and passages lie in `files_folder(path)` then.
+    """
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    blocks = _blocks(evaluations, parts, text_stores, failures)
+    is_apart = sum(map(len, blocks)) > most_bytes
+    prefix = _write_files(path, blocks) if is_apart else ""
     style, script = (asset_text(f"page.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
     template = _environment().from_string(asset_text("page.html.jinja"))
     page = template.render(
@@ -74,10 +84,47 @@ def write_page(
         failures=failures,
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(content_policy(style, script)),
-        blocks=_blocks(evaluations, parts, text_stores, failures),
+        policy=Markup(content_policy(style, script, has_files=is_apart)),
+        blocks=blocks[:1] if is_apart else blocks,
+        files=f"{quote(files_folder(path).name)}/{prefix}" if is_apart else "",
+        files_name=files_folder(path).name,
     )
-    return write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
+    digest = write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
+    _remove_others(path, prefix)
+    return digest
+
+
+# A large page: the index with tables and plots is opened, and a block is a script of its own that is loaded when it is
+# needed. A page that was opened from a folder may load scripts, and may not read files.
+
+_FILE = re.compile(r"[0-9a-f]{16}-\d+\.js")
+
+
+def files_folder(path: Path) -> Path:
+    """Return the folder beside a page that holds its blocks where the page is large."""
+    return path.with_name(f"{path.stem}_files")
+
+
+def _write_files(path: Path, blocks: Sequence[str]) -> str:
+    """Write all blocks but the first, and return what their names begin with, which no other page's do."""
+    prefix = hashlib.sha256("".join(blocks).encode()).hexdigest()[:16] + "-"
+    folder = files_folder(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, block in enumerate(blocks[1:], start=1):
+        write_atomically(folder / f"{prefix}{number}.js", f'ragtasksBlock({number},"{block}")'.encode())
+    return prefix
+
+
+def _remove_others(path: Path, prefix: str) -> None:
+    """Remove the blocks of an earlier page of this name; whatever else lies there stays."""
+    folder = files_folder(path)
+    if not folder.is_dir():
+        return
+    for file in folder.iterdir():
+        if _FILE.fullmatch(file.name) and not (prefix and file.name.startswith(prefix)):
+            file.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _measured_by(parts: Sequence[Part]) -> str:
@@ -425,12 +472,14 @@ def _wait_for_parents_end() -> None:
 # Our own style and script, and the content policy of the pages that we write: these by their hashes, nothing else.
 
 
-def content_policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str, *, has_files: bool = False) -> str:
     """Return a content policy that lets nothing but one inline style and one inline script run, load or leave a page.
 
-    Pictures may stand in the page itself, as addresses that hold them.
+    Pictures may stand in the page itself, as addresses that hold them. A page with files may load scripts from where it
+    lies, which on a disk has no narrower name than `file:`.
     """
-    own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
+    files = " 'self' file:" if has_files else ""
+    own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'{files}; img-src data:"
     return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
 
 

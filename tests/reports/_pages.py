@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragtasks.reports.page import write_page
+from ragtasks.reports.page import MOST_BYTES, write_page
 from ragtasks.results import read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._saved import Values, save
@@ -86,11 +86,12 @@ def known_results(folder: Path) -> Path:
     return folder
 
 
-def write(folder: Path, page: Path, *, hostile: bool = False) -> Path:
+def write(folder: Path, page: Path, *, hostile: bool = False, most_bytes: int = MOST_BYTES) -> Path:
     """Write the page of the results in a folder, and return its path."""
     title = HOSTILE if hostile else "mtrag"
     table = Table(title, (title, "n"), ((title, 1),), title) if hostile else TABLE
-    write_page(read_evaluations([folder]), [Section(title, {title: title}, (table,))], page, [(title, SVG)])
+    sections = [Section(title, {title: title}, (table,))]
+    write_page(read_evaluations([folder]), sections, page, [(title, SVG)], most_bytes=most_bytes)
     return page
 
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.reports.page import write_page
+from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.page_parts import (
     FAILURES,
     NO_VERDICT,
@@ -404,3 +404,32 @@ def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -
     assert sum(len(blocks[part["scores"]]["task"]) for part in book["parts"]) == sum(len(item.rows) for item in found)
     shown = blocks[book["parts"][0]["scores"]]
     assert all(len(column) == len(shown["task"]) for column in shown["values"].values())
+
+
+def test_a_large_page_is_an_index_and_files_that_hold_the_same_blocks(tmp_path: Path) -> None:
+    results = known_results(tmp_path / "results")
+    whole, index = write(results, tmp_path / "whole.html"), write(results, tmp_path / "index.html", most_bytes=0)
+    assert not files_folder(whole).exists()
+    files = {file.name: file.read_text() for file in files_folder(index).iterdir()}
+    found = sorted(
+        re.fullmatch(r'ragtasksBlock\((\d+),"([A-Za-z0-9+/=]*)"\)', text).groups() for text in files.values()
+    )
+    packed = re.findall(r'id="block-(\d+)">([^<]*)<', whole.read_text("utf-8"))
+    assert found == sorted(packed[1:])
+    assert blocks_of(index) == blocks_of(whole)[:1]
+    prefixes = {name.partition("-")[0] for name in files}
+    assert f'data-files="index_files/{prefixes.pop()}-"' in index.read_text("utf-8")
+    assert not prefixes
+
+
+def test_a_page_that_is_written_again_leaves_no_files_of_the_one_before(tmp_path: Path) -> None:
+    page = write(known_results(tmp_path / "results"), tmp_path / "page.html", most_bytes=0)
+    (files_folder(page) / "mine.txt").write_text("kept")
+    before = set(files_folder(page).iterdir())
+    save(tmp_path / "results", "another", day=9, tasks=TURNS)
+    write(tmp_path / "results", page, most_bytes=0)
+    assert before & set(files_folder(page).iterdir()) == {files_folder(page) / "mine.txt"}
+    (files_folder(page) / "mine.txt").unlink()
+    write(tmp_path / "results", page)
+    assert not files_folder(page).exists()
+    assert len(blocks_of(page)) > 1

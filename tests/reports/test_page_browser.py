@@ -17,10 +17,10 @@ import pytest
 
 from ragtasks.reports.history import read_history
 from ragtasks.reports.leaderboard import write_leaderboard
-from ragtasks.reports.page import write_page
+from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
-from tests.reports._pages import HOSTILE, always, known_results, poison, write
+from tests.reports._pages import HOSTILE, TURNS, always, known_results, poison, write
 from tests.reports._saved import facts_of, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -509,7 +509,58 @@ def test_the_leaderboard_filters_explains_its_heads_and_stays_on_the_screen(tab:
     assert tab.texts("#tip:not([hidden])") == []
 
 
-@pytest.mark.parametrize("name", ["page", "leaderboard"])
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same results as `page`, as a page that is too large for one file; its name needs quoting."""
+    folder = tmp_path_factory.mktemp("large")
+    return write(known_results(folder), folder / "große page.html", most_bytes=0)
+
+
+def details(tab: Tab, page: Path) -> list[list[str]]:
+    """Return what the page shows of each task, in every model and setting."""
+    found = []
+    for model, setting in (("high", "reference"), ("high", "full_rag"), ("low", "reference"), ("low", "full_rag")):
+        for conversation, turn in TURNS:
+            task = f"{conversation}<::>{turn}"
+            tab.driver.get("about:blank")
+            tab.open(page, f"#view=conversations&model={model}&setting={setting}&task={quote(task)}")
+            tab.shows(task)
+            found.append([model, setting, *tab.texts("#detail")])
+    return found
+
+
+def test_a_large_page_shows_every_answer_from_files_that_it_loads(tab: Tab, page: Path, large: Path) -> None:
+    assert not files_folder(page).exists()
+    files = sorted(files_folder(large).iterdir())
+    assert len(files) == 11  # tasks, texts of two domains, scores and verdicts of four parts
+    tab.open(large)
+    assert tab.run("return document.querySelectorAll('[id^=block-]').length") == 1
+    tab.open(large, "#view=conversations")
+    expected = details(tab, page)
+    assert len(expected) == 4 * len(TURNS)
+    assert details(tab, large) == expected
+
+
+def test_a_large_page_says_what_is_missing_beside_it(tab: Tab, large: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copy(large, tmp_path))
+    tab.driver.get(f"{alone.as_uri()}#view=conversations")
+    tab.wait("!document.getElementById('lost').hidden")
+    assert tab.texts("#lost") == [
+        "Some of the conversations are missing: keep the folder große page_files beside this page."
+    ]
+    assert any("ERR_FILE_NOT_FOUND" in entry["message"] for entry in tab.driver.get_log("browser"))
+
+
+def test_a_large_page_holds_texts_that_would_do_harm(tab: Tab, tmp_path: Path) -> None:
+    save(tmp_path, "high" + HOSTILE, change_sample=poison, tasks=TURNS)
+    hostile = write(tmp_path, tmp_path / "page.html", hostile=True, most_bytes=0)
+    tab.open(hostile, "#view=conversations")
+    tab.press("j")
+    tab.wait("document.getElementById('detail').textContent.includes('window.harmed')")
+    assert tab.run("return window.harmed") is None
+
+
+@pytest.mark.parametrize("name", ["page", "large", "leaderboard"])
 def test_no_script_but_our_own_runs(name: str, tab: Tab, request: pytest.FixtureRequest) -> None:
     written: Path = request.getfixturevalue(name)
     text = written.read_text(encoding="utf-8").replace("</body>", "<script>window.harmed = 1</script></body>")

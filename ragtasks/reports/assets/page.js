@@ -19,8 +19,28 @@
   // --- blocks -----------------------------------------------------------------------------------------------------
   const cache = new Map();
 
+  const waiting = new Map(); // blocks whose file is being loaded -> who takes them
+  window.ragtasksBlock = (id, text) => waiting.get(id)?.(text);
+
+  function textOf(id) {
+    const held = at(`block-${id}`);
+    if (held) return held.textContent;
+    return new Promise((take, fail) => {
+      const script = make("script");
+      waiting.set(id, take);
+      script.addEventListener("load", () => script.remove());
+      script.addEventListener("error", () => {
+        at("lost").hidden = false;
+        fail(new Error(`no ${script.src}`));
+      });
+      script.src = `${root.dataset.files}${id}.js`;
+      document.head.append(script);
+    });
+  }
+
   async function unpack(id) {
-    const packed = atob(at(`block-${id}`).textContent);
+    const packed = atob(await textOf(id));
+    waiting.delete(id);
     const bytes = new Uint8Array(packed.length);
     for (let place = 0; place < packed.length; place += 1) bytes[place] = packed.charCodeAt(place);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
