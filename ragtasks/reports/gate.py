@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ragtasks.config import GateConfig
@@ -18,13 +18,17 @@ from ragtasks.metrics import Metric
 from ragtasks.reports.tables import DIMENSIONS, Slice, slices_of
 from ragtasks.results import (
     CAUSES,
+    DRIFT,
     REQUEST_FIELDS,
     UNKNOWN,
     Evaluation,
+    JudgeAnchors,
     Row,
     Summary,
+    anchors_in,
     provenance_of,
     summaries_of,
+    why_not_anchored,
 )
 from ragtasks.statistics import (
     MIN_CLUSTERS,
@@ -70,6 +74,8 @@ class Side:
     """Setting -> field of `provenance_of` -> text."""
     rows: Mapping[str, tuple[Row, ...]]
     """Setting -> responses."""
+    anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
+    """Judge -> what it said of the anchors; none where none were asked."""
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -233,7 +239,7 @@ class _Place:
 
 def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Place]:
     """Yield every test, in the order of settings, slices and margins."""
-    is_anchored = baseline.judges <= set(config.anchored_judges)
+    is_anchored = baseline.judges <= set(config.anchored_judges) | _anchored(candidate, baseline)
     for setting, rows in baseline.rows.items():
         others = {row.task_id: row for row in candidate.rows[setting]}
         for part, is_named in _slices(rows, config.slices):
@@ -242,6 +248,20 @@ def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Pl
                 metric = baseline.metrics[name]
                 decides = is_anchored or not baseline.is_judged(metric)
                 yield _Place(setting, _slice_name(part), is_named, metric, decides, pairs)
+
+
+def _anchored(candidate: Side, baseline: Side) -> set[str]:
+    """Return the judges whose verdicts on the anchors are alike on both sides."""
+    sides = (baseline,) if candidate is baseline else (baseline, candidate)
+    return {name for name in baseline.judges if not why_not_anchored([side.anchors.get(name) for side in sides])}
+
+
+def _changed_judges(candidate: Side, baseline: Side) -> Iterator[str]:
+    """Yield a line for each judge of both sides whose verdicts on the same anchors moved."""
+    for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
+        why = why_not_anchored([baseline.anchors[name], candidate.anchors[name]])
+        if why.startswith(DRIFT):
+            yield f"judge {name}: {why}"
 
 
 def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice, bool]]:
@@ -490,6 +510,9 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
                     problems.append(line + hint)
     more = [setting for setting in candidate.fields if setting not in baseline.fields]
     notes += [f"not tested: setting {setting}, which the baseline has not" for setting in more]
+    is_judged = any(baseline.is_judged(metric) for name, metric in baseline.metrics.items() if name in config.margins)
+    decides_too = is_judged and baseline.judges <= set(config.anchored_judges)
+    (problems if decides_too else notes).extend(_changed_judges(candidate, baseline))
     if not problems:
         for decides, line in _drift(candidate, baseline, config):
             (problems if decides else notes).append(line)
@@ -541,6 +564,7 @@ def side_of(evaluation: Evaluation) -> Side:
         suite=evaluation.suite,
         fields={setting: _fields_of(evaluation, summary) for setting, summary in summaries.items()},
         rows={setting: tuple(found) for setting, found in rows.items()},
+        anchors=anchors_in(evaluation),
     )
 
 

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches, misfits
 from ragtasks.files import parse_json, write_atomically
+from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.gate import Side, side_of
-from ragtasks.results import Row, files_of, merge_evaluations, read_evaluations
+from ragtasks.results import JudgeAnchors, Row, files_of, merge_evaluations, read_evaluations
 
 FOLDER = "baselines"
 """Where baselines that have a name are saved, below the data folder."""
@@ -63,7 +64,8 @@ def save_baseline(side: Side, path: Path) -> None:
         setting: _Setting(fields=dict(side.fields[setting]), rows=[_saved(row) for row in rows])
         for setting, rows in side.rows.items()
     }
-    content = _Baseline(format=_FORMAT, name=side.name, suite=side.suite, settings=settings)
+    anchors = [found.now.json_values for found in side.anchors.values()]
+    content = _Baseline(format=_FORMAT, name=side.name, suite=side.suite, settings=settings, anchors=anchors)
     write_atomically(path, orjson.dumps(content.model_dump(), option=orjson.OPT_INDENT_2) + b"\n")
 
 
@@ -94,6 +96,7 @@ class _Baseline(_Part):
     name: str
     suite: str
     settings: dict[str, _Setting]
+    anchors: list[dict[str, Any]] = []
 
 
 def _saved(row: Row) -> _Answer:
@@ -128,6 +131,7 @@ def _read_baseline(path: Path) -> Side:
             setting: tuple(_row(answer.model_dump(), setting) for answer in part.rows)
             for setting, part in found.settings.items()
         },
+        anchors={now.judge: JudgeAnchors(now, None) for now in map(AnchorVerdicts.of_json, found.anchors) if now},
     )
 
 

@@ -1,6 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.results._drift import JudgeAnchors, anchored_judges, anchors_in
+from ragtasks.results._drift import DRIFT, JudgeAnchors, anchors_in, why_not_anchored
 from ragtasks.results._evaluations import (
     Evaluation,
     Kind,
@@ -68,6 +68,7 @@ __all__ = [
     "CONTEXTS_OF_FILE",
     "DECISIVE",
     "DEFAULT_SUITE",
+    "DRIFT",
     "REQUEST_FIELDS",
     "ROWS",
     "ROW_KEYS",
@@ -86,7 +87,6 @@ __all__ = [
     "SavedTask",
     "Summary",
     "Traces",
-    "anchored_judges",
     "anchors_in",
     "answers_evaluation",
     "causes_of",
@@ -124,4 +124,5 @@ __all__ = [
     "summaries_of",
     "unused_note",
     "value_at",
+    "why_not_anchored",
 ]

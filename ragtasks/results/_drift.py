@@ -13,6 +13,9 @@ from ragtasks.results._evaluations import Evaluation
 from ragtasks.results._saved import value_at
 from ragtasks.statistics import LEVEL
 
+DRIFT = "drift"
+"""How the reason begins by which a judge is not anchored because it moved."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeAnchors:
@@ -81,22 +84,15 @@ def _when(evaluation: Evaluation) -> str:
     return f"{evaluation.model} of {min(times)[:16]}"
 
 
-def anchored_judges(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Return each judge of the evaluations -> why its verdicts cannot be relied on to be alike; empty where they can.
+def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
+    """Return why one judge's scores of several evaluations cannot be relied on to be alike; empty where they can.
 
     A judge is anchored when all of the evaluations asked the same anchors, and none shows drift: neither since the
     first time on its machine, nor between the evaluations.
+
+    Args:
+        records: what each evaluation says of the judge, at least one; None where no anchors were asked.
     """
-    names = dict.fromkeys(name for item in evaluations for name in _judges_of(item))
-    return {name: _why_not(name, evaluations) for name in names}
-
-
-def _judges_of(evaluation: Evaluation) -> list[str]:
-    return list(dict.fromkeys(judge for row in evaluation.rows for _, judge in row.verdicts))
-
-
-def _why_not(name: str, evaluations: Sequence[Evaluation]) -> str:
-    records = [anchors_in(item).get(name) for item in evaluations if name in _judges_of(item)]
     given = [record for record in records if record is not None]
     if len(given) < len(records):
         return "no anchors were asked"
@@ -107,5 +103,5 @@ def _why_not(name: str, evaluations: Sequence[Evaluation]) -> str:
         if not comparable(before, after):
             return "other anchors, or other words, were asked"
         if moved := [item.text for item in drift_of(before, after) if item.is_drift]:
-            return f"drift since {before.time[:16]}: {', '.join(moved)}"
+            return f"{DRIFT} since {before.time[:16]}: {', '.join(moved)}"
     return ""

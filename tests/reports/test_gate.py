@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError
+from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.gate import Gate, Side, Verdict, gate, is_powerful, power_of, side_of
-from ragtasks.results import Row
+from ragtasks.reports.gate_baselines import read_side, save_baseline
+from ragtasks.results import JudgeAnchors, Row
 from tests.reports._rows import evaluation, row
 
 N = 60
@@ -224,6 +227,29 @@ def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
     assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is Verdict.WORSE
     alone = gated(now, before, margins={"rb_llm": 0.05})
     assert (alone.verdict, "not anchored" in alone.sentence) == (Verdict.CANNOT_SAY, True)
+
+
+def with_anchors(found: Side, shift: float, time: str) -> Side:
+    """Return a side whose judge was asked 40 anchors."""
+    values = tuple(0.5 + 0.01 * (place % 9) + shift + 0.02 * shift * (place % 5) for place in range(40))
+    conversations = tuple(place // 2 for place in range(40))
+    now = AnchorVerdicts("gpt", "set", time, {"rb_llm": "words"}, conversations, {"rb_llm": values})
+    return replace(found, anchors={"gpt": JudgeAnchors(now, None)})
+
+
+def test_judges_whose_anchors_show_no_drift_decide_and_one_that_drifted_does_not(tmp_path: Path) -> None:
+    now, before = with_fields(side(noisy(2, -0.3)), judges="gpt"), with_fields(BEFORE, judges="gpt")
+    margins = {"rb_llm": 0.05}
+    then, alike, moved = with_anchors(before, 0, "t1"), with_anchors(now, 0, "t2"), with_anchors(now, -0.1, "t3")
+    save_baseline(then, tmp_path / "then.json")
+    for baseline in (then, read_side(tmp_path / "then.json")):
+        assert gated(alike, baseline, margins=margins).verdict is Verdict.WORSE
+        drifted = gated(moved, baseline, margins=margins)
+        assert drifted.verdict is Verdict.CANNOT_SAY
+        assert drifted.notes[-1].startswith("judge gpt: drift since t1: rb_llm -0.1")
+        declared = gated(moved, baseline, margins=margins, anchored_judges=("gpt",))
+        assert declared.problems[0].startswith("judge gpt: drift since t1")
+    assert gated(alike, before, margins=margins).verdict is Verdict.CANNOT_SAY
 
 
 def test_where_judges_find_the_refusals_no_metric_is_free() -> None:

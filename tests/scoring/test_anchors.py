@@ -13,7 +13,7 @@ from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, anchored_judges, anchors_in, comparable_evaluations
+from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, why_not_anchored
 from ragtasks.scoring import Place, shared_scorer
 from ragtasks.tables import Section
 from tests.scoring._noisy import NoisyServer
@@ -104,8 +104,8 @@ def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
     row = table_of_anchors(moved[0])["rb_llm"]
     assert row["difference"].value < -0.05
     assert row["anchors"] == N
-    assert anchored_judges([first, second]) == {"noisy": ""}
-    assert anchored_judges([first, third])["noisy"].startswith("drift since")
+    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
+    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(third)["noisy"]]).startswith("drift since")
 
 
 def table_of_anchors(section: Section) -> dict[str, dict[str, Any]]:
@@ -126,14 +126,15 @@ def test_a_server_that_names_another_model_is_named_without_drift(
         second = judging()
     assert any("its server named j-1 then and j-2 now; its verdicts on" in text for text in caplog.messages)
     assert len(comparable_evaluations([first, second])) == 1
-    assert anchored_judges([first, second]) == {"noisy": ""}
+    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
 
 
 def test_without_anchors_no_judge_is_anchored(place: Place, tmp_path: Path) -> None:
     with NoisyServer(steady) as server:
         judging = Judging(place, tmp_path, server)
         first = judging(anchors=None)
-    assert anchored_judges([first]) == {"noisy": "no anchors were asked"}
+    assert anchors_in(first) == {}
+    assert why_not_anchored([anchors_in(first).get("noisy")]) == "no anchors were asked"
 
 
 def frozen(file: Path) -> object:
