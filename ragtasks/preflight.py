@@ -102,11 +102,14 @@ class Intention:
     """The configuration as it was given, for these tasks."""
     weights: str | None = None
     """Weights that this process will load, by name or folder."""
+    problems: Sequence[str] = ()
+    """What is known to be missing already."""
 
 
 def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
     """Return what would keep an evaluation from its scores, each with its cure; servers are asked where `probes`."""
     benchmarks, found = _benchmarks(intention)
+    found += intention.problems
     if intention.is_scored:
         found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
     found += [*_model_key(intention.model), *_disk(intention, benchmarks)]
@@ -178,7 +181,7 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
         if not suite.uses_encoder or name == NO_ENCODER or config.encode_with is not None:
             continue
         try:
-            _have_encoder(name)
+            _have_encoder(name, config.encoder_device)
         except RagtasksError as error:
             yield (
                 f"encoder {name}: the main score rb_alg would be unscored: {_on_one_line(error)}; or do without it: "
@@ -187,13 +190,13 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
             return
 
 
-def _have_encoder(name: str) -> None:
+def _have_encoder(name: str, device: str | None) -> None:
     from ragtasks.metrics import check_encoder, resolve_encoder
 
     spec = resolve_encoder(name)
     if spec.name != SAMPLE_ENCODER and not Path(spec.name).is_dir() and not _is_cached(spec.name):
         _reach_hub(spec.name)
-    check_encoder(spec)
+    check_encoder(spec, device)
 
 
 def _is_cached(name: str) -> bool:

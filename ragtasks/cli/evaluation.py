@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -167,7 +167,7 @@ def _run_model(place: _Place) -> None:
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
 
     def begin(request: Request) -> bool:
-        goes_on = place.look.begin_run(request)
+        goes_on = place.look.begin_run(request, _missing_key(evaluation))
         if goes_on:
             place.keep_file()
         return goes_on
@@ -186,11 +186,15 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     """Return the model's section, and what it is asked, as arguments of the harness."""
     import json
 
+    from ragtasks.environment import secret
     from ragtasks.harness.tasks import tasks_of
 
     model = evaluation.model
     assert model is not None
-    given = {**model.harness_arguments, **_header(model.api_key_env)}
+    key = secret(model.api_key_env) if model.api_key_env else None
+    # `run_harness` masks the header in all that is written.
+    header = {"header": {"Authorization": f"Bearer {key}"}} if key else {}
+    given = {**model.harness_arguments, **header}
     tasks = evaluation.tasks or tasks_of(evaluation.benchmark, evaluation.settings)
     arguments = ["--model", model.harness_kind, "--tasks", ",".join(tasks)]
     if given:
@@ -204,16 +208,15 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     return arguments
 
 
-def _header(variable: str | None) -> Mapping[str, Any]:
-    """Return the header with the key of a variable; `run_harness` masks it in all that is written."""
+def _missing_key(evaluation: EvaluationFile) -> list[str]:
+    """Return that the variable which the model's section names is not set."""
     from ragtasks.environment import secret
 
-    if variable is None:
-        return {}
-    key = secret(variable)
-    if key is None:
-        raise ConfigurationError(f"model.api_key_env names {variable}, which is not set. Next step: export {variable}")
-    return {"header": {"Authorization": f"Bearer {key}"}}
+    model = evaluation.model
+    if model is None or model.api_key_env is None or secret(model.api_key_env):
+        return []
+    variable = model.api_key_env
+    return [f"model {model.name}: api_key_env names {variable}, which is not set. Next step: export {variable}"]
 
 
 def _score_system(place: _Place) -> None:

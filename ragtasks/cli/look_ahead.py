@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,11 +41,11 @@ class LookAhead:
     tokenizer: str | None = None
     prompts_per_minute: float | None = None
 
-    def begin_run(self, request: Request) -> bool:
+    def begin_run(self, request: Request, problems: Sequence[str] = ()) -> bool:
         """Return whether what the harness is asked for shall be evaluated; refuse what lacks something."""
         from ragtasks.preflight import intention_of
 
-        return self.begin(intention_of(request), request.tasks, request.metadata)
+        return self.begin(replace(intention_of(request), problems=problems), request.tasks, request.metadata)
 
     def begin(self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any]) -> bool:
         """Return whether to go on; `tasks` are the harness tasks that a dry run looks at."""

@@ -96,6 +96,7 @@ def provenance_of(
         "ragtasks version": shared("ragtasks_version"),
         "harness version": _text(value_at(results, "lm_eval_version")),
         "transformers version": _text(value_at(results, "transformers_version")),
+        "evaluation file": _text(value_at(results, "evaluation_file", "hash")),
         "git commit": _text(value_at(results, "git_hash")),
     }
 

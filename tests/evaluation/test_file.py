@@ -11,7 +11,16 @@ import yaml
 
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
-from ragtasks.evaluation_file import BASELINES, KEYS, EvaluationFile, json_schema, read_evaluation_file
+from ragtasks.evaluation_file import (
+    BASELINES,
+    KEYS,
+    AnswersSection,
+    EvaluationFile,
+    ModelSection,
+    RetrieverSection,
+    json_schema,
+    read_evaluation_file,
+)
 from tests.evaluation.conftest import Command
 
 
@@ -133,3 +142,13 @@ def test_every_key_has_a_description_and_options_are_those_of_the_configuration(
     assert set(schema["properties"]) == set(KEYS)
     assert all(schema["properties"][key].get("description") for key in KEYS)
     assert set(schema["$defs"]["EvaluationConfig"]["properties"]) == set(EvaluationConfig.model_fields)
+
+
+def test_the_page_of_models_lists_every_key() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md").read_text("utf-8")
+    table = text.partition("| key | what it holds |")[2].partition("\n\n")[0]
+    assert not [key for key in KEYS if f"`{key}`" not in table]
+    sections = {"model": ModelSection, "answers": AnswersSection, "retriever": RetrieverSection}
+    for section, kind in sections.items():
+        row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))
+        assert not [key for key in kind.model_fields if f"`{key}`" not in row]

@@ -69,11 +69,14 @@ def test_a_key_that_is_not_set_is_found_before_the_model_runs(
     (found,) = problems(evaluate(command, HEAD + LIGHT + named))
     assert "no server answers" in found
     assert "sk-secret" not in found
+    served = "data: sample\nmodel: {name: m, server: 'http://127.0.0.1:9/v1', api_key_env: NO_KEY}\n" + LIGHT
+    missing, _ = problems(evaluate(command, served))
+    assert missing.startswith("model m: api_key_env names NO_KEY, which is not set")
     (found,) = problems(evaluate(command, LIGHT + "data: sample\nmodel: openai/gpt-4o-mini\n"))
     assert found.startswith("model gpt-4o-mini: OPENAI_API_KEY is not set")
 
 
-def no_torch(_: object) -> None:
+def no_torch(*_: object) -> None:
     raise MissingExtraError("torch", "semantic", "BERTScore")
 
 
@@ -194,3 +197,10 @@ def test_a_mistyped_task_is_named_before_anything_is_loaded(command: Command, mo
     done = command("run", "--model", "hf", "--model_args", "pretrained=x", "--tasks", "mtrag_fullrag")
     assert done.status == 1
     assert "Tasks not found: mtrag_fullrag. Next step: did you mean 'mtrag_full_rag'" in done.err
+
+
+def test_a_judge_with_a_price_is_said_to_cost_before_it_is_asked(command: Command, server: ChatServer) -> None:
+    judge = f"judges: {{model: j, base_url: '{server.base_url}', price: [1, 2]}}\n"
+    text = "data: sample\nmodel: ragtasks-oracle\ntasks: [mtrag_full_rag_govt]\n" + LIGHT + judge
+    done = evaluate(command, text, "--set", "model.limit=1", "--set", "report.html=null")
+    assert "judge j: 108 calls, about $" in done.err
