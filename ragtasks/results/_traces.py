@@ -30,8 +30,8 @@ _KINDS = ("openinference.span.kind", "langfuse.observation.type", "gen_ai.operat
 _MODELS = frozenset({"llm", "generation", "chat", "text_completion", "generate_content"})
 _INPUT = ("langfuse.trace.input", "input.value", "langfuse.observation.input", "gen_ai.input.messages")
 _OUTPUT = ("langfuse.trace.output", "output.value", "langfuse.observation.output", "gen_ai.output.messages")
-_QUESTION_KEYS = ("question", "query", "user_input", "input", "messages")
-_ANSWER_KEYS = ("answer", "response", "output", "result", "content", "messages")
+_QUESTION_KEYS = ("question", "query", "query_str", "user_input", "message", "input", "messages")
+_ANSWER_KEYS = ("answer", "response", "output", "result", "replies", "content", "messages")
 _USER = frozenset({"user", "human"})
 _ASSISTANT = frozenset({"assistant", "ai", "model"})
 _TOKENS = {
@@ -338,10 +338,20 @@ def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int 
             return value
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and depth < _DEEPEST:
         inner = (_text_in(value[key], keys, roles, depth + 1) for key in keys if key in value)
-        return next((text for text in inner if text is not None), None) if depth < _DEEPEST else None
+        direct = next((text for text in inner if text is not None), None)
+        return _only_text(value, keys, roles, depth) if direct is None else direct
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return value[0]
     return _last(_objects(value), roles)
+
+
+def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[str], depth: int) -> str | None:
+    """Return the text that is under such keys inside of objects, as of a pipeline's parts; None where these differ."""
+    parts = [item for item in value.values() if isinstance(item, Mapping)]
+    texts = {text for item in parts if (text := _text_in(item, keys, roles, depth + 1)) is not None}
+    return texts.pop() if len(texts) == 1 else None
 
 
 def _last(messages: Sequence[Mapping[str, Any]], roles: frozenset[str]) -> str | None:

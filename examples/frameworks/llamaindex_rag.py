@@ -1,0 +1,37 @@
+"""A LlamaIndex engine behind the plain protocol: python llamaindex_rag.py 8010. "yours" marks what you replace."""
+
+import sys
+
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms import ChatMessage, MockLLM
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+from plain_protocol import PASSAGES, serve
+
+
+class Words(BaseRetriever):
+    """Finds the passages whose name the question has."""
+
+    def _retrieve(self, query_bundle):
+        asked = query_bundle.query_str.lower()
+        return [
+            NodeWithScore(node=TextNode(text=text, id_=name), score=1.0)
+            for name, text in PASSAGES.items()
+            if name in asked
+        ]
+
+
+retriever = Words()  # yours: index.as_retriever()
+model = MockLLM(max_tokens=20)  # yours: OpenAI(model=...); this one repeats its prompt's beginning
+
+
+def answer(messages):
+    """Answer a conversation."""
+    engine = ContextChatEngine.from_defaults(retriever=retriever, llm=model)
+    history = [ChatMessage(role=item["role"], content=item["content"]) for item in messages[:-1]]
+    reply = engine.chat(messages[-1]["content"], chat_history=history)
+    return str(reply), [{"id": item.node.node_id, "text": item.node.get_content()} for item in reply.source_nodes]
+
+
+if __name__ == "__main__":
+    serve(answer, int(sys.argv[1]))
