@@ -122,7 +122,8 @@ class EvaluationConfig(BaseModel):
     )
     encoder: str | None = Field(default=None, description="encoder of BERTScore: a name, a path, or `none`")
     encoder_device: str | None = Field(
-        default=None, description="torch device of the encoder; default: the GPU if there is one"
+        default=None,
+        description="torch device of the encoder; default: the GPU if there is one, else `minilm` runs without torch",
     )
     encode_with: str | None = Field(
         default=None,
