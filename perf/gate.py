@@ -12,7 +12,7 @@ system fall into two halves by chance, and the candidate answers those of the fi
 - drop found: status 1 after the drop that `--power` says is found in 80 %, alone and among all slices.
 
 A drop is planted as answers that fail: each gets the worst score with the same chance. What the gate promises (least
-margin, drop that is found) is taken from the first re-split, before any of those that are counted.
+margin, drop that is found) is the median of 25 re-splits that are not among those counted.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --encoder none --output results/extractive   (oracle, refuse)
     python perf/gate.py --pair results/extractive results/refuse --human CHECKOUT --splits 500
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +33,12 @@ from typing import Any
 
 from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
 from ragtasks.config import GateConfig
-from ragtasks.reports.gate import ALL_TASKS, Gate, Side, gate, power_of, side_of
+from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, Side, gate, power_of, side_of
 from ragtasks.reports.gate_baselines import read_side
 from ragtasks.reports.tables import rated_evaluations
 from ragtasks.results import Row
 
+N_PROMISES = 25
 SLICES = ("domain", "answerability")
 ALL_COUNT: dict[str, Any] = {"anchored_judges": ("the paper's",), "most_unscored": 1.0}
 """Scores of the paper's judge decide, and so do halves whose tasks lack scores in other places."""
@@ -96,11 +98,9 @@ def of_halves(system: Side) -> Split:
     return split
 
 
-def with_drop(system: Side, metric: str, drop: float, chance: random.Random) -> Side:
-    """Return a system some of whose answers fail: so many that the mean falls by the drop, but for chance."""
+def with_drop(system: Side, metric: str, share: float, chance: random.Random) -> Side:
+    """Return a system some of whose answers fail: each gets the worst score with the same chance."""
     worst = system.metrics[metric].bounds[0]
-    values = [value for rows in system.rows.values() for row in rows if (value := row.values.get(metric)) is not None]
-    share = drop / (math.fsum(values) / len(values) - worst)
 
     def failed(row: Row) -> Row:
         if row.values.get(metric) is None or chance.random() >= share:
@@ -108,6 +108,13 @@ def with_drop(system: Side, metric: str, drop: float, chance: random.Random) -> 
         return replace(row, answer_hash="", values={**row.values, metric: worst})
 
     return replace(system, rows={setting: tuple(map(failed, rows)) for setting, rows in system.rows.items()})
+
+
+def height(sides: Sequence[Side], metric: str) -> float:
+    """Return how far the mean of all scores is from the worst: what is lost if every answer fails."""
+    rows = [row for side in sides for rows in side.rows.values() for row in rows]
+    values = [value for row in rows if (value := row.values.get(metric)) is not None]
+    return math.fsum(values) / len(values) - sides[0].metrics[metric].bounds[0]
 
 
 def statuses(runs: Iterator[Gate]) -> Counter[int]:
@@ -147,40 +154,49 @@ def false_alarms(case: Case, n: int) -> Iterator[str]:
         yield f"| {case.name} | {label} | {n_tests} | {found[0]} | {found[3]} | {found[1]} |"
 
 
+def promises(case: Case, config: GateConfig) -> GateRow:
+    """Return what `--power` says of all tasks, by the median of its numbers over some re-splits."""
+    found = []
+    for seed in range(N_PROMISES):
+        before, after = case.split(random.Random(f"promise {seed}"))
+        rows = power_of(before, config, after).rows
+        found.append(next(row for row in rows if row.slice == ALL_TASKS))
+    drops = [math.inf if row.found_drop is None else row.found_drop for row in found]
+    least = statistics.median(row.least_margin or math.inf for row in found)
+    return replace(found[0], least_margin=least, found_drop=statistics.median(drops))
+
+
 def power(case: Case, metric: str, n: int) -> str:
     """Return a line on one metric over all tasks: how often each promise comes true."""
-    before, after = case.split(random.Random(0))
-    (alone,) = power_of(before, GateConfig(margins={metric: 0.5}), after).rows
-    assert alone.least_margin is not None
-    margin = alone.least_margin
+    margin = promises(case, GateConfig(margins={metric: 0.5})).least_margin
+    assert margin is not None
     config = GateConfig(margins={metric: margin}, **ALL_COUNT)
     sliced = config.model_copy(update={"slices": case.slices})
-    (planned,) = power_of(before, config, after).rows
-    among = next(row for row in power_of(before, sliced, after).rows if row.slice == ALL_TASKS)
+    whole = height(case.split(random.Random(0)), metric)
     chance = random.Random(2)
     shares = []
     for drop, chosen, status in (
         (0.0, config, 0),
         (margin, config, 0),
-        (planned.found_drop, config, 1),
-        (among.found_drop, sliced, 1),
+        (promises(case, config).found_drop, config, 1),
+        (promises(case, sliced).found_drop, sliced, 1),
     ):
-        if drop is None:  # not even if every answer fails
+        if drop is None or drop > whole:  # not even if every answer fails
             shares.append("-")
             continue
         n_found = 0
         for _ in range(n):
             old, new = case.split(chance)
-            n_found += gate(with_drop(new, metric, drop, chance), old, chosen).verdict.status == status
+            n_found += gate(with_drop(new, metric, drop / whole, chance), old, chosen).verdict.status == status
         shares.append(f"{n_found / n:.1%}" + (f" (of {drop:.3f})" if drop else ""))
     return f"| {case.name} | {metric} | {margin:.3f} | " + " | ".join(shares) + " |"
 
 
-def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None) -> Iterator[Case]:
+def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None, only: str | None) -> Iterator[Case]:
     """Yield the systems."""
     for paths in pairs:
         first, second = map(read_side, paths)
-        for setting in first.rows:
+        for setting in first.rows.keys() & {only or setting for setting in first.rows}:
             yield from _cases(of_setting(first, setting), of_setting(second, setting), setting)
     if human is not None:
         rated = [
@@ -203,10 +219,11 @@ def main() -> None:
     parser.add_argument("--pair", nargs=2, type=Path, action="append", default=[], help="results of two systems")
     parser.add_argument("--human", type=Path, help="checkout with MTRAG's human evaluation, for its three models")
     parser.add_argument("--splits", type=int, default=500)
+    parser.add_argument("--setting", help="only this one of the pairs")
     parser.add_argument("--only", choices=("alarms", "power"), help="one of the two tables")
     given = parser.parse_args()
     started = time.monotonic()
-    found = list(cases(given.pair, given.human))
+    found = list(cases(given.pair, given.human, given.setting))
     print(f"{given.splits} re-splits each\n")
     if given.only != "power":
         print(

@@ -40,6 +40,8 @@ Plot = tuple[str, bytes] | tuple[str, bytes, bytes]
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 MOST_BYTES = 50_000_000
 """Bytes of answers and passages up to which a page is one file."""
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+")
+_NAMED_BY_TWO = (("setting", "model"), ("dimension", "value"))  # the columns that together say what a row is of
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
 _MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
@@ -74,6 +76,8 @@ def write_page(
         sections=tables,
         **_what_differs(_provenance(evaluations)),
         is_score=lambda cell: isinstance(cell, Value),
+        is_number=lambda cell: bool(_NUMBER.fullmatch(cell)),
+        named_by_two=_NAMED_BY_TWO,
         fixed=fixed,
         opening=opening,
         kinds_of=lambda drawn: {piece.name: piece.kind for pieces in drawn.bars.values() for piece in pieces},
