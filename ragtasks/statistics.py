@@ -466,7 +466,7 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     pairs = list(_pairs(columns, baseline))
     if not pairs:
         raise ConfigurationError(_nothing_to_compare(columns))
-    tested = estimate_means([_differences(*pair) for pair in pairs], tested=0.0)
+    tested = estimate_means([paired_differences(*pair) for pair in pairs], tested=0.0)
     rows = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
     return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in rows))
 
@@ -510,7 +510,8 @@ def _gaps_of(first: Column, second: Column) -> dict[str, float | None]:
     return {item: None if a is None or b is None else b - a for item, (a, b) in pairs.items()}
 
 
-def _differences(first: Column, second: Column) -> Clustered:
+def paired_differences(first: Column, second: Column) -> Clustered:
+    """Return second less first on the items that both have, summed by cluster."""
     gaps = _gaps_of(first, second)
     (smallest, largest), (lowest, highest) = first.bounds, second.bounds
     return cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], (lowest - largest, highest - smallest))

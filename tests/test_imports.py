@@ -35,6 +35,7 @@ LAYERS = {
     "ragtasks.statistics": 3,
     "ragtasks.templates": 3,
     "ragtasks.config": 4,
+    "ragtasks.decisions": 4,
     "ragtasks.metrics": 4,
     "ragtasks.evaluation_file": 5,
     "ragtasks.judges": 5,

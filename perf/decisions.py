@@ -1,0 +1,233 @@
+"""How many judge calls `ragtasks compare --until-decided` needs on real verdicts, and how often it decides the same.
+
+Verdicts that are all there are given to a race wave by wave, pair by pair, in many seeded orders. What a test of all
+data says (`ragtasks compare`: p at most 5 %) is the full decision; a race decides the same where it names the same
+system, or where neither names one. Columns:
+
+- differ: pairs that the full test tells apart; the share of calls (median, mean), and of races that decide the same;
+- near: pairs whose means over all data differ by at most .02; the share of calls, and of races that say "equal";
+- untold: pairs that the full test does not tell apart; the share of calls, and of races that name no system either;
+- type I: races that name a better system after the signs of whole conversations were turned by chance, which makes
+  the systems equal; one order and one turning a race, with its standard error. There are as many for each data set.
+
+Data sets, in the folder of `--data` (the README there names their sources): RAD-Bench (gpt-4o, 7 systems), from which
+the rule was chosen, as from MTRAG's human evaluation (RB_llm, RL_F, and people: 3 systems, 20 conversations); held
+back: TREC RAG 2024 (NIST's nuggets and support, 45 systems, 21 and 14 topics, a sample of their pairs), and refusals
+of two systems on MTRAG-UN by an LLM judge (507 conversations).
+
+    python perf/decisions.py --data ../shared/data --orders 50 --turnings 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ragtasks.decisions import Race, Verdict
+from ragtasks.statistics import Column, compare_columns
+
+Scores = dict[str, float | None]
+LEVEL = 0.05
+NEAR = 0.02
+MOST_PAIRS = 120
+
+
+@dataclass
+class Verdicts:
+    """Scores between 0 and 1 of several systems on the same items."""
+
+    of_system: dict[str, Scores] = field(default_factory=dict)
+    conversation_of: dict[str, str] = field(default_factory=dict)
+
+    def add(self, system: str, conversation: str, item: str, value: float | None) -> None:
+        """Take one score."""
+        self.of_system.setdefault(system, {})[item] = value
+        self.conversation_of[item] = conversation
+
+
+def rad_bench(folder: Path) -> Iterator[tuple[str, Verdicts]]:
+    found = Verdicts()
+    for row in rows_of(folder / "rad_bench" / "gpt-4o.jsonl"):
+        value = (row["score"] - 1) / 9 if row["score"] >= 1 else None
+        found.add(row["model"], row["question_id"], f"{row['question_id']} {row['turn']}", value)
+    yield "RAD-Bench", found
+
+
+def human_evaluation(folder: Path) -> Iterator[tuple[str, Verdicts]]:
+    name = "reference_subset_with_human_evaluations.json"
+    content = json.loads((folder / "mt-rag-benchmark/mtrag-human/evaluations" / name).read_text())
+    for label, metric, top in (
+        *(("MTRAG RB_llm", "rb_llm", 1), ("MTRAG RL_F", "rl_f", 1)),
+        *(("MTRAG people, faithful", "faithfulness", 4), ("MTRAG people, complete", "completeness", 4)),
+    ):
+        found = Verdicts()
+        for row in content["evaluations"]:
+            given = [float(one["value"]) for one in row["annotations"][metric].values()]
+            value = sum(given) / len(given)
+            task = row["task_id"]
+            scaled = value if top == 1 else (value - 1) / (top - 1)
+            found.add(row["model_id"], task.partition("<::>")[0], task, scaled)
+        yield label, found
+
+
+def nuggets(folder: Path) -> Iterator[tuple[str, Verdicts]]:
+    worth = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+    found = Verdicts()
+    for row in rows_of(folder / "trec_rag/nist/nugget_assignment.20241108.jl"):
+        given = [worth[nugget["assignment"]] for nugget in row["nuggets"]]
+        found.add(row["run_id"], row["qid"], row["qid"], sum(given) / len(given))
+    yield "TREC RAG nuggets", found
+
+
+def support(folder: Path) -> Iterator[tuple[str, Verdicts]]:
+    found = Verdicts()
+    for row in rows_of(folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl"):
+        given = [int(c["support"]) / 2 for sentence in row["sentences"] for c in sentence["citations"]]
+        value = sum(given) / len(given) if given else None
+        found.add(row["run_id"], row["topic_id"], row["topic_id"], value)
+    yield "TREC RAG support", found
+
+
+def refusals(folder: Path) -> Iterator[tuple[str, Verdicts]]:
+    found = Verdicts()
+    for name in ("system_a", "system_b"):
+        for row in rows_of(folder / "idk" / f"{name}.jsonl"):
+            value = float((row["idk"] != "no") == ("UNANSWERABLE" in row["answerability"]))
+            found.add(name, row["task_id"].partition("<::>")[0], row["task_id"], value)
+    yield "MTRAG-UN refusals", found
+
+
+SETS: tuple[Callable[[Path], Iterator[tuple[str, Verdicts]]], ...] = (
+    *(rad_bench, human_evaluation, nuggets, support, refusals),
+)
+
+
+def rows_of(path: Path) -> Iterator[dict]:  # type: ignore[type-arg]
+    with path.open() as lines:
+        yield from map(json.loads, lines)
+
+
+# One pair, raced.
+
+
+@dataclass
+class Pair:
+    """Two systems' scores of the same items, with what all of them say."""
+
+    values: dict[str, Scores]
+    conversation_of: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        columns = [
+            Column("", "", "", name, self.values[name], self.conversation_of, (0.0, 1.0)) for name in self.values
+        ]
+        (found,) = compare_columns(columns).pairs
+        self.gap = found.difference.value or 0.0
+        self.n_conversations = len(set(self.conversation_of.values()))
+        self.told = found.p is not None and found.p <= LEVEL
+        self.better = list(self.values)[self.gap > 0] if self.told else ""
+
+    def race(self, seed: int, signs: Mapping[str, int] | None = None) -> tuple[Race, float]:
+        """Return the race with its share of the calls; signs turn conversations by swapping the two systems' scores."""
+        race = Race(list(self.values), self.conversation_of, seed=seed, bounds=(0.0, 1.0))
+        first, second = self.values.values()
+        n_asked = 0
+        while (wave := race.next_wave()) is not None:
+            n_asked += len(wave.items)
+            turned = [item for item in wave.items if signs and signs[self.conversation_of[item]] < 0]
+            values = {name: {item: self.values[name][item] for item in wave.items} for name in wave.systems}
+            one, other = values.values()
+            for item in turned:
+                one[item], other[item] = second[item], first[item]
+            race.add(values)
+        return race, n_asked / len(self.conversation_of)
+
+
+def pairs_of(verdicts: Verdicts, chance: random.Random) -> list[Pair]:
+    names = list(itertools.combinations(sorted(verdicts.of_system), 2))
+    chosen = chance.sample(names, min(MOST_PAIRS, len(names)))
+    pairs = []
+    for one, other in chosen:
+        first, second = verdicts.of_system[one], verdicts.of_system[other]
+        items = [item for item in first if item in second]
+        clusters = {item: verdicts.conversation_of[item] for item in items}
+        if len(set(clusters.values())) >= 10 and any(first[item] != second[item] for item in items):
+            values = {one: {item: first[item] for item in items}, other: {item: second[item] for item in items}}
+            pairs.append(Pair(values, clusters))
+    return pairs
+
+
+def better_of(race: Race) -> str:
+    return race.left[0] if race.verdict is Verdict.BETTER else ""
+
+
+def cost(shares: list[float]) -> str:
+    return f"{np.median(shares):.2f} {np.mean(shares):.2f}" if shares else "-"
+
+
+def share(flags: list[bool]) -> str:
+    return f"{np.mean(flags):.3f}" if flags else "-"
+
+
+def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
+    differ: tuple[list[float], list[bool]] = ([], [])
+    near: tuple[list[float], list[bool]] = ([], [])
+    untold: tuple[list[float], list[bool]] = ([], [])
+    for pair in pairs:
+        for seed in range(n_orders):
+            race, asked = pair.race(seed)
+            same = better_of(race) == pair.better
+            for chosen, (shares, flags), flag in (
+                (pair.told, differ, same),
+                (not pair.told, untold, same),
+                (abs(pair.gap) <= NEAR, near, race.verdict is Verdict.EQUAL),
+            ):
+                if chosen:
+                    shares.append(asked)
+                    flags.append(flag)
+    wrong = list(false_alarms(pairs, n_turnings))
+    error = math.sqrt(max(np.mean(wrong) * (1 - np.mean(wrong)), 1e-9) / len(wrong)) if wrong else 0.0
+    counts = [f"{sum(pair.told for pair in pairs)}", f"{sum(abs(pair.gap) <= NEAR for pair in pairs)}"]
+    alarms = f"{np.mean(wrong):.3f} ({error:.3f})" if wrong else "-"
+    n = f"{np.median([pair.n_conversations for pair in pairs]):.0f}"
+    cells = (name, n, counts[0], cost(differ[0]), share(differ[1]), counts[1], cost(near[0]), share(near[1]))
+    return "| " + " | ".join((*cells, cost(untold[0]), share(untold[1]), alarms)) + " |"
+
+
+def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[bool]:
+    """Yield whether races of systems that were made equal name a better one; each pair has its turn."""
+    chance = random.Random(2)
+    for number in range(n_turnings):
+        pair = pairs[number % len(pairs)]
+        signs = {name: chance.choice((-1, 1)) for name in sorted(set(pair.conversation_of.values()))}
+        yield bool(better_of(pair.race(number, signs)[0]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--orders", type=int, default=50)
+    parser.add_argument("--turnings", type=int, default=2000)
+    parser.add_argument("--only", default="", help="a part of the name of data sets")
+    options = parser.parse_args()
+    columns = "data | conversations | differ | calls | same | near | calls | equal | untold: calls | same | type I"
+    print(f"| {columns} |\n|{' --- |' * 11}")
+    start = time.perf_counter()
+    for name, verdicts in (found for read in SETS for found in read(options.data)):
+        if options.only in name:
+            pairs = pairs_of(verdicts, random.Random(1))
+            print(line(name, pairs, options.orders, options.turnings), flush=True)
+    print(f"\n{options.orders} orders a pair, {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

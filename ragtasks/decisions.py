@@ -1,0 +1,347 @@
+"""When enough conversations have been scored to say which system is better: a test that may be looked at repeatedly.
+
+It gets values wave by wave and says whom to score next; who scores, and what that costs, it does not know.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.statistics import (
+    LEVEL,
+    MIN_CLUSTERS,
+    UNBOUNDED,
+    Column,
+    Estimate,
+    Floats,
+    estimate_means,
+    paired_differences,
+)
+
+# Whole conversations are scored in an order that a seed shuffles, and after each wave the paired differences of all
+# systems still in the race are tested, by the statistic that `compare` uses for a difference. Looking again and again
+# would call equal systems different too often, so each look has a level of its own (an error-spending boundary):
+# - "better" may spend half of its 5 % evenly over the conversations, and the other half when all of them are scored,
+#   so that a race that goes to its end decides nearly as often as a test of everything at once;
+# - "equal within a margin" is two one-sided tests against the margin, whose 5 % are spent evenly.
+# A race that is unlikely to be decided by what is left ends too, which costs no error: it says less, never more.
+# With more than two systems each test gets its share of the level, and a system that another one beats is out.
+# Sources: K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials (1983); P. Armitage, C. K.
+# McPherson and B. C. Rowe, Repeated significance tests on accumulating data (1969), for the integral; D. J.
+# Schuirmann, A comparison of the two one-sided tests procedure (1987); D. J. Spiegelhalter and others, Monitoring
+# clinical trials: conditional or predictive power? (1986). `perf/decisions.py` prints what other choices give.
+
+_N_LOOKS = 16
+_EARLY = 0.5  # share of the error that "better" may spend before everything is scored
+_HOPELESS = 0.15  # a race ends whose chance of being decided by the rest is below this
+_MARGIN = 0.05  # of the metric's range
+
+NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
+"""The reason of a race that cannot begin."""
+ALL_ASKED = "all conversations are scored, and the difference may still have either sign"
+"""The reason of a race that came to its end without a decision."""
+HOPELESS = "the conversations that are left are unlikely to decide it"
+"""The reason of a race that was given up."""
+NO_SCORES = "no conversation has a score of every system"
+"""The reason of a race in which nothing can be compared."""
+ONE_VALUE = "every answer of every system has the same score"
+"""The reason of a race whose scores tell nothing apart."""
+
+Values = Mapping[str, Mapping[str, float | None]]
+"""System -> item -> score, None where unscored."""
+
+
+class Verdict(Enum):
+    """How a race ended."""
+
+    BETTER = "better"
+    """One system is better than each of the others."""
+    EQUAL = "equal"
+    """The systems that are left differ by less than the margin."""
+    UNDECIDED = "cannot be told"
+    """The data do not carry either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Two systems, compared after some wave."""
+
+    first: str
+    second: str
+    difference: Estimate
+    """Second less first, with an interval that holds for all looks together."""
+    n_conversations: int
+    """Conversations that were scored at this look."""
+    verdict: Verdict
+    """What this look says of the two; `UNDECIDED` where neither is shown yet."""
+    better: str = ""
+    """The better one of the two, where the verdict says so."""
+    chance: float = 1.0
+    """Chance that scoring all the rest would decide it, judged by what is scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """What is to be scored next."""
+
+    conversations: tuple[str, ...]
+    items: tuple[str, ...]
+    systems: tuple[str, ...]
+
+
+class Race:
+    """Systems that are compared wave by wave until one is the best, or the rest are equal, or it cannot be told."""
+
+    def __init__(
+        self,
+        systems: Sequence[str],
+        conversation_of: Mapping[str, str],
+        *,
+        margin: float | None = None,
+        level: float = LEVEL,
+        seed: int = 0,
+        bounds: tuple[float, float] = UNBOUNDED,
+        higher_is_better: bool = True,
+    ) -> None:
+        """Shuffle the conversations by the seed, and set the looks.
+
+        Args:
+            systems: names, at least two.
+            conversation_of: item that all systems answered -> its conversation.
+            margin: systems that differ by less are equal; default: 5 % of the metric's range.
+            level: chance of calling one of equal systems better, and of calling systems equal that the margin parts.
+            seed: another one is another order.
+            bounds: smallest and largest score.
+            higher_is_better: whether the larger score wins.
+
+        Raises:
+            ConfigurationError: fewer than two systems, or a margin or level that is none.
+        """
+        width = bounds[1] - bounds[0]
+        if margin is None and math.isinf(width):
+            raise ConfigurationError("the metric has no range to take a margin from. Next step: give --margin")
+        self.margin = _MARGIN * width if margin is None else margin
+        if not 0 < self.margin < width:
+            raise ConfigurationError(f"--margin {self.margin:g}: expected a number above 0 and below {width:g}")
+        if len(set(systems)) < max(2, len(systems)):
+            raise ConfigurationError(f"a race needs two systems of different names or more, not {', '.join(systems)}")
+        self.left = tuple(systems)
+        self.out: dict[str, Look] = {}
+        self.looks: list[Look] = []
+        self.verdict: Verdict | None = None
+        self.reason = ""
+        self._bounds, self._higher_is_better = bounds, higher_is_better
+        self._items: dict[str, list[str]] = {}
+        for item in sorted(conversation_of):
+            self._items.setdefault(conversation_of[item], []).append(item)
+        self.order = shuffled(self._items, seed)
+        self._conversation_of = conversation_of
+        self._values: dict[str, dict[str, float | None]] = {name: {} for name in systems}
+        self._sizes = look_sizes(len(self.order))
+        self._levels = _Levels.of(self._sizes, level / (len(systems) - 1))
+        self._n_looks = 0
+        if len(self.order) < MIN_CLUSTERS:
+            self._end(Verdict.UNDECIDED, NOT_ENOUGH)
+
+    @property
+    def n_conversations(self) -> int:
+        """Conversations that were scored of whoever is left."""
+        return self._sizes[self._n_looks - 1] if self._n_looks else 0
+
+    def next_wave(self) -> Wave | None:
+        """Return what is to be scored next; None once the race has ended."""
+        if self.verdict is not None:
+            return None
+        chosen = self.order[self.n_conversations : self._sizes[self._n_looks]]
+        return Wave(chosen, tuple(item for name in chosen for item in self._items[name]), self.left)
+
+    def add(self, values: Values) -> None:
+        """Take the scores of a wave, and look."""
+        assert self.verdict is None, "the race has ended"
+        for name in self.left:
+            self._values[name].update(values[name])
+        self._n_looks += 1
+        looks = [self._look(*pair) for pair in itertools.combinations(self.left, 2)]
+        for look in looks:
+            if look.better:
+                self.out.setdefault(look.first if look.better == look.second else look.second, look)
+        self.looks = looks
+        self.left = tuple(name for name in self.left if name not in self.out) or self.left
+        self._conclude([look for look in looks if {look.first, look.second} <= set(self.left)])
+
+    def _conclude(self, looks: Sequence[Look]) -> None:
+        """End the race where these looks at all that are left decide it, or where nothing will."""
+        scored = {value for name in self.left for value in self._values[name].values() if value is not None}
+        if not looks:
+            self._end(Verdict.BETTER)
+        elif all(not look.difference.n_values for look in looks):
+            self._end(Verdict.UNDECIDED, NO_SCORES)
+        elif len(scored) == 1:
+            self._end(Verdict.UNDECIDED, ONE_VALUE)
+        elif all(look.verdict is Verdict.EQUAL for look in looks):
+            self._end(Verdict.EQUAL)
+        elif self._n_looks == len(self._sizes):
+            self._end(Verdict.UNDECIDED, ALL_ASKED)
+        elif self._is_hopeless(looks):
+            self._end(Verdict.UNDECIDED, HOPELESS)
+
+    def _end(self, verdict: Verdict, reason: str = "") -> None:
+        self.verdict, self.reason = verdict, reason
+
+    def _is_hopeless(self, looks: Sequence[Look]) -> bool:
+        """Return whether nobody who is left is likely to be told from the one in front."""
+        front = self._in_front(looks)
+        beside = [look for look in looks if front in {look.first, look.second} and look.verdict is not Verdict.EQUAL]
+        return bool(beside) and all(look.chance < _HOPELESS for look in beside)
+
+    def _in_front(self, looks: Sequence[Look]) -> str:
+        wins = dict.fromkeys(self.left, 0)
+        for look in looks:
+            wins[self._better(look.first, look.second, look.difference.value or 0.0)] += 1
+        return max(wins, key=lambda name: wins[name])
+
+    def _better(self, first: str, second: str, gap: float) -> str:
+        return second if (gap > 0) == self._higher_is_better else first
+
+    def _look(self, first: str, second: str) -> Look:
+        gaps = paired_differences(self._column(first), self._column(second))
+        levels = self._levels.at(self._n_looks)
+        (found,) = estimate_means([gaps], level=1 - levels.better, tested=0.0)
+        if found.value is None or found.p is None:
+            return Look(first, second, found, self.n_conversations, Verdict.UNDECIDED)
+        if found.p <= levels.better:
+            better = self._better(first, second, found.value)
+            return Look(first, second, found, self.n_conversations, Verdict.BETTER, better)
+        if abs(found.value) < self.margin:
+            (beyond,) = estimate_means([gaps], tested=math.copysign(self.margin, found.value))
+            if beyond.p is not None and beyond.p / 2 <= levels.equal:
+                (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
+                return Look(first, second, inside, self.n_conversations, Verdict.EQUAL)
+        chance = _chance(found, self.n_conversations / len(self.order), self._levels.last, self.margin)
+        return Look(first, second, found, self.n_conversations, Verdict.UNDECIDED, chance=chance)
+
+    def _column(self, name: str) -> Column:
+        return Column("", "", "", name, self._values[name], self._conversation_of, self._bounds)
+
+
+def shuffled(conversations: Mapping[str, object] | Sequence[str], seed: int) -> tuple[str, ...]:
+    """Return conversations in an order that depends on the seed and their names only, not on the order given."""
+    return tuple(sorted(conversations, key=lambda name: (hashlib.sha256(f"{seed}:{name}".encode()).digest(), name)))
+
+
+def look_sizes(n_conversations: int) -> tuple[int, ...]:
+    """Return after how many conversations to look: about 16 times, evenly, from the fewest that a test may have."""
+    even = {math.ceil(n_conversations * place / _N_LOOKS) for place in range(1, _N_LOOKS + 1)}
+    return tuple(sorted({min(n_conversations, max(MIN_CLUSTERS, size)) for size in even if size}))
+
+
+def _chance(found: Estimate, share: float, last: _Level, margin: float) -> float:
+    """Return how likely the test of all conversations is to say anything (predictive power, with a flat prior).
+
+    The mean over all is the mean so far and a part that is not known, whose spread the differences so far give.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    assert found.value is not None
+    if not found.standard_error or share == 1:
+        return 1.0
+    freedom = max(1, found.n_clusters - 1)
+    all_freedom = max(1.0, freedom / share - 2)
+    final = found.standard_error * math.sqrt(share)
+    unknown = found.standard_error * math.sqrt(1 - share)
+    gap = abs(found.value)
+    far = float(stdtrit(all_freedom, 1 - last.better / 2)) * final
+    near = margin - float(stdtrit(all_freedom, 1 - last.equal)) * final
+    chance = float(stdtr(freedom, (gap - far) / unknown) + stdtr(freedom, (-gap - far) / unknown))
+    if near > 0:
+        inside = stdtr(freedom, (near - gap) / unknown) - stdtr(freedom, (-near - gap) / unknown)
+        chance += max(0.0, float(inside))
+    return chance
+
+
+# The levels of the looks.
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What one look tests at."""
+
+    better: float
+    """Two-sided."""
+    equal: float
+    """One-sided, on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """What each look tests at, so that all of them together err as often as one test."""
+
+    looks: tuple[_Level, ...]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], level: float) -> _Levels:
+        if not 0 < level <= 0.25:
+            raise ConfigurationError(f"a race needs a level between 0 and 0.25, not {level:g}")
+        if not sizes:
+            return cls(())
+        shares = tuple(size / sizes[-1] for size in sizes)
+        better = spent_levels(shares, tuple(level * (_EARLY * share + (1 - _EARLY) * (share == 1)) for share in shares))
+        twice = spent_levels(shares, tuple(2 * level * share for share in shares))
+        return cls(tuple(_Level(one, two / 2) for one, two in zip(better, twice, strict=True)))
+
+    def at(self, n_looks: int) -> _Level:
+        return self.looks[n_looks - 1]
+
+    @property
+    def last(self) -> _Level:
+        return self.looks[-1]
+
+
+_POINTS = 201
+
+
+@functools.lru_cache(maxsize=256)
+def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the two-sided level of each look, so that equal systems are called different with the chances given.
+
+    Sums that grow with the data are a random walk; the density of those that no look has stopped is followed from
+    look to look on a grid.
+
+    Args:
+        shares: of all that will be seen, at each look; rising.
+        spent: chance that this look or an earlier one rejects; rising.
+    """
+    levels: list[float] = []
+    density, places = np.ones(1), np.zeros(1)
+    share_before = spent_before = 0.0
+    for share, total in zip(shares, spent, strict=True):
+        spread = math.sqrt(share - share_before)
+        bound = _bound(density, places, spread, total - spent_before)
+        levels.append(math.erfc(bound / math.sqrt(2 * share)))
+        reached = np.linspace(-bound, bound, _POINTS)
+        density = np.exp(-(((reached[:, None] - places[None, :]) / spread) ** 2) / 2) @ density
+        density[[0, -1]] /= 2  # the trapezoidal rule
+        density *= (1 - total) / density.sum()
+        places, share_before, spent_before = reached, share, total
+    return tuple(levels)
+
+
+def _bound(density: Floats, places: Floats, spread: float, chance: float) -> float:
+    """Return the distance from 0 that a walk goes beyond with a chance, from a density of where it was; by halving."""
+    from scipy.special import ndtr
+
+    low, high = 0.0, 12.0
+    for _ in range(50):
+        bound = (low + high) / 2
+        beyond = float(density @ (ndtr((-bound - places) / spread) + ndtr((places - bound) / spread)))
+        low, high = (bound, high) if beyond > chance else (low, bound)
+    return high
