@@ -47,7 +47,7 @@ _MARGIN = 0.05  # of the metric's range
 
 NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
 """The reason of a race that cannot begin."""
-ALL_ASKED = "all conversations are scored, and the difference may still have either sign"
+ALL_SCORED = "all conversations are scored, and the difference may still have either sign"
 """The reason of a race that came to its end without a decision."""
 HOPELESS = "the conversations that are left are unlikely to decide it"
 """The reason of a race that was given up."""
@@ -190,7 +190,7 @@ class Race:
         elif all(look.verdict is Verdict.EQUAL for look in looks):
             self._end(Verdict.EQUAL)
         elif self._n_looks == len(self._sizes):
-            self._end(Verdict.UNDECIDED, ALL_ASKED)
+            self._end(Verdict.UNDECIDED, ALL_SCORED)
         elif self._is_hopeless(looks):
             self._end(Verdict.UNDECIDED, HOPELESS)
 

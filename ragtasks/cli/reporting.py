@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, leave_out, put
-from ragtasks.cli.options import DATA, FORMAT, TABLES, names_results, retrieval_place
+from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, may_be_replaced, put
+from ragtasks.cli.options import DATA, FORCE, FORMAT, TABLES, key_option, names_results, retrieval_place
 from ragtasks.errors import ConfigurationError, RagtasksError
 
 if TYPE_CHECKING:
@@ -205,12 +206,44 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     ] = TableFormat.MARKDOWN,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided", help="Ask the judges of --judge about saved answers, no more than a decision takes."
+        ),
+    ] = False,
+    judge: Annotated[list[Any] | None, key_option("judges")] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Until decided: systems that differ by less are equal; default: 5 % of the metric's range.",
+            rich_help_panel=MORE,
+        ),
+    ] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Until decided: another order of the conversations.", rich_help_panel=MORE)
+    ] = 0,
+    output: Annotated[
+        Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
+    ] = Path("decided"),
+    force: FORCE = False,
 ) -> None:
     """Compare results or runs: differences with intervals and tests over conversations.
 
-    Everything that is tested in one call is corrected for its number (Holm).
+    Everything that is tested in one call is corrected for its number (Holm). With --until-decided, judges are asked
+    about one part of the conversations after the other, until it can be told which system is better.
     """
     of_results = [names_results(name) for name in names]
+    if until_decided or judge:
+        if not (until_decided and judge and all(of_results)):
+            raise ConfigurationError(
+                "--until-decided needs --judge and folders of saved results, and --judge needs --until-decided"
+            )
+        _decide([Path(name) for name in names], judge, metric or [], (margin, setting, seed), data, output, force=force)
+        return
     if all(of_results):
         _compare_results(
             [Path(name) for name in names], metric or (), _compare_chosen(by, _By.MODEL, _By.SETTING), baseline, form
@@ -221,6 +254,38 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     else:
         place = retrieval_place(benchmark, data)
         _compare_runs(place, names, metric or (), _compare_chosen(by, _By.ALL, _By.DOMAIN), baseline, form)
+
+
+def _decide(  # noqa: PLR0917 (as the options)
+    paths: list[Path],
+    judges: list[Any],
+    metrics: list[str],
+    how: tuple[float | None, str | None, int],
+    data: str | None,
+    output: Path,
+    *,
+    force: bool,
+) -> None:
+    from ragtasks.environment import data_folder, run_store
+    from ragtasks.harness.judge_model import JudgeModel
+    from ragtasks.reports.decision import decision_text, wave_text
+    from ragtasks.scoring import DECISION_FILE, Place, Question, decide
+
+    if len(metrics) > 1:
+        raise ConfigurationError(f"--metric: one decides, not {', '.join(metrics)}. Next step: name one")
+    margin, setting, seed = how
+    found = decide(
+        paths,
+        {"judges": judges} | ({"data": data} if data else {}),
+        Question(metrics[0] if metrics else None, setting, margin, seed),
+        output,
+        Place(data_folder(), run_store()),
+        may_replace=partial(may_be_replaced, force=force),
+        local_judge=JudgeModel,
+        after_wave=lambda race: typer.echo(wave_text(race), err=True),
+    )
+    echo(decision_text(found))
+    echo(f"wrote {output / DECISION_FILE} and the scores beside it. The same command asks nothing again")
 
 
 def _compare_chosen(by: _By | None, *possible: _By) -> _By:

@@ -1,6 +1,7 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._anchors import drift_lines, frozen_anchors
+from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, rescore
 from ragtasks.scoring._picking import Picked, pick_best
@@ -32,13 +33,16 @@ from ragtasks.scoring._system import (
 
 __all__ = [
     "CHECKS",
+    "DECISION_FILE",
     "EXEMPT",
     "IMPLAUSIBLE",
     "CheckedAnswers",
+    "Decided",
     "LiveRetrieval",
     "Picked",
     "Place",
     "Plausibility",
+    "Question",
     "ResponseScorer",
     "ScoredResponse",
     "ScoredSystem",
@@ -47,6 +51,7 @@ __all__ = [
     "ask_endpoint",
     "check_together",
     "checked_again",
+    "decide",
     "drift_lines",
     "find_implausible",
     "frozen_anchors",

@@ -63,9 +63,9 @@ def rescore(
     All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
     """
     take_failures()  # what an earlier evaluation left in this process
-    evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
-    files = [_results_file(output, evaluation) for evaluation in evaluations]
-    _refuse_replacing(paths, output, evaluations, files)
+    evaluations = [found for path in paths for found in read_saved(path, given, place, benchmark, setting)]
+    files = [results_file(output, evaluation) for evaluation in evaluations]
+    refuse_replacing(paths, output, evaluations, files)
     require_leave(output, files, may_replace)
     _show_unused(evaluations)
     _warn_of_pickers(evaluations)
@@ -94,7 +94,7 @@ def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
         _LOGGER.warning("%s scores answers that it picked as the best of several, so its scores favour them", name)
 
 
-def _read(
+def read_saved(
     path: Path, given: Mapping[str, Any], place: Place, benchmark: str | None, setting: str | None
 ) -> Iterator[SavedEvaluation]:
     """Yield every evaluation at a path; its folder below the output is what tells it from the path's others."""
@@ -133,11 +133,12 @@ def open_named(name: str, data: str | None, place: Place) -> Benchmark:
     return open_benchmark(name, benchmark_folder(name, data, place.data_folder).resolve())
 
 
-def _results_file(output: Path, evaluation: SavedEvaluation) -> Path:
+def results_file(output: Path, evaluation: SavedEvaluation) -> Path:
+    """Return where an evaluation that was scored again is written."""
     return output.resolve() / evaluation.folder / f"results_{evaluation.time}.json"
 
 
-def _refuse_replacing(
+def refuse_replacing(
     paths: Sequence[Path], output: Path, evaluations: Sequence[SavedEvaluation], files: Sequence[Path]
 ) -> None:
     """Refuse an output that holds what is read, or two evaluations under one name."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.decisions import (
-    ALL_ASKED,
+    ALL_SCORED,
     HOPELESS,
     NO_SCORES,
     NOT_ENOUGH,
@@ -121,7 +121,7 @@ def test_a_race_that_the_rest_will_hardly_decide_is_given_up() -> None:
 
 def test_a_race_to_the_end_says_that_all_was_asked() -> None:
     reasons = {raced(noise(seed, {"a": 0.0, "b": 0.07}, 0.25), n=12)[0].reason for seed in range(12)}
-    assert ALL_ASKED in reasons
+    assert ALL_SCORED in reasons
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""A decision in words: who is better, how far it may be trusted, what was asked, and what was not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ragtasks.decisions import HOPELESS, Look, Race, Verdict
+from ragtasks.scoring import Decided
+from ragtasks.statistics import detectable_difference
+from ragtasks.tables import Value, fixed, markdown_table
+
+_HOLDS = "The interval holds however often the race was looked at."
+_TOO_FAR = "A race that ends early tends to show the difference larger than it is."
+
+
+def decision_text(found: Decided) -> str:
+    """Return the decision with its difference, and what it took; more than two systems as a table."""
+    table = _table(found) if len(found.n_asked) > 2 else []
+    return "\n".join([*_lines(found), *table])
+
+
+def wave_text(race: Race) -> str:
+    """Return one line on a race after a wave."""
+    state = "decided" if race.verdict in {Verdict.BETTER, Verdict.EQUAL} else "not decided"
+    gaps = "; ".join(_gap(look) for look in race.looks[:3])
+    more = f"; and {len(race.looks) - 3} more pairs" if len(race.looks) > 3 else ""
+    return f"{race.n_conversations} of {len(race.order)} conversations, {state}: {gaps}{more}"
+
+
+def _table(found: Decided) -> list[str]:
+    """Return the systems with what was asked of each and how it stands, as Markdown."""
+    columns = ("system", f"{found.metric.name}, where asked", "answers asked", "standing")
+    rows = [
+        (name, Value(found.means[name], n, n), f"{n} of {found.n_answers}", _standing(found.race, name))
+        for name, n in found.n_asked.items()
+    ]
+    return ["", *markdown_table(columns, rows)]
+
+
+def _lines(found: Decided) -> Iterator[str]:
+    race = found.race
+    yield _conclusion(found)
+    yield from (f"  {_gap(look)}" for look in _decisive(race))
+    if race.verdict is Verdict.BETTER:
+        yield f"  {_HOLDS} {_TOO_FAR}" if race.n_conversations < len(race.order) else f"  {_HOLDS}"
+    if race.verdict is Verdict.UNDECIDED:
+        yield from _what_all_would_show(race)
+    n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
+    n_calls, n_all_calls = n_asked * found.calls_an_answer, n_all * found.calls_an_answer
+    yield (
+        f"asked: {n_calls:,} of {n_all_calls:,} verdicts ({_percent(n_asked / n_all)}) of {', '.join(found.judges)}, "
+        f"on {n_asked:,} of {n_all:,} answers in {found.setting}"
+    )
+    if n_asked < n_all:
+        n_left = len(race.order) - race.n_conversations
+        out = " and on systems that were out" if len(set(found.n_asked.values())) > 1 else ""
+        yield (
+            f"not asked: {n_all_calls - n_calls:,} verdicts ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
+            f"{len(race.order):,} conversations{out}"
+        )
+
+
+def _conclusion(found: Decided) -> str:
+    race, metric = found.race, found.metric.name
+    names = " and ".join([", ".join(race.left[:-1]), race.left[-1]]) if len(race.left) > 1 else race.left[0]
+    if race.verdict is Verdict.BETTER:
+        others = "each of the others" if len(found.n_asked) > 2 else next(iter(race.out))
+        return f"{race.left[0]} is better than {others} in {metric}"
+    if race.verdict is Verdict.EQUAL:
+        return f"{names} are equal within {race.margin:g} in {metric}"
+    chance = f" (chance {max(look.chance for look in race.looks):.2f})" if race.reason == HOPELESS else ""
+    return f"cannot be told which of {names} is better in {metric}: {race.reason}{chance}"
+
+
+def _decisive(race: Race) -> list[Look]:
+    """Return the comparisons that the conclusion rests on: among who is left, or how the best one won."""
+    left = set(race.left)
+    return [look for look in race.looks if {look.first, look.second} <= left] or list(race.out.values())
+
+
+def _what_all_would_show(race: Race) -> Iterator[str]:
+    look = max(_decisive(race), key=lambda one: one.difference.standard_error or 0.0)
+    size = detectable_difference(look.difference)
+    if size is not None:
+        share = race.n_conversations / len(race.order)
+        yield (
+            f"  All {len(race.order)} conversations would show a true difference of {size * math.sqrt(share):.3f} "
+            "about four times out of five; smaller ones need more conversations"
+        )
+
+
+def _gap(look: Look) -> str:
+    found = look.difference
+    if found.value is None:
+        return f"{look.second} less {look.first}: {found.reason}"
+    interval = f" [{found.low:+.3f}, {found.high:+.3f}]" if found.low is not None and found.high is not None else ""
+    why = f" (no interval: {found.reason})" if not interval else ""
+    left_out = f", {found.n_unscored} without a score" if found.n_unscored else ""
+    return (
+        f"{look.second} less {look.first}: {found.value:+.3f}{interval}{why}, {found.n_values} tasks of "
+        f"{look.n_conversations} conversations{left_out}"
+    )
+
+
+def _standing(race: Race, name: str) -> str:
+    look = race.out.get(name)
+    if look is None:
+        return "best" if race.verdict is Verdict.BETTER else "in the race"
+    gap = abs(look.difference.value or 0.0)
+    return f"out after {look.n_conversations} conversations: {fixed(gap)} behind {look.better}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

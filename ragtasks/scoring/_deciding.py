@@ -1,0 +1,410 @@
+"""Which of several saved systems is better, with no more judge calls than that takes.
+
+Answers are scored wave by wave, as `ragtasks.decisions` asks for them. What judges said is in the reply cache, and
+what was scored so far lies in the output folder after each wave, in the layout of any results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ragtasks.decisions import Race, Values
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error, close_matches
+from ragtasks.files import parse_json, write_atomically
+from ragtasks.metrics import Metric
+from ragtasks.records import Response
+from ragtasks.results import DEFAULT_SUITE, SavedEvaluation, SavedTask, model_of
+from ragtasks.scoring._failures import take_failures
+from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
+from ragtasks.scoring._results_layout import write_results
+from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse
+from ragtasks.suites import suite_named
+
+DECISION_FILE = "decision.json"
+"""The file of the output folder that says what was asked, and how it ended."""
+
+_COVERAGE = "judge_coverage"
+_ANSWERED = frozenset({"given", "no statements", "not asked"})
+
+Row = tuple[int, int, int]
+"""Where an answer stands: evaluation, harness task, row."""
+Scored = tuple[ScoredResponse, ResponseScorer]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be decided."""
+
+    metric: str | None = None
+    """Metric of judges that decides; None: the first that the benchmark has."""
+    setting: str | None = None
+    """Setting whose answers are compared; None: the one that there is."""
+    margin: float | None = None
+    """Systems that differ by less are equal; None: 5 % of the metric's range."""
+    seed: int = 0
+    """Another one asks about the conversations in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """How a decision ended, and what it took."""
+
+    race: Race
+    """The comparison after its last wave."""
+    metric: Metric
+    """What decided."""
+    setting: str
+    """Whose answers were compared."""
+    judges: tuple[str, ...]
+    """Their names."""
+    n_asked: Mapping[str, int]
+    """System -> answers that judges were asked about."""
+    n_answers: int
+    """Answers of each system to the tasks that all of them answered."""
+    calls_an_answer: int
+    """Rubrics times judges."""
+    means: Mapping[str, float | None]
+    """System -> mean over what was scored."""
+    output: Path
+    """Where the scores of what was asked are."""
+
+
+def decide(
+    paths: Sequence[Path],
+    given: Mapping[str, Any],
+    question: Question,
+    output: Path,
+    place: Place,
+    *,
+    may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
+    local_judge: LocalJudge | None = None,
+    after_wave: Callable[[Race], None] = lambda _: None,
+) -> Decided:
+    """Return which system is better, once judges have been asked about as many conversations as that takes.
+
+    Args:
+        paths: saved results; each model in each of them is a system.
+        given: options of the scoring, with the judges.
+        question: what is to be decided.
+        output: folder for the scores of what was asked, and for `DECISION_FILE`.
+        place: where benchmarks and runs are.
+        may_replace: whether results of another question in the output may be replaced.
+        local_judge: loads a judge that is a model of this process.
+        after_wave: called with the state after each wave.
+
+    Raises:
+        ConfigurationError: systems that cannot be compared: alike, without a shared task, with too few conversations.
+        RagtasksError: judges failed, or gave too few verdicts; what they gave is saved.
+    """
+    take_failures()
+    pool = _pool(paths, given, question, place)
+    race = _race(pool, question)
+    files = [results_file(output, evaluation) for evaluation in pool.evaluations]
+    refuse_replacing(paths, output, pool.evaluations, files)
+    asked = _question_of(pool, race, question)
+    if not _is_same_question(output, asked):
+        require_leave(output, files, may_replace)
+    done: dict[Row, Scored] = {}
+    _write_decision(output, asked, race)
+    while (wave := race.next_wave()) is not None:
+        rows = {name: {item: pool.systems[name][item] for item in wave.items} for name in wave.systems}
+        done |= _score(pool.evaluations, [row for found in rows.values() for row in found.values()], place, local_judge)
+        _save(pool, done, files)
+        _require_verdicts(pool, done, output)
+        race.add(_values(pool.metric, rows, done))
+        _write_decision(output, asked, race)
+        after_wave(race)
+    return _decided(pool, race, done, output)
+
+
+# The systems, and the answers to what all of them were asked.
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    evaluations: list[SavedEvaluation]
+    systems: dict[str, dict[str, Row]]
+    """System -> task id -> where its answer stands, for tasks that all systems answered."""
+    conversation_of: dict[str, str]
+    metric: Metric
+    setting: str
+    judges: tuple[str, ...]
+
+
+def _pool(paths: Sequence[Path], given: Mapping[str, Any], question: Question, place: Place) -> _Pool:
+    evaluations: list[SavedEvaluation] = []
+    found: dict[tuple[str, Path], dict[tuple[str, str], Row]] = {}
+    for path in paths:
+        for evaluation in read_saved(path, given, place, None, None):
+            answers = found.setdefault((model_of(evaluation.results), path), {})
+            answers |= _answers_of(evaluation, len(evaluations))
+            evaluations.append(evaluation)
+    systems = _named(found)
+    if len(systems) < 2:
+        raise _not_comparable(paths, "answers of two systems or more", ", ".join(systems) or "none")
+    _require_same_data(evaluations, paths)
+    setting = _setting(systems, question, paths)
+    shared = set.intersection(*({task for at, task in rows if at == setting} for rows in systems.values()))
+    chosen = {name: {task: rows[setting, task] for task in sorted(shared)} for name, rows in systems.items()}
+    responses = {
+        name: {task: _response(evaluations, row) for task, row in rows.items()} for name, rows in chosen.items()
+    }
+    if len({tuple(one.text for one in of.values()) for of in responses.values()}) == 1:
+        raise _not_comparable(
+            paths, "systems that differ", f"the same answer, word for word, to all {len(shared)} tasks"
+        )
+    conversations = {task: one.task.conversation_id for task, one in next(iter(responses.values())).items()}
+    judges = tuple(judge.model for judge in evaluations[0].tasks[0].config.judges)
+    return _Pool(evaluations, chosen, conversations, _metric(evaluations[0].tasks[0], question), setting, judges)
+
+
+def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple[str, str], Row]]:
+    """Yield (setting, task id) with the place of each answer."""
+    for number, task in enumerate(evaluation.tasks):
+        for place, row in enumerate(task.rows):
+            yield (str(row["doc"]["setting"]), str(row["doc"]["task_id"])), (index, number, place)
+
+
+def _named(found: Mapping[tuple[str, Path], dict[tuple[str, str], Row]]) -> dict[str, dict[tuple[str, str], Row]]:
+    """Return the systems by model, with the path where two have one model."""
+    models = [model for model, _ in found]
+    return {
+        model if models.count(model) == 1 else f"{model} ({path})": answers for (model, path), answers in found.items()
+    }
+
+
+def _response(evaluations: Sequence[SavedEvaluation], row: Row) -> Response:
+    evaluation, task, place = row
+    return evaluations[evaluation].tasks[task].responses[place]
+
+
+def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[Path]) -> None:
+    """Refuse answers to different data, whose scores do not compare."""
+    tasks = [task for evaluation in evaluations for task in evaluation.tasks]
+    origins = {
+        f"{task.provenance['benchmark']} ({task.provenance.get('revision', '?')}, "
+        f"metrics: {task.provenance.get('suite', DEFAULT_SUITE)})"
+        for task in tasks
+    }
+    if len(origins) > 1:
+        raise _not_comparable(paths, "answers to the same data", ", ".join(sorted(origins)))
+
+
+def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], question: Question, paths: Sequence[Path]) -> str:
+    """Return the setting that is compared: the one named, or the only one in which all answered the same tasks."""
+    shared = set.intersection(*(set(rows) for rows in systems.values()))
+    settings = sorted({setting for setting, _ in shared})
+    if not settings:
+        raise _not_comparable(paths, "tasks that all systems answered", "no task in common")
+    if question.setting is None and len(settings) > 1:
+        raise ConfigurationError(
+            f"these systems share {len(settings)} settings ({', '.join(settings)}), and one is decided at a time. "
+            "Next step: name it with --setting"
+        )
+    if question.setting not in {None, *settings}:
+        raise ConfigurationError(
+            f"--setting {question.setting}: {close_matches(str(question.setting), settings)}; the systems share "
+            + ", ".join(settings)
+        )
+    return question.setting or settings[0]
+
+
+def _metric(task: SavedTask, question: Question) -> Metric:
+    """Return the metric that decides, which has to be one of the judges."""
+    metrics = [metric for metric in suite_named(task.provenance["suite"]).metrics if metric.aggregate is None]
+    official = task.config.prompts == "official"
+    judged = {
+        metric.name: metric
+        for metric in metrics
+        if metric.needs_judges
+        and metric.name != _COVERAGE
+        and metric.higher_is_better is not None
+        and metric.is_given(judges=True, official_prompts=official)
+    }
+    if question.metric is None and judged:
+        return next(iter(judged.values()))
+    if question.metric in judged:
+        return judged[question.metric]
+    if question.metric in {metric.name for metric in metrics}:
+        raise ConfigurationError(
+            f"metric {question.metric!r} needs no judge calls, or none is better for it. Next step: compare without "
+            f"--until-decided, or name one of {', '.join(judged)}"
+        )
+    raise ConfigurationError(f"unknown metric {question.metric!r}: {close_matches(str(question.metric), judged)}")
+
+
+def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        clear_error(
+            "comparison",
+            where=", ".join(map(str, paths)),
+            expected=expected,
+            found=found,
+            next_step="name the results of two systems that answered the same tasks; judges were asked nothing",
+        )
+    )
+
+
+def _race(pool: _Pool, question: Question) -> Race:
+    race = Race(
+        list(pool.systems),
+        pool.conversation_of,
+        margin=question.margin,
+        seed=question.seed,
+        bounds=pool.metric.bounds,
+        higher_is_better=bool(pool.metric.higher_is_better),
+    )
+    if race.verdict is not None:
+        raise ConfigurationError(
+            f"which of {', '.join(pool.systems)} is better cannot be told: they share {len(race.order)} conversations; "
+            f"{race.reason}. Next step: evaluate more conversations; judges were asked nothing"
+        )
+    return race
+
+
+# Waves.
+
+
+def _score(
+    evaluations: Sequence[SavedEvaluation], rows: Sequence[Row], place: Place, local_judge: LocalJudge | None
+) -> dict[Row, Scored]:
+    """Return the scores of some answers; how many verdicts there must be is asked of all waves together."""
+    chosen: dict[tuple[int, int], list[int]] = {}
+    for evaluation, task, row in rows:
+        chosen.setdefault((evaluation, task), []).append(row)
+    parts = [_part(evaluations[one].tasks[task], places) for (one, task), places in chosen.items()]
+    parts = [replace(part, config=part.config.model_copy(update={"min_judge_coverage": 0.0})) for part in parts]
+    scored = score_tasks(parts, place, local_judge)
+    found: dict[Row, Scored] = {}
+    for ((evaluation, task), places), (scores, scorer) in zip(chosen.items(), scored, strict=True):
+        found |= {(evaluation, task, row): (score, scorer) for row, score in zip(places, scores, strict=True)}
+    return found
+
+
+def _part(task: SavedTask, places: Sequence[int]) -> SavedTask:
+    return replace(
+        task,
+        rows=tuple(task.rows[place] for place in places),
+        responses=tuple(task.responses[place] for place in places),
+    )
+
+
+def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping[Row, Scored]) -> Values:
+    return {
+        name: {item: done[row][0].scores[metric.name].value for item, row in answers.items()}
+        for name, answers in rows.items()
+    }
+
+
+def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> None:
+    """Write what was scored so far as results that hold these answers and no others."""
+    for number, (evaluation, file) in enumerate(zip(pool.evaluations, files, strict=True)):
+        of_tasks = {
+            place: sorted(row for one, task, row in done if (one, task) == (number, place))
+            for place in range(len(evaluation.tasks))
+        }
+        parts = {place: places for place, places in of_tasks.items() if places}
+        if not parts:
+            continue
+        tasks = tuple(_part(evaluation.tasks[place], places) for place, places in parts.items())
+        counts = {task.name: {**_count(evaluation, task), "effective": len(task.rows)} for task in tasks}
+        results = {**evaluation.results, "n-samples": {**evaluation.results.get("n-samples", {}), **counts}}
+        scored = [
+            ([done[number, place, row][0] for row in places], done[number, place, places[0]][1])
+            for place, places in parts.items()
+        ]
+        write_results(replace(evaluation, tasks=tasks, results=results), file, scored)
+
+
+def _count(evaluation: SavedEvaluation, task: SavedTask) -> Mapping[str, Any]:
+    return dict(evaluation.results.get("n-samples", {}).get(task.name, {}))
+
+
+def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> None:
+    """Stop where judges failed, or gave too few verdicts for a decision; what they gave is saved."""
+    problems = take_failures()
+    if problems:
+        raise RagtasksError(
+            f"not decided: what was asked is saved in {output}, and the judging failed:\n" + "\n".join(problems)
+        )
+    limit = pool.evaluations[0].tasks[0].config.min_judge_coverage
+    counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for result, _ in done.values():
+        for verdict in result.notes.get("verdicts", ()):
+            counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
+    for (judge, rubric), verdicts in counts.items():
+        given = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
+        if rubric == pool.metric.name.removesuffix("_raw") and len(given) > 1 and len(set(given)) == 1:
+            raise JudgeError(
+                f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so it tells nothing "
+                f"apart and nothing is decided. Next step: another judge or metric; what it said is saved in {output}"
+            )
+        missing = [verdict for verdict in verdicts if verdict["outcome"] not in _ANSWERED]
+        if len(missing) > (1 - limit) * len(verdicts):
+            raise JudgeError(
+                clear_error(
+                    "judge",
+                    where=f"{judge}, {rubric}",
+                    expected=f"verdicts on at least {limit:.0%} of the answers, to decide anything",
+                    found=f"{len(verdicts) - len(missing)} of {len(verdicts)} ({missing[0]['outcome']}: "
+                    f"{missing[0]['reason']})",
+                    next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
+                )
+            )
+
+
+def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path) -> Decided:
+    asked = {name: [done[row] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
+    scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
+    scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
+    rubrics = next(iter(done.values()))[1].provenance()["rubrics"]
+    return Decided(
+        race,
+        pool.metric,
+        pool.setting,
+        pool.judges,
+        {name: len(of) for name, of in asked.items()},
+        len(pool.conversation_of),
+        len(rubrics) * len(pool.judges),
+        {name: sum(values) / len(values) if values else None for name, values in scored.items()},
+        output,
+    )
+
+
+# The file that says what was asked: a call with the same question goes on in its folder.
+
+
+def _question_of(pool: _Pool, race: Race, question: Question) -> dict[str, Any]:
+    return {
+        "systems": list(pool.systems),
+        "answers": sorted(str(evaluation.source) for evaluation in pool.evaluations),
+        "metric": pool.metric.name,
+        "setting": pool.setting,
+        "judges": list(pool.judges),
+        "margin": race.margin,
+        "seed": question.seed,
+    }
+
+
+def _is_same_question(output: Path, asked: Mapping[str, Any]) -> bool:
+    file = output / DECISION_FILE
+    try:
+        return bool(parse_json(file.read_bytes())["question"] == asked)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+def _write_decision(output: Path, asked: Mapping[str, Any], race: Race) -> None:
+    content = {
+        "question": asked,
+        "verdict": race.verdict.value if race.verdict else None,
+        "reason": race.reason,
+        "left": list(race.left),
+        "asked": list(race.order[: race.n_conversations]),
+        "not_asked": list(race.order[race.n_conversations :]),
+    }
+    write_atomically(output / DECISION_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())

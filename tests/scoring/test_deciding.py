@@ -1,0 +1,203 @@
+"""Judges are asked until it is told which saved system is better, and no more; what they said is never asked again."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.cli import app
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
+from ragtasks.results import read_evaluations
+from tests.clients._server import ChatServer, Script, chat_server, completion, refusal
+from tests.judges._demo import QUICK
+
+GOOD, POOR = "The reply is sound.", "The reply is poor."
+_RATING = re.compile(r"Rating [0-9a-f]+: ")
+_VERDICT = re.compile(r"Verdict [0-9a-f]+: ")
+Ratings = Callable[[str], int]
+"""Prompt -> rating from 1 to 10."""
+
+
+def by_word(prompt: str) -> int:
+    """Return a noisy rating, better for answers of the good system."""
+    return random.Random(prompt).choice((7, 8, 9, 10) if GOOD in prompt else (1, 2, 3, 4))
+
+
+def coin(prompt: str) -> int:
+    return random.Random(prompt).choice((2, 5, 9))
+
+
+def rating(of: Ratings) -> Script:
+    def reply(prompt: str, _: int) -> Any:
+        code = re.findall(r"\b[0-9a-f]{8}\b", prompt)[-1]
+        if _RATING.search(prompt) or "Rating" in prompt:
+            return completion(f"Counted.\nRating {code}: {of(prompt)}")
+        if "Verdict" in prompt:
+            return completion(f"Verdict {code}: no")
+        if '"supported"' in prompt:
+            return completion(json.dumps({"id": code, "supported": {"1": "yes"}}))
+        return completion(json.dumps({"id": code, "statements": ["One statement."]}))
+
+    return reply
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[..., Path]:
+    """Make results of a system that answers the sample's first questions with the target and a sentence."""
+
+    def make(name: str, sentence: str, tasks: slice = slice(None)) -> Path:
+        benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
+        first = [task for task in benchmark.tasks if task.turn == 1][tasks]
+        rows = [{"task_id": task.task_id, "answer": f"{task.target} {sentence}"} for task in first]
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        output = tmp_path / name
+        options = ["--data", "sample", "--encoder", "none", "--setting", "reference", "--name", name]
+        done = CliRunner().invoke(app, ["score", str(file), *options, "--output", str(output)])
+        assert done.exit_code == 0, done.output
+        return output
+
+    return make
+
+
+@pytest.fixture
+def judge() -> Iterator[Callable[[Ratings], tuple[ChatServer, str]]]:
+    """Start a judge that rates as told; return its server and what names it."""
+    from contextlib import ExitStack
+
+    with ExitStack() as running:
+
+        def start(of: Ratings | Script, *, is_script: bool = False) -> tuple[ChatServer, str]:
+            server = running.enter_context(chat_server(of if is_script else rating(of)))  # type: ignore[arg-type]
+            return server, json.dumps({"model": "scripted", "base_url": server.base_url, **QUICK})
+
+        yield start
+
+
+def decide(*arguments: object) -> str:
+    command = ["compare", *map(str, arguments), "--until-decided", "--metric", "rb_llm"]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_none(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    server, named = judge(by_word)
+    text = decide(poor, good, "--judge", named)
+    assert "good is better than poor in rb_llm\n" in text
+    assert "10 of 16 conversations, decided: good less poor: +0." in text
+    (counts,) = re.findall(r"asked: (\d+) of (\d+) verdicts \(62 %\) of scripted, on 20 of 32 answers", text)
+    assert f"not asked: {int(counts[1]) - int(counts[0])} verdicts (38 %), on 6 of 16 conversations" in text
+    n_asked = len(server.asked)
+    assert n_asked <= 10 * 2 * 4  # one prompt a rubric, and one more where statements are counted
+    assert len(set(server.asked)) == n_asked
+    again = decide(poor, good, "--judge", named)
+    assert len(server.asked) == n_asked
+    assert again.partition("good is better")[2] == text.partition("good is better")[2]
+
+
+def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judge: Any, tmp_path: Path) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    decide(poor, good, "--judge", judge(by_word)[1])
+    found = json.loads((tmp_path / "decided" / "decision.json").read_text())
+    assert found["verdict"] == "better"
+    assert found["left"] == ["good"]
+    assert (len(found["asked"]), len(found["not_asked"])) == (10, 6)
+    for evaluation in read_evaluations([tmp_path / "decided"]):
+        assert {row.conversation_id for row in evaluation.rows} == set(found["asked"])
+        assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
+
+
+def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
+    text = decide(saved("one", GOOD), saved("two", POOR), "--judge", judge(coin)[1])
+    assert "cannot be told which of one and two is better in rb_llm" in text
+    assert "four times out of five" in text
+    assert "is better than" not in text
+
+
+def test_three_systems_race_for_the_best(saved: Any, judge: Any) -> None:
+    folders = [saved(name, text) for name, text in (("good", GOOD), ("poor", POOR), ("odd", "The reply is odd."))]
+    text = decide(*folders, "--judge", judge(by_word)[1])
+    assert "good is better than each of the others in rb_llm" in text
+    assert re.search(r"\| poor .* out after 1\d conversations: 0\.\d+ behind good", text)
+    assert re.search(r"\| good .* best ", text)
+
+
+def test_an_interrupted_race_goes_on_in_its_folder(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    broken, answered = {"is": True}, set()
+    rate = rating(by_word)
+
+    def sometimes(prompt: str, n: int) -> Any:
+        if broken["is"] and len(answered) >= 40:
+            return refusal(401, "no key")
+        answered.add(prompt)
+        return rate(prompt, n)
+
+    server, named = judge(sometimes, is_script=True)
+    with pytest.raises(RagtasksError, match=r"(?s)saved in decided"):
+        decide(good, poor, "--judge", named)
+    before = set(answered)
+    server.asked.clear()
+    broken["is"] = False
+    assert "good is better than poor" in decide(good, poor, "--judge", named)
+    assert len(before & set(server.asked)) < 10  # what was on its way when the judge was lost
+
+
+def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: Any) -> None:
+    good, poor, named = saved("good", GOOD), saved("poor", POOR), judge(by_word)[1]
+    decide(good, poor, "--judge", named)
+    with pytest.raises(ConfigurationError, match="--force"):
+        decide(good, poor, "--judge", named, "--margin", 0.2)
+    decide(good, poor, "--judge", named, "--margin", 0.2, "--force")
+
+
+def test_a_judge_that_says_one_thing_or_nothing_ends_it_after_one_wave(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
+        decide(good, poor, "--judge", judge(lambda _: 7)[1])
+    with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*found: 0 of 20 \(unparsable"):
+        decide(good, poor, "--judge", judge(lambda *_: completion("Nice."), is_script=True)[1], "--output", "never")
+
+
+def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> None:
+    server, named = judge(by_word)
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    first, last = saved("first", POOR, slice(0, 8)), saved("last", GOOD, slice(8, 16))
+    for folders, text in (
+        ((good, saved("same", GOOD)), "the same answer, word for word, to all 16 tasks"),
+        ((first, last), "no task in common"),
+        ((good, first), "fewer than 10 conversations"),
+        ((good,), "answers of two systems or more"),
+        ((good, poor, "--setting", "full_rag"), "reference"),
+        ((good, poor, "--margin", 0), "--margin 0"),
+    ):
+        with pytest.raises(ConfigurationError, match=text):
+            decide(*folders, "--judge", named)
+    for options, text in (
+        (("--judge", named), "--judge needs --until-decided"),
+        (("--until-decided",), "--until-decided needs --judge"),
+        (("--judge", named, "--until-decided", "--metric", "rouge_l"), "needs no judge"),
+        (("--judge", named, "--until-decided", "--metric", "rb_lm"), "rb_llm"),
+        (("--judge", named, "--until-decided", "--metric", "rl_f", "--metric", "rb_llm"), "one decides"),
+    ):
+        with pytest.raises(ConfigurationError, match=text):
+            CliRunner().invoke(app, ["compare", str(good), str(poor), *options], catch_exceptions=False)
+    assert server.asked == []
