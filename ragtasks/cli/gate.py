@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,9 @@ def _input_errors() -> Iterator[None]:
         problem = ConfigurationError(f"gate: {where}{error.strerror or error}. Next step: check the path and the disk")
         problem.exit_status = INPUT_ERROR
         raise problem from error
+    except Exception:  # noqa: BLE001 (a bug is shown whole, and must not end with 1 either)
+        traceback.print_exc()
+        raise typer.Exit(INPUT_ERROR) from None
 
 
 def _folder() -> Path:

@@ -70,6 +70,17 @@ def test_bad_input_has_a_status_of_its_own(results: Path, capsys: pytest.Capture
         assert capsys.readouterr().err.startswith("ragtasks: ")
 
 
+def test_a_crash_does_not_say_worse(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("ragtasks.reports.gate_baselines.side_of", crash)
+    assert run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05") == 2
+    assert "ZeroDivisionError: a bug" in capsys.readouterr().err
+
+
 def test_another_encoder_is_no_match(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = next((results / "same").glob("results_*.json"))
     file.write_text(file.read_text().replace("minilm", "deberta"))
