@@ -82,6 +82,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
 
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
     """Print the conclusion of results files and further notes, and write the page of them where one is named."""
+    from ragtasks.progress import progress_bars
     from ragtasks.reports.tables import ReportOptions, report_sections
     from ragtasks.tables import Format, render
 
@@ -94,7 +95,10 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
     echo(render([replace(one, tables=() if one.conclusion else one.tables) for one in sections], Format.MARKDOWN))
     echo(*notes)
     if page is not None:
-        _write_page(evaluations, sections, page, ())
+        with progress_bars() as show:
+            show("writing the page", 0, 1)
+            _write_page(evaluations, sections, page, ())
+            show("writing the page", 1, 1)
         echo(f"wrote {page}")
 
 

@@ -24,7 +24,7 @@ from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.tasks import TaskManager
 
 from ragtasks.config import KEYS, foreign_keys
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, masked_text
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
     ClearConfig,
@@ -49,7 +49,6 @@ from ragtasks.scoring import require_plausible, take_checked, take_failures
 # described from package metadata. And common errors end in one line.
 
 _LOGGER = logging.getLogger(__name__)
-_LISTS = frozenset({"list", "list_groups", "list_subtasks", "list_tags"})  # of `--tasks`: nothing is evaluated
 _SHORT = {"model": ("-M",), "tasks": ("-t",), "output_path": ("-o",), "limit": ("-L",), "model_args": ("-a",)}
 _VLLM_BATCH = 256
 """Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
@@ -64,7 +63,7 @@ run: name a model and what it shall answer, or let `ragtasks init` ask for both 
   --model NAME          ragtasks-extractive, -oracle and -refuse need no weights; hf, vllm and local-chat-completions
                         are the harness's own, with --model_args pretrained=... or base_url=... and, for chat models,
                         --apply_chat_template
-  --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks run --tasks list` lists them
+  --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks tasks list` lists them
   --data sample         or the folder that `ragtasks data fetch` filled
   --judge JUDGE         such as openai/gpt-4o-mini, for the scores that a judge gives (docs/endpoints.md)
   --output FOLDER       where results and samples go: then `ragtasks report FOLDER`
@@ -133,7 +132,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     name = _model_name(settings)
-    if ending is not None and not settings.get("output_path") and not _LISTS & set(_tasks(settings)):
+    if ending is not None and not settings.get("output_path"):
         settings["output_path"] = parsed.output_path = str(ending.default_output(name, _tasks(settings)))
     if ending is not None and not ending.begin(_request(settings)):
         return
@@ -147,6 +146,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         settings["log_samples"] = True
     config = ClearConfig()
     with contextlib.ExitStack() as during:
+        during.callback(_remove_if_empty, settings.get("output_path"))
         unsaved = during.enter_context(_what_is_not_saved())
         during.enter_context(replaced(lm_eval.tasks, "TaskManager", _RagtasksFirst))
         during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
@@ -160,6 +160,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
             during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
+        else:
+            _LOGGER.info("loading %s: %s", settings.get("model"), masked_text(name))
         parsed.func(parsed)
         problems = take_failures()
         if not problems and not unsaved:
@@ -253,7 +255,7 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
 
 def _request(settings: Mapping[str, Any]) -> Request:
     arguments, metadata = settings.get("model_args"), settings.get("metadata")
-    if not _has_own_tasks(settings) and (problem := near_miss(_tasks(settings))):
+    if not settings.get("include_path") and (problem := near_miss(_tasks(settings))):
         raise ConfigurationError(problem)
     output = Path(settings["output_path"]) if settings.get("output_path") else None
     return Request(
@@ -264,10 +266,6 @@ def _request(settings: Mapping[str, Any]) -> Request:
         output=output.parent if output is not None and output.suffix == ".json" else output,
         limit=settings.get("limit"),
     )
-
-
-def _has_own_tasks(settings: Mapping[str, Any]) -> bool:
-    return bool(settings.get("include_path")) or bool(_LISTS & set(_tasks(settings)))
 
 
 def _model_name(settings: Mapping[str, Any]) -> str:
@@ -312,6 +310,13 @@ def _check_output(settings: Mapping[str, Any]) -> None:
         output = Path(settings["output_path"])
         with in_one_line(f"--output_path {output}", OSError):
             (output.parent if output.suffix == ".json" else output).mkdir(parents=True, exist_ok=True)
+
+
+def _remove_if_empty(output: str | None) -> None:
+    """Remove a folder for results that holds nothing: the evaluation ended before it began."""
+    if output and Path(output).is_dir():
+        with contextlib.suppress(OSError):
+            Path(output).rmdir()
 
 
 @contextlib.contextmanager
