@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TREC_RAG, app, echo
+from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, missing_path
@@ -39,7 +39,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
         str,
         typer.Argument(
             metavar="FILE | FOLDER | RUN",
-            help="Submission, answers, corpus, benchmark of your own, or stored run: told by what it holds.",
+            help="Submission, answers, rows, corpus, benchmark of your own, results, stored run, evaluation.yaml.",
         ),
     ],
     task: Annotated[
@@ -65,10 +65,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """List every error in a submission, answers, a corpus, your own data or a run.
 
-    Exits with 1 if there is any. What is not fetched is not compared, and the report says so.
+    What a file is shows in what it holds. Exits with 1 if there is an error. What is not fetched is not compared,
+    and the report says so.
     """
     place = Path(path).expanduser()
-    form = _form(place, path, task)
+    form = _form(place, path, task, benchmark)
     submission = next((one for known, one in _TASKS.items() if known == form), None)
     track = form if isinstance(form, FileForm) and form in FORMS else None
     given = {
@@ -92,11 +93,12 @@ def check(  # noqa: PLR0917 (one parameter an option)
     elif form is FileForm.CORPUS:
         passes = _corpus_passes(path)
     else:
-        passes = _run_passes(path) if form == _RUN else _folder_passes(place)
+        passes = _OTHERS[str(form)](place)
     raise typer.Exit(int(not passes))
 
 
-_RUN, _FOLDER = "a stored run", "a folder of your own"
+_RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own"
+_RESULTS, _EVALUATION = "results", "an evaluation file"
 _TASKS = {
     FileForm.TASK_A: SubmissionTask.A,
     FileForm.TASK_B: SubmissionTask.B,
@@ -105,24 +107,43 @@ _TASKS = {
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
 
 
-def _form(place: Path, name: str, task: SubmissionTask | None) -> FileForm | str:
+def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> FileForm | str:
     """Return what a path or name is; an error where it is nothing that can be checked."""
     if task is not None:
         return next(form for form, one in _TASKS.items() if one is task)
     if place.is_dir():
-        is_corpus = form_of(place) is None and (place / "corpus.jsonl").is_file()
-        return FileForm.CORPUS if is_corpus else _FOLDER
+        return _form_of_folder(place)
     if place.is_file():
-        form = FileForm.CORPUS if place.suffix in _CORPUS_ENDINGS else form_of_file(place)
-        if form is None:
-            raise _unknown(place)
-        return form
+        return _form_of_file(place, benchmark)
     if name.startswith("hf:"):
         return FileForm.CORPUS
     if is_path(name) or place.suffix:
         found, next_step = missing_path(place)
         raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
+
+
+def _form_of_folder(folder: Path) -> FileForm | str:
+    if form_of(folder) is not None:
+        return _FOLDER
+    if (folder / "corpus.jsonl").is_file():
+        return FileForm.CORPUS
+    return _RESULTS if next(folder.rglob("results_*.json"), None) else _FOLDER
+
+
+def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:
+    from ragtasks.results import holds_own_rows
+
+    if file.suffix in {".yaml", ".yml"}:
+        return _EVALUATION
+    if file.name.startswith("results_") and file.suffix == ".json":
+        return _RESULTS
+    form = FileForm.CORPUS if file.suffix in _CORPUS_ENDINGS else form_of_file(file)
+    if form in {None, FileForm.ANSWERS} and benchmark is None and first_object(file) and holds_own_rows(file):
+        return _ROWS
+    if form is None:
+        raise _unknown(file)
+    return form
 
 
 def _form_name(form: FileForm | str) -> str:
@@ -172,12 +193,46 @@ def _corpus_passes(location: str) -> bool:
     return True
 
 
-def _run_passes(name: str) -> bool:
+def _rows_pass(file: Path) -> bool:
+    """Print how many rows of one's own a file has; what is wrong in it is an error with every line."""
+    from ragtasks.results import read_own_rows
+
+    rows = read_own_rows(file)
+    if rows.unread_note:
+        echo(rows.unread_note)
+    n_contexts = sum(answer.passages is not None for answer in rows.given.values())
+    echo(f"{file}: no error", f"{len(rows.given)} rows of your own, {n_contexts} with contexts")
+    echo(f"next: {shlex.join(['ragtasks', 'score', str(file)])}")
+    return True
+
+
+def _evaluation_passes(file: Path) -> bool:
+    """Print what an evaluation file asks for; every wrong key of it is in the error."""
+    from ragtasks.evaluation_file import read_evaluation_file
+
+    found = read_evaluation_file(file, commands=[command for commands in GROUPS.values() for command in commands])
+    on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
+    echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
+    echo(f"next: {shlex.join(['ragtasks', 'eval', str(file), '--dry-run'])}")
+    return True
+
+
+def _results_pass(path: Path) -> bool:
+    """Print the evaluations in results, every logged sample of which is read."""
+    from ragtasks.results import read_evaluations
+
+    evaluations = read_evaluations([path])
+    echo(f"{path}: no error", *(f"{one.model} on {one.kind[0]}: {len(one.rows)} answers" for one in evaluations))
+    echo(f"next: {shlex.join(['ragtasks', 'report', str(path)])}")
+    return True
+
+
+def _run_passes(path: Path) -> bool:
     """Print what is wrong with a stored run's files, beside its manifest."""
     from ragtasks.environment import run_store
     from retrieval_cache import RunStore, verify_run
 
-    problems = verify_run(RunStore(run_store()).named(name, is_no_file=True))
+    problems = verify_run(RunStore(run_store()).named(str(path), is_no_file=True))
     echo(*problems or ["all files are as they were written"])
     return not problems
 
@@ -191,6 +246,15 @@ def _folder_passes(folder: Path) -> bool:
     report = check_folder(folder)
     echo(*report.lines, *([] if form else [f"looked for: {'; or '.join(_looked_for())}"]))
     return report.passes
+
+
+_OTHERS = {
+    _RUN: _run_passes,
+    _FOLDER: _folder_passes,
+    _ROWS: _rows_pass,
+    _RESULTS: _results_pass,
+    _EVALUATION: _evaluation_passes,
+}
 
 
 def form_of(folder: Path) -> str | None:

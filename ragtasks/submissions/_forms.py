@@ -35,10 +35,11 @@ def form_of_file(path: Path) -> FileForm | None:
     """
     row = first_object(path)
     keys = row.keys()
-    if {"metadata", "answer"} <= keys and isinstance(row["metadata"], dict):
+    metadata, has_sentences = row.get("metadata"), isinstance(row.get("answer"), list)
+    if isinstance(metadata, dict) and (has_sentences or "narrative_id" in metadata):
         return FileForm.TREC_2025
-    if "answer" in keys and keys & {"topic_id", "references"}:
-        return FileForm.TREC_2024
+    if "topic_id" in keys or ("references" in keys and has_sentences):
+        return FileForm.TREC_2024 if "answer" in keys else None
     if "task_id" in keys and ("contexts" in keys or "Collection" in keys):
         if "predictions" in keys:
             return FileForm.TASK_C if "Collection" in keys else FileForm.TASK_B

@@ -118,3 +118,38 @@ def test_a_path_with_nothing_at_its_end_is_missing(
         main(["check", name])
     assert stop.value.code == 1
     assert "check the path" in capsys.readouterr().err
+
+
+def test_rows_of_ones_own_are_read_as_score_reads_them(checked: Any) -> None:
+    row = {"question": "Why?", "answer": "So.", "contexts": ["x"], "metadata": {"a": 1}, "references": ["y"]}
+    status, said = checked(row)
+    assert status == 0
+    assert "1 rows of your own, 1 with contexts\nnext: ragtasks score file.jsonl" in said
+    assert "did you mean 'reference'?" in said
+    status, said = checked({"question": "Why?"})
+    assert (status, "line 1" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "expected"),
+    [
+        ("model: ragtasks-oracle\nbenchmark: mtrag\n", 0, "evaluates ragtasks-oracle on mtrag"),
+        ("model: ragtasks-oracle\nbenchmrk: mtrag\n", 1, "did you mean 'benchmark'"),
+    ],
+)
+def test_an_evaluation_file_is_read(
+    text: str, status: int, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evaluation.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(tmp_path / "evaluation.yaml")])
+    captured = capsys.readouterr()
+    assert int(stop.value.code or 0) == status
+    assert expected in captured.out + captured.err
+
+
+def test_results_are_read_to_their_last_sample(evaluations: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(evaluations)])
+    assert int(stop.value.code or 0) == 0
+    assert "ragtasks-oracle on mtrag (sample): " in capsys.readouterr().out

@@ -50,7 +50,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest
     assert "All dialogues" in "\n".join(printed(capsys, "data", "describe", "town"))
     lines = printed(
         capsys, "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
-        "--metadata", json.dumps({"data": "town", "encoder": "minilm"}), "--limit", "4",
+        "--metadata", json.dumps({"data": "town", "encoder": "minilm"}), "--limit", "4", "--full",
     )  # fmt: skip
     assert any("custom_full_rag" in line and "ans_acc" in line for line in lines)
 

@@ -171,3 +171,35 @@ WALKS: dict[str, Walk] = {
         },
     ),
 }
+
+EXAMPLES = Walk(
+    extras=("semantic", "retrieval", "report", "judge", "arena"),
+    before=(
+        *ANSWERED,
+        OWN_ROWS,
+        "mkdir results handbook; cp -r $EVALUATIONS/oracle results/a; cp -r $EVALUATIONS/refuse results/b",
+        "cp -r $EVALUATIONS/oracle results/old; cp -r $EVALUATIONS/oracle results/new; cp $DOCUMENTS handbook",
+        """echo '{"_id": "p1", "title": "Rain", "text": "Rain fell."}' | tee corpus.jsonl > documents.jsonl""",
+        "ragtasks retrieve --retriever bm25 --queries last_turn --name mine",
+        "ragtasks retrieve --retriever bm25 --queries last_turn",
+    ),
+    changes={
+        r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec",
+        r"\bQRELS\b": QRELS,
+        "DOCUMENTS": "handbook",
+        "ragtasks eval .*": r"\g<0> --set model.limit=2 --set options.encoder=none",
+        "--max-battles .*|arena battle .*": r"\g<0> --max-battles 4",
+        "score results .*": r"\g<0> --encoder none",
+    },
+    left_out={
+        "mine.jsonl": "needs answers to every task of MTRAG-UN; tests/submissions runs both commands",
+        "^ragtasks check handbook": "is about conversations, which the example before it did not make",
+        "^ragtasks train (rewriter|retriever)": TRAINED,
+        "^ragtasks review (agreement|export)": TRAINED,
+        "^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it",
+        "^ragtasks judges": "asks a judge thousands of times, or about files that are not public",
+        "^ragtasks tasks (un)?link|^lm_eval": "changes the lm_eval of this environment; tests/harness runs it",
+    },
+    fails=("ragtasks gate results/new --baseline results/old --margin ans_acc=0.03",),
+)
+"""The examples of `--help`, in the order of its groups: one finds what the one before wrote."""

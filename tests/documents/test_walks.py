@@ -8,18 +8,19 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from ragtasks.cli.app import GROUPS, SUBCOMMANDS
 from tests._shared import SITE
 from tests.documents._environments import ROOT, build_wheel, make_environment
 from tests.documents._lines import DOCUMENTS, Line, lines_of
 from tests.documents._server import DocumentedServer
-from tests.documents._walks import EVERYWHERE, LEFT_OUT_EVERYWHERE, WALKS, Walk
+from tests.documents._walks import EVERYWHERE, EXAMPLES, LEFT_OUT_EVERYWHERE, WALKS, Walk
 from tests.harness.conftest import _save_tiny_model
 
 WALKED = [str(path.relative_to(ROOT)) for path in DOCUMENTS if path.parents[1].name != "task_yamls"]
@@ -139,14 +140,25 @@ def changed(text: str, walk: Walk, variables: dict[str, str]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKED)
 def test_every_command_runs_with_what_the_text_installed(name: str, world: World) -> None:
-    walk = WALKS.get(name, Walk())
+    walk_through(lines_of(ROOT / name), WALKS.get(name, Walk()), world)
+
+
+@pytest.mark.slow
+def test_every_example_of_the_help_runs(world: World) -> None:
+    groups = [line.strip() for commands in GROUPS.values() for text in commands.values() for line in text.split(";")]
+    lines = (Line(text, frozenset(), is_inline=False) for text in dict.fromkeys([*groups, *SUBCOMMANDS.values()]))
+    walk_through(lines, EXAMPLES, world)
+
+
+def walk_through(lines: Iterable[Line], walk: Walk, world: World) -> None:
+    """Run commands in their order, and tell of all that did not do as they should."""
     shutil.copytree(ROOT / "ragtasks" / "benchmarks" / "sample" / walk.data, world.folder / "data")
     world.variables["RAGTASKS_DATA"] = str(world.folder / "data")
     for text in walk.before:
         status, printed = world.run(text, BEFORE)
         assert status == 0, f"{text}\n{printed}"
     failing, wrong = list(walk.fails), []
-    for line in lines_of(ROOT / name):
+    for line in lines:
         if reason_of(line, walk) is None:
             status, printed = world.run(changed(line.text, walk, world.variables), line.extras.union(walk.extras))
             # The example system refuses nearly always, in the same words: its answers are scored, saved and named.

@@ -54,6 +54,7 @@ class World:
         metadata = [json.dumps({"data": "sample", "run": run, "encoder": "none"}) for run in runs]
         metadata.append(json.dumps({"data": data, "encoder": "none"}))
         limited = ["--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--limit", "1"]
+        limited += ["--output", f"{out}/run"]
         predicted = [
             "--benchmark",
             "mtrag",
@@ -133,6 +134,8 @@ class World:
             ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],
             ("results", "show"): [[one] for one in (*results, *runs)],
             ("run",): [[*limited, "--metadata", one] for one in metadata],
+            ("init",): [["--model", "ragtasks-oracle", "--data", data, "--output", f"{out}/evaluation.yaml"]],
+            ("eval",): [[str(at / "evaluation.yaml"), "--set", f"output={out}/eval"]],
             ("submit",): [
                 *(["--task", "A", "--run", run, "--output", f"{out}/a.jsonl", *place] for run in runs),
                 *(
@@ -161,6 +164,7 @@ class World:
         judge = {"model": "own", "base_url": f"{self.address}/v1", "attempts": 1}
         secret, data = str(self.outside / "secret.jsonl"), str(self.theirs / "mtrag")
         limited = ["--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--limit", "1"]
+        limited += ["--output", str(self.root / "asked")]  # where the secret is that this user names
         prompt = {"data": "sample", "encoder": "none", "system_prompt": secret}
         again = ["score", results, "--output-path"]
         return {
@@ -185,6 +189,8 @@ def build(root: Path, address: str) -> World:
     _corpora(world)
     _write(world.theirs / "predictions.jsonl", _predictions(world))
     _write(world.theirs / "submission.jsonl", _submission(world))
+    evaluation = {"model": "ragtasks-oracle", "tasks": ["mtrag_full_rag_fiqa"], "data": str(world.theirs / "mtrag")}
+    (world.theirs / "evaluation.yaml").write_text(json.dumps({**evaluation, "options": {"encoder": "none"}}))
     cited = [{"text": "{{ x }}", "citations": [0]}]
     track = {"run_id": "../../x", "topic_id": "2024-10007", "references": ["/etc/passwd"], "answer": cited}
     _write(world.theirs / "trec.jsonl", [{**_reach(world), **track}])
