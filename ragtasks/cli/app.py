@@ -300,9 +300,9 @@ GROUPS = {
 """Group -> command -> an example, in the order of the help."""
 
 SUBCOMMANDS = {
-    "arena battle": "ragtasks arena battle results --judge openai/gpt-4o-mini --output votes.jsonl",
+    "arena battle": "ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
     "arena ratings": "ragtasks arena ratings votes.jsonl",
-    "arena serve": "ragtasks arena serve results --raters 2",
+    "arena serve": "ragtasks arena serve results/a results/b --raters 2",
     "arena invite": "ragtasks arena invite Ann Bob",
     "arena import": "ragtasks arena import votes.jsonl",
     "arena export": "ragtasks arena export --output people.jsonl",
@@ -310,13 +310,13 @@ SUBCOMMANDS = {
     "train rewriter": "ragtasks train rewriter benchmark --base t5-small --output rewriter",
     "train retriever": "ragtasks train retriever benchmark --output encoder",
     "results list": "ragtasks results list results --benchmark mtrag",
-    "results show": "ragtasks results show results",
+    "results show": "ragtasks results show results/a",
     "results diff": "ragtasks results diff results/a results/b",
     "results remove": "ragtasks results remove bm25.last_turn",
     "results leaderboard": "ragtasks results leaderboard results --output leaderboard.html",
-    "results export inspector": "ragtasks results export inspector results --output inspector.json",
+    "results export inspector": "ragtasks results export inspector results/a results/b --output inspector.json",
     "results export every-eval-ever": "ragtasks results export every-eval-ever results --output records",
-    "results export model-card": "ragtasks results export model-card results",
+    "results export model-card": "ragtasks results export model-card results/a",
     "results export rows": "ragtasks results export rows results --output rows.csv",
     "review serve": "ragtasks review serve benchmark",
     "review invite": "ragtasks review invite benchmark Ann Bob",

@@ -98,6 +98,9 @@ class World:
             ("train", "rewriter"): [[own, "--out", f"{out}/rewriter", "--base", str(self.outside / "none")]],
             ("data", "cache", "prune"): [["--outcome", "answered", "--dry-run"]],
             ("judges", "calibrate"): [["--data", data]],
+            ("judges", "anchors"): [
+                [one, "--output", f"{out}/anchors-{number}.jsonl"] for number, one in enumerate(results)
+            ],
             ("check",): [
                 [str(at / "submission.jsonl"), "--task", "A", "--input", str(at / "submission.jsonl"), "--data", data],
                 [str(at / "submission.jsonl"), "--task", "C", *place],
