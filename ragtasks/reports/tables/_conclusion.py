@@ -69,16 +69,26 @@ def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
     best = bests[setting]
     score = cell_text(mean_of(whole[setting, best], main, present[main].bounds))
     others = {model: difference for (name, model), difference in found.items() if name == setting}
-    opening = f"{best} has {main} {score} in {setting}"
-    if others:
-        second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
-        opening = f"{best} leads in {setting} with {main} {score}"
-        if second is not None:
-            opening += _ahead(second, *others[second])
-    elsewhere = {name: model for name, model in bests.items() if model != best}
+    second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
+    if second is None:
+        opening = f"{best} has {main} {score} in {setting}"
+    elif _is_equal(*others[second]):
+        opening = f"{best} and {second} lead in {setting} with {main} {score}"
+    else:
+        opening = f"{best} leads in {setting} with {main} {score}{_ahead(second, *others[second])}"
+    elsewhere = {name: model for name, model in bests.items() if _is_sure(found.get((name, best)))}
     leads = "".join(f"; in {name} {model} leads" for name, model in elsewhere.items())
     (leader,) = [item for item in evaluations if item.model == best][:1]
     return f"{opening}{leads}{largest_loss(leader, main)}."
+
+
+def _is_equal(difference: Estimate, p: float | None) -> bool:
+    return difference.value is not None and not float(fixed(difference.value)) and not _is_sure((difference, p))
+
+
+def _is_sure(found: tuple[Estimate, float | None] | None) -> bool:
+    """Return whether a difference to the best is significant; None is that of the best itself."""
+    return found is not None and found[1] is not None and found[1] <= LEVEL
 
 
 def _ahead(second: str, difference: Estimate, p: float | None) -> str:

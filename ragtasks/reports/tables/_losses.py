@@ -139,8 +139,9 @@ def largest_loss(evaluation: Evaluation, metric: str) -> str:
     parts = {name: math.fsum(item.loss for item in split.of(name)) / len(split.losses) for name in CLASSES}
     name = max(_PHRASES, key=lambda name: parts[name])
     if float(fixed(parts[name])) <= 0:
-        return "; against the reference passages it loses nothing"
-    return f"; against the reference passages it loses most {_PHRASES[name]} ({fixed(parts[name])})"
+        return f"; against the reference passages {evaluation.model} loses nothing"
+    lost = f"{_PHRASES[name]} ({fixed(parts[name])})"
+    return f"; against the reference passages {evaluation.model} loses most {lost}"
 
 
 def _summary(split: _Split) -> str:
