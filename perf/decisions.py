@@ -8,7 +8,8 @@ system, or where neither names one. Columns:
 - near: pairs whose means over all data differ by at most .02; the share of calls, and of races that say "equal";
 - untold: pairs that the full test does not tell apart; the share of calls, and of races that name no system either;
 - type I: races that name a better system after the signs of whole conversations were turned by chance, which makes
-  the systems equal; one order and one turning a race, with its standard error. There are as many for each data set.
+  the systems equal; one order and one turning a race, with its standard error. There are as many for each data set;
+- false equal: the same races after one system's scores were raised by the margin, .05, that end with "equal".
 
 Data sets, in the folder of `--data` (the README there names their sources): RAD-Bench (gpt-4o, 7 systems), from which
 the rule was chosen, as from MTRAG's human evaluation (RB_llm, RL_F, and people: 3 systems, 20 conversations); held
@@ -38,6 +39,7 @@ from ragtasks.statistics import Column, compare_columns
 Scores = dict[str, float | None]
 LEVEL = 0.05
 NEAR = 0.02
+MARGIN = 0.05
 MOST_PAIRS = 120
 
 
@@ -136,9 +138,13 @@ class Pair:
         self.told = found.p is not None and found.p <= LEVEL
         self.better = list(self.values)[self.gap > 0] if self.told else ""
 
-    def race(self, seed: int, signs: Mapping[str, int] | None = None) -> tuple[Race, float]:
-        """Return the race with its share of the calls; signs turn conversations by swapping the two systems' scores."""
-        race = Race(list(self.values), self.conversation_of, seed=seed, bounds=(0.0, 1.0))
+    def race(self, seed: int, signs: Mapping[str, int] | None = None, shift: float = 0.0) -> tuple[Race, float]:
+        """Return the race with its share of the calls.
+
+        Signs turn conversations by swapping the two systems' scores; then the second one's are shifted.
+        """
+        bounds = (0.0, 1.0 + shift)
+        race = Race(list(self.values), self.conversation_of, margin=MARGIN, seed=seed, bounds=bounds)
         first, second = self.values.values()
         n_asked = 0
         while (wave := race.next_wave()) is not None:
@@ -148,6 +154,7 @@ class Pair:
             one, other = values.values()
             for item in turned:
                 one[item], other[item] = second[item], first[item]
+            other.update({item: None if value is None else value + shift for item, value in other.items()})
             race.add(values)
         return race, n_asked / len(self.conversation_of)
 
@@ -194,22 +201,26 @@ def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
                 if chosen:
                     shares.append(asked)
                     flags.append(flag)
-    wrong = list(false_alarms(pairs, n_turnings))
-    error = math.sqrt(max(np.mean(wrong) * (1 - np.mean(wrong)), 1e-9) / len(wrong)) if wrong else 0.0
+    alarms = [chance_of(found) for found in zip(*false_alarms(pairs, n_turnings), strict=True)]
     counts = [f"{sum(pair.told for pair in pairs)}", f"{sum(abs(pair.gap) <= NEAR for pair in pairs)}"]
-    alarms = f"{np.mean(wrong):.3f} ({error:.3f})" if wrong else "-"
     n = f"{np.median([pair.n_conversations for pair in pairs]):.0f}"
     cells = (name, n, counts[0], cost(differ[0]), share(differ[1]), counts[1], cost(near[0]), share(near[1]))
-    return "| " + " | ".join((*cells, cost(untold[0]), share(untold[1]), alarms)) + " |"
+    return "| " + " | ".join((*cells, cost(untold[0]), share(untold[1]), *alarms)) + " |"
 
 
-def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[bool]:
-    """Yield whether races of systems that were made equal name a better one; each pair has its turn."""
+def chance_of(flags: tuple[bool, ...]) -> str:
+    mean = float(np.mean(flags))
+    return f"{mean:.3f} ({math.sqrt(mean * (1 - mean) / len(flags)):.3f})"
+
+
+def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[tuple[bool, bool]]:
+    """Yield whether races of systems made equal name a better one, and whether those parted by the margin end equal."""
     chance = random.Random(2)
     for number in range(n_turnings):
         pair = pairs[number % len(pairs)]
         signs = {name: chance.choice((-1, 1)) for name in sorted(set(pair.conversation_of.values()))}
-        yield bool(better_of(pair.race(number, signs)[0]))
+        equal, apart = (pair.race(number, signs, shift)[0] for shift in (0.0, MARGIN))
+        yield bool(better_of(equal)), apart.verdict is Verdict.EQUAL
 
 
 def main() -> None:
@@ -219,8 +230,8 @@ def main() -> None:
     parser.add_argument("--turnings", type=int, default=2000)
     parser.add_argument("--only", default="", help="a part of the name of data sets")
     options = parser.parse_args()
-    columns = "data | conversations | differ | calls | same | near | calls | equal | untold: calls | same | type I"
-    print(f"| {columns} |\n|{' --- |' * 11}")
+    columns = "data | conversations | differ | calls | same | near | calls | equal | untold: calls | same"
+    print(f"| {columns} | type I | false equal |\n|{' --- |' * 12}")
     start = time.perf_counter()
     for name, verdicts in (found for read in SETS for found in read(options.data)):
         if options.only in name:

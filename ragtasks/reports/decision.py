@@ -17,7 +17,7 @@ _TOO_FAR = "A race that ends early tends to show the difference larger than it i
 def decision_text(found: Decided) -> str:
     """Return the decision with its difference, and what it took; more than two systems as a table."""
     table = _table(found) if len(found.n_asked) > 2 else []
-    return "\n".join([*_lines(found), *table])
+    return "\n".join([*_lines(found), *found.notes, *table])
 
 
 def wave_text(race: Race) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.decisions import Race, Values
+from ragtasks.decisions import ENOUGH_ALIKE, Race, Values
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error, close_matches
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Metric
@@ -71,6 +71,8 @@ class Decided:
     """System -> mean over what was scored."""
     output: Path
     """Where the scores of what was asked are."""
+    notes: tuple[str, ...]
+    """What makes answers implausible, a line each."""
 
 
 def decide(
@@ -109,16 +111,17 @@ def decide(
     if not _is_same_question(output, asked):
         require_leave(output, files, may_replace)
     done: dict[Row, Scored] = {}
+    notes: list[str] = []
     _write_decision(output, asked, race)
     while (wave := race.next_wave()) is not None:
         rows = {name: {item: pool.systems[name][item] for item in wave.items} for name in wave.systems}
         done |= _score(pool.evaluations, [row for found in rows.values() for row in found.values()], place, local_judge)
-        _save(pool, done, files)
+        notes = _save(pool, done, files)
         _require_verdicts(pool, done, output)
         race.add(_values(pool.metric, rows, done))
         _write_decision(output, asked, race)
         after_wave(race)
-    return _decided(pool, race, done, output)
+    return _decided(pool, race, done, output, notes)
 
 
 # The systems, and the answers to what all of them were asked.
@@ -300,8 +303,9 @@ def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping
     }
 
 
-def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> None:
-    """Write what was scored so far as results that hold these answers and no others."""
+def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> list[str]:
+    """Write what was scored so far as results of these answers alone; return what makes answers implausible."""
+    notes: list[str] = []
     for number, (evaluation, file) in enumerate(zip(pool.evaluations, files, strict=True)):
         of_tasks = {
             place: sorted(row for one, task, row in done if (one, task) == (number, place))
@@ -317,7 +321,9 @@ def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> Non
             ([done[number, place, row][0] for row in places], done[number, place, places[0]][1])
             for place, places in parts.items()
         ]
-        write_results(replace(evaluation, tasks=tasks, results=results), file, scored)
+        checked = write_results(replace(evaluation, tasks=tasks, results=results), file, scored)
+        notes += [f"{model_of(evaluation.results)}: {line}" for item in checked for line in item.lines]
+    return notes
 
 
 def _count(evaluation: SavedEvaluation, task: SavedTask) -> Mapping[str, Any]:
@@ -338,7 +344,8 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
             counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
     for (judge, rubric), verdicts in counts.items():
         given = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
-        if rubric == pool.metric.name.removesuffix("_raw") and len(given) > 1 and len(set(given)) == 1:
+        enough = min(ENOUGH_ALIKE, len(pool.systems) * len(pool.conversation_of))
+        if rubric == pool.metric.name.removesuffix("_raw") and len(given) >= enough and len(set(given)) == 1:
             raise JudgeError(
                 f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so it tells nothing "
                 f"apart and nothing is decided. Next step: another judge or metric; what it said is saved in {output}"
@@ -357,7 +364,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
             )
 
 
-def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path) -> Decided:
+def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
     asked = {name: [done[row] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
     scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
@@ -372,6 +379,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path) 
         len(rubrics) * len(pool.judges),
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,
+        tuple(notes),
     )
 
 

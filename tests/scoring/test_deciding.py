@@ -169,7 +169,7 @@ def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: An
     decide(good, poor, "--judge", named, "--margin", 0.2, "--force")
 
 
-def test_a_judge_that_says_one_thing_or_nothing_ends_it_after_one_wave(saved: Any, judge: Any) -> None:
+def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
         decide(good, poor, "--judge", judge(lambda _: 7)[1])

@@ -125,11 +125,20 @@ def test_a_race_to_the_end_says_that_all_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"), [(lambda *_: 0.7, ONE_VALUE), (lambda *_: None, NO_SCORES), (lambda *_: 0.0, ONE_VALUE)]
+    ("value", "reason", "n_asked"),
+    [(lambda *_: 0.7, ONE_VALUE, 19), (lambda *_: 0.0, ONE_VALUE, 19), (lambda *_: None, NO_SCORES, 10)],
 )
-def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_end(value: Value, reason: str) -> None:
+def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_end(
+    value: Value, reason: str, n_asked: int
+) -> None:
     race, _ = raced(value, n=100)
-    assert (race.verdict, race.reason, race.n_conversations) == (Verdict.UNDECIDED, reason, 10)
+    assert (race.verdict, race.reason, race.n_conversations) == (Verdict.UNDECIDED, reason, n_asked)
+
+
+def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
+    late = shuffled([f"c{number:03}" for number in range(60)], 0)[20:]
+    race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03}" in late else 1.0, n=60, turns=1)
+    assert (race.verdict, race.left) == (Verdict.BETTER, ("b",))
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
