@@ -47,6 +47,11 @@ def anchor_file() -> Path:
     return run_store() / "anchors.jsonl"
 
 
+def card_folder() -> Path:
+    """Return the folder of judges' cards; it need not exist."""
+    return run_store() / "judge_cards"
+
+
 def embedding_cache_file() -> Path:
     """Return the file that keeps the vectors of references and passages for BERTScore; it need not exist."""
     return run_store() / "embeddings.sqlite"

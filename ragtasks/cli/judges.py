@@ -33,15 +33,26 @@ def calibrate(
         list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
+    ] = 1,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.environment import data_folder, reply_cache_file, secret
+    from ragtasks.environment import card_folder, data_folder, reply_cache_file, secret
     from ragtasks.reports.calibration import calibrate_judges
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
     text, verdicts = calibrate_judges(
-        root, judge or [], secrets=secret, cache_file=reply_cache_file(), metrics=metric or (), picture=plot
+        root,
+        judge or [],
+        secrets=secret,
+        cache_file=reply_cache_file(),
+        metrics=metric or (),
+        picture=plot,
+        cards=card_folder(),
+        repeats=repeats,
     )
     echo(text)
     if verdicts is not None:

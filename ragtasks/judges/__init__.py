@@ -18,6 +18,7 @@ from ragtasks.judges._anchors import (
     stored_verdicts,
     write_anchors,
 )
+from ragtasks.judges._cards import PAIRS, CardRow, JudgeCard, latest_card, store_card
 from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
@@ -60,6 +61,7 @@ __all__ = [
     "MULTIHOP_ANSWER",
     "NUGGET_ASSIGNMENT",
     "NUGGET_CREATION",
+    "PAIRS",
     "PAIRWISE",
     "RB_LLM",
     "RELEVANCE",
@@ -69,8 +71,10 @@ __all__ = [
     "YES_NO",
     "AnchorVerdicts",
     "Anchors",
+    "CardRow",
     "Drift",
     "Finding",
+    "JudgeCard",
     "JudgeIdk",
     "JudgedPassages",
     "Question",
@@ -93,6 +97,7 @@ __all__ = [
     "judge_passages",
     "judge_responses",
     "label_finding",
+    "latest_card",
     "multihop_answer",
     "nugget_assignment",
     "nugget_creation",
@@ -103,6 +108,7 @@ __all__ = [
     "read_coded_label",
     "relevance",
     "rubrics_named",
+    "store_card",
     "store_verdicts",
     "stored_verdicts",
     "write_anchors",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +24,7 @@ from ragtasks.benchmarks.mtrag import (
 )
 from ragtasks.clients import Secrets, endpoint_of
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.judges import JudgeIdk, Rubric, Verdicts, judge_responses
+from ragtasks.judges import JudgeCard, JudgeIdk, Rubric, Verdicts, judge_responses, latest_card, store_card
 from ragtasks.metrics import (
     Level,
     RaterAgreement,
@@ -35,8 +38,10 @@ from ragtasks.metrics import (
 )
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, IdkVerdict, Score
+from ragtasks.reports.judge_card import JudgedAnswers, card_table, judge_card
+from ragtasks.statistics import Repeatability, estimate_mean, repeatability
 from ragtasks.suites import suite_named
-from ragtasks.tables import markdown_table
+from ragtasks.tables import Format, Section, markdown_table, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +60,8 @@ def calibrate_judges(
     cache_file: Path,
     metrics: Sequence[str] = (),
     picture: Path | None = None,
+    cards: Path | None = None,
+    repeats: int = 1,
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -72,7 +79,9 @@ def calibrate_judges(
     columns: list[Column] = []
     found: Verdicts | None = None
     endpoints = [endpoint_of(judge) for judge in judges]
+    made: list[JudgeCard] = []
     if endpoints:
+        begin = time.monotonic()
         with progress_bars() as progress:
             found = judge_responses(
                 responses,
@@ -82,6 +91,7 @@ def calibrate_judges(
                 rubrics=rubrics,
                 progress=progress,
             )
+        seconds = time.monotonic() - begin
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
         columns = [
@@ -90,9 +100,54 @@ def calibrate_judges(
             for judge in found.judges
         ]
     calibration = calibrate(answers, columns, verdicts)
+    if endpoints and found is not None:
+        ask = partial(judge_responses, responses, endpoints, secrets=secrets, cache_file=cache_file, rubrics=rubrics)
+        again = [ask(judging=f"repeat {number}") for number in range(2, repeats + 1)]
+        judgings = [found, *again]
+        made = list(_cards(answers, columns, verdicts["judges"], judgings, rubrics=rubrics, seconds=seconds))
+    if cards is not None:
+        made = [card.with_cost_of(latest_card(cards, card.judge, card.rubrics)) for card in made]
+        for card in made:
+            if card.is_of_verdicts:
+                store_card(cards, card)
     if picture is not None:
         plot_calibration(calibration, picture)
-    return render_calibration(calibration), found
+    text = render_calibration(calibration)
+    if made:
+        section = Section("Cards of the judges", {}, tuple(map(card_table, made)))
+        text = f"{text}\n\n{render([section], Format.MARKDOWN)}"
+    return text, found
+
+
+def _cards(
+    answers: Sequence[RatedResponse],
+    columns: Sequence[Column],
+    idk: Mapping[AnswerKey, IdkVerdict | None],
+    judgings: Sequence[Verdicts],
+    *,
+    rubrics: Sequence[Rubric],
+    seconds: float,
+) -> Iterator[JudgeCard]:
+    """Yield a card a judge."""
+    now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
+    for judge in judgings[0].judges:
+        scores = {column.metric: column.values for column in columns if column.source == judge}
+        repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
+        judged = JudgedAnswers(judge, scores, idk, judgings[0], seconds, repeated)
+        fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
+        yield judge_card(answers, judged, time=now, data="MTRAG's human evaluation", rubrics=fingerprints)
+
+
+def _repeated(
+    answers: Sequence[RatedResponse], judgings: Sequence[Verdicts], judge: str, names: Sequence[str]
+) -> dict[str, Repeatability]:
+    """Return rubric -> how far a judge's values repeat on the same answers."""
+    clusters = [row.response.task.conversation_id for row in answers]
+    values = {name: [[score.value for score in one.judge_scores(name, judge)] for one in judgings] for name in names}
+    return {
+        name: repeatability(found, clusters, estimate_mean(found[0], clusters), (0.0, 1.0))
+        for name, found in values.items()
+    }
 
 
 def _rubrics(metrics: Sequence[str]) -> Sequence[Rubric]:

@@ -16,6 +16,7 @@ from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_fo
 from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import (
     anchor_file,
+    card_folder,
     data_folder,
     embedding_cache_bytes,
     embedding_cache_file,
@@ -25,7 +26,7 @@ from ragtasks.environment import (
 )
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.files import canonical_hash
-from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
+from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses, latest_card
 from ragtasks.metrics import (
     BertScorer,
     EmbeddingCache,
@@ -296,12 +297,20 @@ class ResponseScorer:
             **(
                 {"repeats": {"judgings": self._config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}
             ),
+            **self._cards(),
             **(self._anchors.provenance() if self._anchors is not None else {}),
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
             **({"retriever": self._search.describe()} if self._search is not None else {}),
         }
+
+    def _cards(self) -> dict[str, Any]:
+        """Return the newest card of each judge that has one on this machine."""
+        words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
+        found = [latest_card(card_folder(), judge.model, words) for judge in self._config.judges]
+        cards = [card.json_values for card in found if card is not None]
+        return {"judge_cards": cards} if cards else {}
 
 
 def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from ragtasks.cli import main
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
+from ragtasks.judges import latest_card, rubrics_named
 from ragtasks.reports.calibration import calibrate_judges
 from tests.clients._server import chat_server, refusal
 
@@ -36,7 +37,21 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
         assert server.stdout is not None
         judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
         text, verdicts = calibrate_judges(
-            mtrag_root, [judge], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", metrics=["rl_mtb"]
+            mtrag_root,
+            [judge],
+            secrets=no_secrets,
+            cache_file=tmp_path / "replies.sqlite",
+            metrics=["rl_mtb"],
+            cards=tmp_path / "cards",
+            repeats=2,
+        )
+        again, _ = calibrate_judges(
+            mtrag_root,
+            [judge],
+            secrets=no_secrets,
+            cache_file=tmp_path / "replies.sqlite",
+            metrics=["rl_mtb"],
+            cards=tmp_path / "cards",
         )
     finally:
         server.kill()
@@ -46,6 +61,17 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     assert "| reference | rb_llm | steady |" in text
     assert "| reference | rl_mtb | steady |" in text
     assert "| judges | 471 of 471 |" in text
+    assert "## Card of steady" in text
+    assert "same value again" in text
+    assert "same value again" not in again
+    assert "tokens a prompt" in again, "all is in the cache: the cost is that of the card before"
+    words = {rubric.name: rubric.fingerprint for rubric in rubrics_named(["rb_llm"])}
+    card = latest_card(tmp_path / "cards", "steady", words)
+    assert card is not None
+    faithful = next(row for row in card.rows if (row.rubric, row.measure) == ("rl_f", "pairs as people: faithfulness"))
+    assert faithful.n == 97
+    assert latest_card(tmp_path / "cards", "steady", {"rb_llm": "other words"}) is None
+    assert latest_card(tmp_path / "cards", "other", words) is None
 
 
 def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
@@ -68,6 +94,7 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
     assert "| rules | 471 of 471 | 0.994 |" in said.out
     assert "expected: verdicts on at least 95% of the responses" in said.err
     assert "mute, rb_llm: 0 of " in said.err
+    assert not list(tmp_path.rglob("mute*.json")), "a judge without verdicts has no card"
 
 
 def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:

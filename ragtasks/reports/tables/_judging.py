@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.judges import CLARIFICATION, IDK
+from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
 from ragtasks.metrics import EncoderIdk, IdkLabel, Level, RuleBasedIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
-from ragtasks.results import Evaluation, Row, samples_of
+from ragtasks.reports.judge_card import card_table
+from ragtasks.results import Evaluation, Row, samples_of, value_at
 from ragtasks.tables import Cell, Table, Value, fixed
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
@@ -112,6 +113,19 @@ def _of_rubric(model: str, rubric: str, columns: Mapping[str, Sequence[float | N
         pairs = zip(columns[one], columns[other], strict=True)
         n_both = sum(first is not None and second is not None for first, second in pairs)
         yield _Agreement(model, rubric, f"Spearman: {one}, {other}", rho, n_both)
+
+
+def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return the cards that the judges had when the answers were scored, each once."""
+    saved = [
+        item
+        for evaluation in evaluations
+        for provenance in evaluation.provenance.values()
+        if isinstance(cards := value_at(provenance, "scoring", "judge_cards"), list)
+        for item in cards
+    ]
+    cards = [card for card in map(JudgeCard.of_json, saved) if card is not None]
+    return list({(card.judge, card.time): card_table(card) for card in cards}.values())
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:

@@ -16,7 +16,7 @@ from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._anchors import anchors_table
 from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
-from ragtasks.reports.tables._judging import judge_tables
+from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import paper_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
@@ -114,6 +114,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         *_ranking(overview),
         *paper_tables(given, present),
         *judge_tables(given),
+        *card_tables(given),
         *anchors_table(given),
         *repeats_table(given),
         *histories,

@@ -1,0 +1,105 @@
+"""A judge's card on made ratings: what agrees with people, what favours length or refusals, and what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.mtrag import FANC, RatedResponse
+from ragtasks.judges import CardRow, JudgeCard, Verdicts, latest_card, store_card
+from ragtasks.records import IdkVerdict
+from ragtasks.reports.judge_card import JudgedAnswers, card_table, judge_card
+from tests.judges._scripted import response
+
+N = 30
+
+
+def rated(number: int, model: str, rating: float, text: str, *, refuses: bool = False) -> RatedResponse:
+    made = response(text, task_id=f"c{number}<::>2")
+    task = replace(made.task, conversation_id=f"c{number}")
+    ratings = {name: {"r": rating} for name in (*FANC, "win_rate")}
+    return RatedResponse(model, replace(made, task=task), ratings, {}, idk_is_right=not refuses)
+
+
+def answers() -> list[RatedResponse]:
+    """Return three answers a task: the reference, a, preferred in every second task, and b, the longer one."""
+    found = []
+    for number in range(N):
+        liked = number % 2 == 0
+        found += [
+            rated(number, "reference", 4, "Reference."),
+            rated(number, "a", 4 if liked else 1, "Short.", refuses=number % 10 == 0),
+            rated(number, "b", 2, "A longer answer in words."),
+        ]
+    return found
+
+
+def card_of(score: Callable[[RatedResponse], float | None]) -> dict[str, CardRow]:
+    rows = answers()
+    scores = {row.key: score(row) for row in rows}
+    idk: dict[tuple[str, str], IdkVerdict | None] = {
+        row.key: IdkVerdict.YES if row.refuses else IdkVerdict.NO for row in rows
+    }
+    judged = JudgedAnswers("j", {"rb_llm": scores}, idk, Verdicts([], [], ["j"], {}), 1.0, {})
+    card = judge_card(rows, judged, time="2026-01-01T00:00:00", data="made", rubrics={"rb_llm": "w"})
+    return {row.measure: row for row in card.rows}
+
+
+def human(row: RatedResponse) -> float:
+    return row.ratings["faithfulness"]["r"] / 4
+
+
+def test_a_judge_like_people_agrees_and_one_against_them_does_not() -> None:
+    like, against, even = card_of(human), card_of(lambda row: 1 - human(row)), card_of(lambda _: 0.5)
+    assert (like["pairs as people: all"].value, like["pairs as people: all"].n) == (1, N)
+    assert against["pairs as people: faithfulness"].value == 0
+    assert even["pairs as people: all"].value == 0.5
+    assert like["rank: faithfulness"].value == pytest.approx(1)
+    assert even["rank: faithfulness"].value is None
+    assert like["favours longer"].value == 0
+    assert like["kappa with the paper's judge"].value == 1
+
+
+def test_a_judge_that_counts_words_favours_longer_answers() -> None:
+    found = card_of(lambda row: len(row.response.text) / 100)
+    longer = found["favours longer"]
+    assert longer.value == pytest.approx(0.5)
+    assert longer.low is not None
+    assert longer.low > 0.2
+    assert found["pairs as people: all"].low is not None
+    assert found["pairs as people: all"].value == pytest.approx(0.5)
+    assert found["favours refusals"].value == -1
+    assert found["favours refusals"].n == 3
+
+
+def test_answers_without_a_verdict_are_in_no_pair() -> None:
+    found = card_of(lambda row: None if row.model_id == "a" else 0.5)
+    assert (found["pairs as people: all"].value, found["pairs as people: all"].n) == (None, 0)
+
+
+def test_a_card_is_stored_by_time_and_the_newest_of_the_same_words_is_found(tmp_path: Path) -> None:
+    row = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
+    first = JudgeCard("open/ai:j", "2026-01-01T00:00:00", "made", {"rb_llm": "w"}, (row,))
+    second = replace(first, time="2026-02-01T00:00:00")
+    for card in (second, first):
+        store_card(tmp_path, card)
+    (tmp_path / "open-ai-j_junk.json").write_text("{")
+    assert latest_card(tmp_path, "open/ai:j", {"rb_llm": "w", "idk": "x"}) == second
+    assert latest_card(tmp_path, "open-ai:j", {"rb_llm": "w"}) is None
+    assert latest_card(tmp_path / "missing", "open/ai:j", {"rb_llm": "w"}) is None
+    assert JudgeCard.of_json(json.loads(json.dumps(first.json_values))) == first
+    for broken in (None, {}, {**first.json_values, "version": 2}, {**first.json_values, "rows": [{"value": "x"}]}):
+        assert JudgeCard.of_json(broken) is None
+    assert card_table(first).rows[0][1] == "pairs as people: all"
+
+
+def test_a_card_without_cost_takes_that_of_the_one_before() -> None:
+    cost = CardRow("", "tokens a prompt", 100.0, n=5)
+    before = JudgeCard("j", "t", "made", {}, (cost,))
+    assert JudgeCard("j", "u", "made", {}, ()).with_cost_of(before).rows == (cost,)
+    dearer = CardRow("", "tokens a prompt", 200.0, n=5)
+    assert JudgeCard("j", "u", "made", {}, (dearer,)).with_cost_of(before).rows == (dearer,)
