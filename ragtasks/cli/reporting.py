@@ -246,6 +246,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             raise ConfigurationError(
                 "--until-decided needs --judge and folders of saved results, and --judge needs --until-decided"
             )
+        if by or baseline:
+            raise ConfigurationError("--by, --baseline: until decided, every system races every other. Leave them out")
         _decide([Path(name) for name in names], judge, metric or [], (margin, setting, seed), data, output, force=force)
         return
     if all(of_results):

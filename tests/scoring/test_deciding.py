@@ -194,6 +194,7 @@ def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> Non
     for options, text in (
         (("--judge", named), "--judge needs --until-decided"),
         (("--until-decided",), "--until-decided needs --judge"),
+        (("--judge", named, "--until-decided", "--baseline", "good"), "--baseline"),
         (("--judge", named, "--until-decided", "--metric", "rouge_l"), "needs no judge"),
         (("--judge", named, "--until-decided", "--metric", "rb_lm"), "rb_llm"),
         (("--judge", named, "--until-decided", "--metric", "rl_f", "--metric", "rb_llm"), "one decides"),
