@@ -227,6 +227,22 @@ def test_retrieving_nothing_is_not_saying_nothing(tmp_path: Path) -> None:
     assert "contexts" not in silent
 
 
+def test_documents_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    numbered = {f"retrieval.documents.{place}.document.content": f"text {place}" for place in (10, 2, 0)}
+    (row,) = read(tmp_path, SPAN, span(own="r", parent="s", **numbered)).rows
+    assert [item["text"] for item in row["contexts"]] == ["text 0", "text 2", "text 10"]
+
+
+def test_parts_of_a_pipeline_that_differ_say_no_question(tmp_path: Path) -> None:
+    parts = {"data": {"retriever": {"query": "a rewritten question"}, "prompt": {"question": "the question"}}}
+    alike = {"data": {"retriever": {"query": "the question"}, "prompt": {"question": "the question"}}}
+    answered = {"output.value": json.dumps({"model": {"replies": ["a"]}, "retriever": {"documents": []}})}
+    (row,) = read(tmp_path, span(**answered, **{"input.value": json.dumps(alike)})).rows
+    assert (row["question"], row["answer"]) == ("the question", "a")
+    with pytest.raises(BenchmarkFileError, match="1 traces without a question"):
+        read(tmp_path, span(**answered, **{"input.value": json.dumps(parts)}))
+
+
 def test_tokens_are_those_of_all_calls_or_of_none(tmp_path: Path) -> None:
     kind = {"openinference.span.kind": "LLM"}
     first = span(own="1", parent="s", **kind, **{"llm.token_count.prompt": 3})
