@@ -233,16 +233,19 @@ def _reach_hub(name: str) -> None:
 def _judges(config: EvaluationConfig) -> Iterator[str]:
     """Yield what judges lack before they are asked: a library, a key."""
     for judge in [*config.judges, *([config.picker] if config.picker else [])]:
-        if isinstance(judge, HarnessModel):
-            continue
-        try:
-            ready_judge(judge, None)
-        except RagtasksError as error:
-            yield f"judge {judge.model}: {_on_one_line(error)}"
-            continue
-        yield from _key(f"judge {judge.model}", judge)
+        if not isinstance(judge, HarnessModel):
+            yield from _judge(judge)
     if config.rewriter is not None:
         yield from _key(f"rewriter {config.rewriter.model}", config.rewriter)
+
+
+def _judge(judge: Endpoint) -> Iterator[str]:
+    try:
+        ready_judge(judge, None)
+    except RagtasksError as error:
+        yield f"judge {judge.model}: {_on_one_line(error)}"
+    else:
+        yield from _key(f"judge {judge.model}", judge)
 
 
 def _model_key(model: ServedModel | None) -> Iterator[str]:
@@ -270,7 +273,7 @@ def _probes(intention: Intention) -> list[str]:
         probes.append(_bound(_probe_system, intention.system))
     config = intention.config
     for what, judge in (*(("judge", one) for one in config.judges), ("rewriter", config.rewriter)):
-        if isinstance(judge, Endpoint) and not list(_key(what, judge)) and intention.is_scored:
+        if isinstance(judge, Endpoint) and not list(_judge(judge)) and intention.is_scored:
             probes.append(_bound(_probe_endpoint, (what, judge)))
     if not probes:
         return []
@@ -312,7 +315,10 @@ def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str
     except RagtasksError as error:
         found = re.search(r"^  found: (.+)$", str(error), re.MULTILINE)
         why = masked_text(found[1]) if found else _on_one_line(error)
-        return f"{where}: {why}. Next step: start it, or correct address, model or key (docs/endpoints.md)"
+        step = (
+            "" if "Next step" in why else ". Next step: start it, or correct address, model or key (docs/endpoints.md)"
+        )
+        return f"{where}: {why}{step}"
     if reply.outcome is Outcome.ANSWERED or (reply.reason or "").startswith("the reply has no"):
         return None
     return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"
