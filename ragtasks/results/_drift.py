@@ -39,15 +39,13 @@ def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
     return found
 
 
-def drift_between(first: Evaluation, second: Evaluation) -> list[Drift]:
-    """Return how far the judges of both moved from one to the other; [] without the same anchors in both."""
+def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:
+    """Return how far the judges of both moved from one to the other; None without the same anchors in both."""
     before, after = anchors_in(first), anchors_in(second)
-    return [
-        item
-        for name in before
-        if name in after and comparable(before[name].now, after[name].now) and before[name].now != after[name].now
-        for item in drift_of(before[name].now, after[name].now)
-    ]
+    shared = [name for name in before if name in after and comparable(before[name].now, after[name].now)]
+    if not shared:
+        return None
+    return [item for name in shared for item in drift_of(before[name].now, after[name].now)]
 
 
 def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
@@ -60,28 +58,25 @@ def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     firsts: list[Evaluation] = []
     found = []
     for item in evaluations:
-        moved = ""
-        for first in firsts:
-            here = list(_moved(drift_between(first, item), n_times))
-            if not here:
-                moved = first.judge_drift
-                break
-            moved = moved or f"{', '.join(here)} since {_when(first)}"
-        else:
-            firsts.append(replace(item, judge_drift=moved) if anchors_in(item) else item)
-        found.append(replace(item, judge_drift=moved))
+        held = [(first, drifts) for first in firsts if (drifts := _drift_between(first, item)) is not None]
+        moves = [(first, list(_moved(drifts, n_times))) for first, drifts in held]
+        alike = next((first for first, moved in moves if not moved), None)
+        drift = alike.judge_drift if alike else _text(*moves[0]) if moves else ""
+        found.append(replace(item, judge_drift=drift))
+        if alike is None and anchors_in(item):
+            firsts.append(found[-1])
     return found
+
+
+def _text(first: Evaluation, moved: Sequence[str]) -> str:
+    times = {record.now.time for record in anchors_in(first).values()}
+    return f"{', '.join(moved)} since {first.model} of {min(times)[:16]}"
 
 
 def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
     for item in drifts:
         if item.p is not None and item.p <= LEVEL / max(1, n_times - 1):
             yield f"{item.judge}: {item.text}"
-
-
-def _when(evaluation: Evaluation) -> str:
-    times = {record.now.time for record in anchors_in(evaluation).values()}
-    return f"{evaluation.model} of {min(times)[:16]}"
 
 
 def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:

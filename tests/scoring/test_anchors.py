@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
     apart = comparable_evaluations([first, second, third])
     assert [len(group) for group in apart] == [2, 1]
     assert apart[1][0].judge_drift.startswith("noisy: rb_llm -0.")
+    unknown = replace(first, model="without anchors", provenance={})
+    assert any(item.judge_drift for group in comparable_evaluations([unknown, first, third]) for item in group)
     found = compare_evaluations([first, second, third], metrics=["rb_llm"])
     assert len(found.pairs) == 1
     with pytest.raises(ConfigurationError, match="judges drifted: noisy: rb_llm"):
