@@ -80,6 +80,7 @@ WALKS: dict[str, Walk] = {
         extras=("semantic", "report"),
         before=(*ANSWERED, OWN_ROWS, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
         changes={r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec", r"\bQRELS\b": QRELS},
+        left_out={"^ragtasks eval --dry-run$": FRAGMENT},
     ),
     "docs/arena.md": Walk(
         before=(EVALUATED,),
@@ -108,7 +109,7 @@ WALKS: dict[str, Walk] = {
             r" \.\.\.$": " --tasks mtrag_reference_fiqa --encoder none --output_path results --log_samples",
             r"--model_args model=gpt-4o-mini": r"\g<0>,base_url=$SERVER/v1/chat/completions",
         },
-        left_out={r"^lm_eval --": FRAGMENT},
+        left_out={r"^lm_eval --|^ragtasks (arena serve|run) --config": FRAGMENT},
     ),
     "docs/extending.md": Walk(left_out={r"ragtasks (run|report|retrieve)": PLUGIN}),
     "docs/gate.md": Walk(
@@ -117,7 +118,17 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/index.md": Walk(changes={"ragtasks run .*": NO_ENCODER}),
     "docs/install.md": Walk(left_out={"show-completion": "finds the shell that it is called in, and a test has none"}),
-    "docs/judges.md": Walk(changes={"run \\.\\.\\.": "run --model ragtasks-extractive --encoder none"}),
+    "docs/judges.md": Walk(
+        before=("mkdir results; cp -r $EVALUATIONS/oracle results/a",),
+        changes={
+            "run \\.\\.\\.": "run --model ragtasks-extractive --tasks mtrag_reference_fiqa --encoder none",
+            "judges anchors results": r"\g<0> --force",
+        },
+        left_out={
+            r"RESULTS\.\.\.": FRAGMENT,
+            "--until-decided": "asks a judge until it can tell; tests/scoring runs it",
+        },
+    ),
     "docs/live.md": Walk(
         before=("cp -r $EVALUATIONS/oracle results_gold", "cp -r $EVALUATIONS/refuse results_live"),
         changes={**BASELINE, "(mtrag_live_full_rag)(.*)": r"\1_fiqa\2 --encoder none"},
