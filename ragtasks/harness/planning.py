@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import response_of
@@ -20,7 +21,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
-from ragtasks.judges import Finding, Question, UnparsableReplyError
+from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
 from ragtasks.metrics import parse_cited
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
@@ -117,7 +118,16 @@ def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress
                     n_tokens += count([{"role": "user", "content": question.text}])
         judgings = 1 + (task.evaluation.repeats - 1) * task.evaluation.repeat_share
         total_calls, total_tokens = total_calls + judgings * n_calls, total_tokens + judgings * n_tokens
-    return JudgingPlan(math.ceil(total_calls), math.ceil(total_tokens))
+    # Anchors are other answers; what judges are asked about one of them is taken to be as much as about a task.
+    share = _n_anchors(tasks) / n_docs if n_docs else 0.0
+    return JudgingPlan(math.ceil((1 + share) * total_calls), math.ceil((1 + share) * total_tokens))
+
+
+def _n_anchors(tasks: Sequence[ConversationTask]) -> int:
+    named = tasks[0].evaluation.anchors
+    if isinstance(named, str):
+        return len(read_anchors(Path(named).expanduser()).responses)
+    return named or 0
 
 
 def _questions(first: Question | Finding, answer: str) -> Iterator[Question]:
