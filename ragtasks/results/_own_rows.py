@@ -45,6 +45,7 @@ USAGE_KEYS = ("seconds", "input_tokens", "output_tokens")
 NO_CONTEXTS = "no_contexts"
 """Key of a task's `extra` that is true where the row does not say what was retrieved; `[]` says: nothing."""
 
+_ID_KEYS = frozenset({"id", "task_id"})  # what answers to the tasks of a benchmark are named by
 _DEFAULT_DOMAIN = "rows"
 _NOT_READ_ROLES = frozenset({"system", "developer", "tool", "function"})
 _ROLES = {"user": Role.USER, "human": Role.USER, "assistant": Role.ASSISTANT, "ai": Role.ASSISTANT}
@@ -102,8 +103,14 @@ def holds_own_rows(file: Path) -> bool:
     benchmark that they were exported from.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
-    first = next((row for _, row in json_lines(problems)), None)
-    return first is not None and is_own_row(first)
+    line, first = next(iter(json_lines(problems)), (0, None))
+    if first is None or is_own_row(first):
+        return first is not None
+    if not first.keys() & _ID_KEYS:
+        expected = "a `question` or `messages` (rows of your own), or an `id` (answers to the tasks of a benchmark)"
+        problems.add(line, expected, sorted(first)[:10])
+        problems.raise_if_any()
+    return False
 
 
 def is_own_row(row: Mapping[str, Any]) -> bool:

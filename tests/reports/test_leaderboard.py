@@ -94,7 +94,7 @@ def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp
     text = page_of(tmp_path)
     assert text.count('class="tie"') == 1
     assert "baseline: not ranked" in text
-    assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.872"]
+    assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.873"]
 
 
 def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path) -> None:

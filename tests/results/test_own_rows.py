@@ -178,8 +178,14 @@ def test_all_errors_of_a_file_are_one_error_that_tells_both_ways(tmp_path: Path)
         ({"messages": [], "answer": "a", "id": "7"}, True),
         ({"messages": [], "answer": "a", "id": "sample-clapnq-01<::>1"}, False),  # an exported task
         ({"id": "sample-clapnq-01<::>1", "answer": "a"}, False),
-        ({"answer": "a"}, False),
     ],
 )
 def test_the_first_row_tells_the_kind(row: dict[str, Any], is_own: bool, tmp_path: Path) -> None:
     assert holds_own_rows(write(tmp_path / "rows.jsonl", row, {"id": 1})) is is_own
+
+
+def test_a_row_without_question_and_id_is_an_error_that_names_both(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"q": "What?", "a": "This."}\n', encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match=r"line 1: expected a `question`.*or an `id`.*found \['a', 'q'\]"):
+        holds_own_rows(path)

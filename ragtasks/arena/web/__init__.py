@@ -1,6 +1,13 @@
 """The arena's server: pages for raters and an interface for programs. Needs the extra `arena`."""
 
-from ragtasks.arena.web._pipelines import Pipeline, live_systems, pipeline_of
-from ragtasks.arena.web._server import serve, serve_review
+from ragtasks.errors import MissingExtraError
+
+try:
+    from ragtasks.arena.web._pipelines import Pipeline, live_systems, pipeline_of
+    from ragtasks.arena.web._server import serve, serve_review
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("ragtasks"):
+        raise
+    raise MissingExtraError(error.name or "a library", "arena", "the arena's server") from error
 
 __all__ = ["Pipeline", "live_systems", "pipeline_of", "serve", "serve_review"]

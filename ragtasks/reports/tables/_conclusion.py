@@ -266,7 +266,7 @@ def _rows_section(evaluation: Evaluation) -> Section:
         if metric.name in names
     )
     table = Table("Scores", ("metric", "score", "what it is"), lines, legend=tuple(_few_conversations(rows)))
-    return Section(f"Rows of {evaluation.model}", {}, (table,))
+    return Section(f"Your rows: {evaluation.model}", {}, (table,))
 
 
 def _few_conversations(rows: Sequence[Row]) -> Iterator[str]:

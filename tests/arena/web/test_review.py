@@ -199,3 +199,14 @@ def test_review_pages_fit_both_screens_and_no_text_becomes_markup(tmp_path: Path
         assert {key: value for key, value in found.items() if value != ([], False)} == {}
         assert rater.run("return [window.harmed, document.images.length]") == [None, 0]
         assert rater.console == []
+
+
+def test_a_server_without_its_extra_is_one_line_with_the_next_step() -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None; from ragtasks.cli import main; main(['arena', 'serve', 'a', 'b'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "arena", "serve", "a", "b"], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "pip install 'ragtasks[arena]'" in done.stderr
