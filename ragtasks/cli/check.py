@@ -105,6 +105,7 @@ _TASKS = {
     FileForm.TASK_C: SubmissionTask.C,
 }
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
+_FILE_ENDINGS = (*_CORPUS_ENDINGS, ".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec")
 
 
 def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> FileForm | str:
@@ -117,7 +118,7 @@ def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | 
         return _form_of_file(place, benchmark)
     if name.startswith("hf:"):
         return FileForm.CORPUS
-    if is_path(name) or place.suffix:
+    if is_path(name) or place.suffix in _FILE_ENDINGS:  # a run's name has dots too
         found, next_step = missing_path(place)
         raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
@@ -132,14 +133,14 @@ def _form_of_folder(folder: Path) -> FileForm | str:
 
 
 def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:
-    from ragtasks.results import holds_own_rows
+    from ragtasks.results import is_own_row
 
     if file.suffix in {".yaml", ".yml"}:
         return _EVALUATION
     if file.name.startswith("results_") and file.suffix == ".json":
         return _RESULTS
     form = FileForm.CORPUS if file.suffix in _CORPUS_ENDINGS else form_of_file(file)
-    if form in {None, FileForm.ANSWERS} and benchmark is None and first_object(file) and holds_own_rows(file):
+    if form in {None, FileForm.ANSWERS} and benchmark is None and is_own_row(first_object(file)):
         return _ROWS
     if form is None:
         raise _unknown(file)

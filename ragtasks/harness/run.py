@@ -55,7 +55,7 @@ _VLLM_BATCH = 256
 killed process may lose. The harness's own default is 1, which has it answer one after the other.
 """
 _WHAT_TO_TYPE = """\
-run: name a model and what it shall answer, or let `ragtasks init` ask for both and write them into one file for
+run: name a model and what it shall answer, or let `ragtasks init` ask for both and write a file for
 `ragtasks eval`. On the sample inside the package, offline and without weights:
 
   ragtasks run --model ragtasks-extractive --tasks mtrag_reference --data sample --encoder none --output results

@@ -80,7 +80,6 @@ WALKS: dict[str, Walk] = {
         extras=("semantic", "report"),
         before=(*ANSWERED, OWN_ROWS, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
         changes={r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec", r"\bQRELS\b": QRELS},
-        left_out={"^ragtasks eval --dry-run$": FRAGMENT},
     ),
     "docs/arena.md": Walk(
         before=(EVALUATED,),

@@ -125,8 +125,8 @@ def _reports(folder: str) -> tuple[str, ...]:
     return tuple(line % folder for line in _REPORTS)
 
 
-_AGAIN = "judge {w}/judged --output_path {w}/out/again"
-_JUDGE = "judge {w}/predictions.jsonl --output_path {w}/out/again --benchmark mtrag --setting full_rag --metadata"
+_AGAIN = "score {w}/judged --output_path {w}/out/again"
+_JUDGE = "score {w}/predictions.jsonl --output_path {w}/out/again --benchmark mtrag --setting full_rag --metadata"
 _RUNS = (
     "results list",
     "results show mine",
@@ -156,11 +156,16 @@ def _corpus(file: str) -> tuple[str, ...]:
 
 KINDS: tuple[Kind, ...] = (
     Kind("results", "results/results_2026-01-01.json", Form.JSON, _reports("results")),
-    Kind("results of judge", "judged/predictions/results_predictions.json", Form.JSON, (*_reports("judged"), _AGAIN)),
+    Kind(
+        "results of score",
+        "judged/predictions/results_predictions-mtrag-full-rag-sample.json",
+        Form.JSON,
+        (*_reports("judged"), _AGAIN),
+    ),
     Kind("samples", "results/samples_mtrag_reference_2026-01-01.jsonl", Form.JSON_LINES, _reports("results")),
     Kind(
-        "samples of judge",
-        "judged/predictions/samples_mtrag_full_rag_clapnq_predictions.jsonl",
+        "samples of score",
+        "judged/predictions/samples_mtrag_full_rag_clapnq_predictions-mtrag-full-rag-sample.jsonl",
         Form.JSON_LINES,
         (*_reports("judged"), _AGAIN),
         rows=r"\((\d+) answers\)",
@@ -172,7 +177,7 @@ KINDS: tuple[Kind, ...] = (
         "metadata",
         "metadata.json",
         Form.JSON,
-        (_JUDGE + " {metadata}", "judge {w}/judged --output_path {w}/out/again --metadata {metadata}"),
+        (_JUDGE + " {metadata}", "score {w}/judged --output_path {w}/out/again --metadata {metadata}"),
     ),
     *(
         Kind(

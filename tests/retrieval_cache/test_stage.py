@@ -134,7 +134,7 @@ def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benc
 def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     build_run(_request(sample, name="mine"), store)
-    with pytest.raises(CacheError, match="runs remove mine"):
+    with pytest.raises(CacheError, match="results remove mine"):
         build_run(_request(sample, form="last_turn", name="mine"), store)
     first = build_run(_request(sample, form="last_turn"), store)
     second = build_run(_request(sample, form="last_turn", depth=7), store)
