@@ -51,6 +51,21 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
                 line.draw()
 
 
+def in_rounds(progress: Callable[[str, int, int | None], None]) -> Callable[[str, int, int | None], None]:
+    """Return a callback under which a step that begins again is the same step: its counts go on where they were."""
+    last: dict[str, tuple[int, int, int]] = {}  # name -> done in earlier rounds, done and total in this one
+
+    def show(what: str, done: int, total: int | None) -> None:
+        name = what.partition("\t")[0]
+        before, reached, of = last.get(name, (0, 0, 0))
+        if done < reached:
+            before += of
+        last[name] = (before, done, done if total is None else total)
+        progress(what, before + done, None if total is None else before + total)
+
+    return show
+
+
 @contextmanager
 def _print_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]:
     """Print the unfinished lines once a minute while the block runs, then those with a note; nothing on a terminal."""

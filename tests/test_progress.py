@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ragtasks.progress import progress_bars
+from ragtasks.progress import in_rounds, progress_bars
 
 NOTE = "41/s  3 failed  812k tokens  $0.31"
 
@@ -123,3 +123,12 @@ def test_work_that_breaks_off_leaves_its_line_too() -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert text_of(console) == f"m  3/9  6 left  {NOTE}  0:00:00\n"
+
+
+def test_work_in_rounds_is_one_step_whose_counts_go_on() -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    show = in_rounds(lambda *news: seen.append(news))
+    for total in (3, 2):
+        for done in range(total + 1):
+            show("judge\t$1", done, total)
+    assert seen == [("judge\t$1", done, 3) for done in range(4)] + [("judge\t$1", 3 + done, 5) for done in range(3)]

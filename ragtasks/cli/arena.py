@@ -60,7 +60,8 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.arena.votes import write_votes
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    found = judge_battles(pool.battles, asking(judge), max_battles=max_battles)
+    with asking(judge) as ask:
+        found = judge_battles(pool.battles, ask, max_battles=max_battles)
     write_votes(output, found.votes)
     echo(_tables(found.votes, form))
     notes = [f"{found.n_left} battles were left out: --max-battles {max_battles}"] if found.n_left else []

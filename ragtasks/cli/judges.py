@@ -105,14 +105,14 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named
 
-    ask = asking(judge)
-    if benchmark:
-        opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
-        rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
-        pairs = pairs_of_benchmark(opened, rankings, depth)
-    else:
-        pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
-    judged = judge_pairs(pairs, ask)
+    with asking(judge) as ask:
+        if benchmark:
+            opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
+            rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
+            pairs = pairs_of_benchmark(opened, rankings, depth)
+        else:
+            pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
+        judged = judge_pairs(pairs, ask)
     if not judged.qrels:
         reason = judged.unjudged[0][-1] if judged.unjudged else "the runs rank no passage"
         raise JudgeError(f"no pair has a grade: {reason}. Next step: check judges and runs; nothing was written")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -183,24 +184,22 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
     return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
 
 
-def asking(judges: Sequence[Any]) -> Any:
-    """Return the function that asks the named judges: (responses, rubrics) -> verdicts; bars show how far it is."""
+@contextmanager
+def asking(judges: Sequence[Any]) -> Iterator[Any]:
+    """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
     from ragtasks.clients import endpoint_of
     from ragtasks.environment import reply_cache_file, secret
     from ragtasks.judges import judge_responses
-    from ragtasks.progress import progress_bars
+    from ragtasks.progress import in_rounds, progress_bars
 
     endpoints = [endpoint_of(text) for text in judges]
+    with progress_bars() as progress:
+        shown = in_rounds(progress)
 
-    def ask(responses: Any, rubrics: Any) -> Any:
-        with progress_bars() as progress:
+        def ask(responses: Any, rubrics: Any) -> Any:
+            cache = reply_cache_file()
             return judge_responses(
-                responses,
-                endpoints,
-                secrets=secret,
-                cache_file=reply_cache_file(),
-                rubrics=rubrics,
-                progress=progress,
+                responses, endpoints, secrets=secret, cache_file=cache, rubrics=rubrics, progress=shown
             )
 
-    return ask
+        yield ask

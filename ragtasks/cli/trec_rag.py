@@ -155,18 +155,18 @@ def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | No
     from ragtasks.records import Setting
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
-    ask = asking([judge])
-    benchmark = _benchmark(domain, data)
-    wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
-    if not wanted:
-        raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
-    setting = Setting.FULL_RAG
-    is_official = run == OFFICIAL
-    contexts = (
-        benchmark.read_contexts(setting) if is_official else contexts_of_run(run_store(), run, benchmark, setting)
-    )
-    pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
-    made, unanswered = create_nuggets(pooled, ask)
+    with asking([judge]) as ask:
+        benchmark = _benchmark(domain, data)
+        wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
+        if not wanted:
+            raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
+        setting = Setting.FULL_RAG
+        is_official = run == OFFICIAL
+        contexts = (
+            benchmark.read_contexts(setting) if is_official else contexts_of_run(run_store(), run, benchmark, setting)
+        )
+        pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
+        made, unanswered = create_nuggets(pooled, ask)
     write_nuggets(output, made)
     said = [f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics"]
     if unanswered:
@@ -277,20 +277,20 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
             f"{file}: answers of TREC RAG are scored by judges, or labels by --assignments and --support. Next step: "
             "add --judge, such as openai/gpt-4o"
         )
-    ask = asking(judges)
-    domain = _set_of(file, form_of_file(file) or FileForm.TREC_2024, track.topics, data)
-    if track.narratives:
-        root, topics = track.narratives.parent, read_narratives(track.narratives)
-        tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}
-    else:
-        benchmark = _benchmark(domain, data)
-        root, tasks = benchmark.root, _tasks(benchmark, domain)
-    is_2025 = track.narratives is not None or _is_2025(domain)
-    given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
-    nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
-    tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
-    segments = None if track.no_support else _cited_segments(root, given, track.segments)
-    scored = score_answers(given, tasks, segments, ask)
+    with asking(judges) as ask:
+        domain = _set_of(file, form_of_file(file) or FileForm.TREC_2024, track.topics, data)
+        if track.narratives:
+            root, topics = track.narratives.parent, read_narratives(track.narratives)
+            tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}
+        else:
+            benchmark = _benchmark(domain, data)
+            root, tasks = benchmark.root, _tasks(benchmark, domain)
+        is_2025 = track.narratives is not None or _is_2025(domain)
+        given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
+        nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
+        tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
+        segments = None if track.no_support else _cited_segments(root, given, track.segments)
+        scored = score_answers(given, tasks, segments, ask)
     paths = write_scores(output, scored)
     echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
     for name, (mean, n_scored) in scored.means().items():
