@@ -74,7 +74,7 @@ def misfits(error: ValidationError) -> list[str]:
 
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known names nearest to `name`, or with all of them where none is near."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"

@@ -48,3 +48,7 @@ def test_an_unknown_name_gets_close_matches_or_all(name: str, hint: str) -> None
 @given(st.text(max_size=12), st.sets(st.text(min_size=1, max_size=12), max_size=6))
 def test_a_hint_does_not_depend_on_the_order_of_the_names(name: str, known: set[str]) -> None:
     assert close_matches(name, sorted(known)) == close_matches(name, sorted(known, reverse=True))
+
+
+def test_a_name_that_is_known_twice_is_offered_once() -> None:
+    assert close_matches("judge", ["judges", "judges", "model"]) == "did you mean 'judges'?"
