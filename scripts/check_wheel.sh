@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 
 # Away from the checkout, so that nothing but the wheel can be imported.
 cd "$folder"
-"$folder/venv/bin/ragtasks" link
+"$folder/venv/bin/ragtasks" tasks link
 "$folder/venv/bin/lm_eval" ls tasks > tasks.txt
 for file in $(find "$folder/venv" -path '*task_yamls*' -name '[!_]*.yaml'); do
   name=$(basename "$file" .yaml)
@@ -24,5 +24,5 @@ for domain in clapnq fiqa govt cloud; do
   grep -q "mtrag_full_rag_$domain" table.txt || { echo "no scores for $domain" >&2; exit 1; }
 done
 grep -q '|sample|' table.txt || { echo "the table does not say that the scores are the sample's" >&2; exit 1; }
-"$folder/venv/bin/ragtasks" unlink
+"$folder/venv/bin/ragtasks" tasks unlink
 echo "the wheel works with the stock lm_eval"

@@ -26,7 +26,7 @@ ROUNDING = 0.002
 """Scores that rest on an encoder differ in the last places from machine to machine."""
 
 _BLOCK = re.compile(r"```(sh|text)\n(.*?)\n```", re.DOTALL)
-_PIECE = re.compile(r"(\[\.\.\.\])|(\d+\.\d{3,4})|(\s+)")
+_PIECE = re.compile(r"(\d+\.\d{3,4})|\s+")
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,29 @@ def steps() -> Iterator[Step]:
 
 
 def agrees(printed: str, found: str) -> bool:
-    """Return whether a text ends as printed: with anything where it is cut, scores but for their last place."""
+    """Return whether a text ends as printed: with anything where it is cut, scores but for their last place.
+
+    Each part between two cuts is looked for behind the one before, the last at the end.
+    """
+    *parts, last = printed.split("[...]")
+    place = 0
+    for part, end in [*((part, "") for part in parts), (last, r"\s*\Z")]:
+        pattern, scores = _pattern(part)
+        match = re.compile(pattern + end).search(found, place)
+        if match is None or [float(text) for text in match.groups()] != pytest.approx(scores, abs=ROUNDING):
+            return False
+        place = match.end()
+    return True
+
+
+def _pattern(part: str) -> tuple[str, list[float]]:
+    """Return the expression of a text without cuts, and the scores in it."""
     pattern, scores, end = "", [], 0
-    for piece in _PIECE.finditer(printed):
-        pattern += re.escape(printed[end : piece.start()])
-        pattern += ".*?" if piece[1] else r"(\d+\.\d+)" if piece[2] else r"\s+"
-        scores += [float(piece[2])] if piece[2] else []
+    for piece in _PIECE.finditer(part):
+        pattern += re.escape(part[end : piece.start()]) + (r"(\d+\.\d+)" if piece[1] else r"\s+")
+        scores += [float(piece[1])] if piece[1] else []
         end = piece.end()
-    match = re.search(pattern + re.escape(printed[end:]) + r"\s*\Z", found, re.DOTALL)
-    return match is not None and [float(text) for text in match.groups()] == pytest.approx(scores, abs=ROUNDING)
+    return pattern + re.escape(part[end:]), scores
 
 
 def test_the_comparison_of_outputs_can_fail() -> None:

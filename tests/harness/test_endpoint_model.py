@@ -193,7 +193,7 @@ def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command
             "score": ["--endpoint", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
             "run": [
                 "--model", "ragtasks-endpoint", "--model_args", json.dumps(endpoint), "--tasks", "mtrag_full_rag",
-                "--metadata", metadata, "--log_samples", "--output_path", str(out),
+                "--metadata", metadata, "--log_samples", "--output_path", str(out), "--no-probe",
             ],
         }[command]  # fmt: skip
         program = [sys.executable, "-c", "from ragtasks.cli import main; main()", command, *options]

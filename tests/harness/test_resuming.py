@@ -25,7 +25,7 @@ N_CONCURRENT = 3
 @contextmanager
 def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callable[[], int]]]]:
     """Yield what begins an evaluation and returns its process and what waits for its exit status."""
-    command = [sys.executable, "-m", "tests.harness._killing", "run", *arguments]
+    command = [sys.executable, "-m", "tests.harness._killing", "run", "--no-probe", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
