@@ -1,6 +1,6 @@
 """The arena's server: pages for raters and an interface for programs. Needs the extra `arena`."""
 
-from ragtasks.errors import MissingExtraError
+from ragtasks.errors import MissingExtraError as _MissingExtraError
 
 try:
     from ragtasks.arena.web._pipelines import Pipeline, live_systems, pipeline_of
@@ -8,6 +8,6 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ragtasks"):
         raise
-    raise MissingExtraError(error.name or "a library", "arena", "the arena's server") from error
+    raise _MissingExtraError(error.name or "a library", "arena", "the arena's server") from error
 
 __all__ = ["Pipeline", "live_systems", "pipeline_of", "serve", "serve_review"]
