@@ -93,7 +93,8 @@ WALKS: dict[str, Walk] = {
         changes={"((?:oracle|tasks custom_full_rag) .*)--encoder minilm": r"\1--encoder none"},
         fails=(
             "ragtasks check handbook",
-            "ragtasks run --model ragtasks-extractive --tasks custom_full_rag --data handbook --run mine",
+            "ragtasks run --model ragtasks-extractive --tasks custom_full_rag --data handbook --run mine "
+            "--encoder minilm",
         ),
     ),
     "docs/endpoints.md": Walk(
