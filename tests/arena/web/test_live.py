@@ -146,7 +146,7 @@ def test_of_a_failure_the_rater_learns_that_and_the_log_why(
         page = visitor.get(address).text
         assert "No battle: a system gave no answer." in page
         assert "It runs" not in page
-        assert not any(text in page for text in ("secret", model, "500", "acme"))
+        assert not any(text in page for text in ("secret", model, why, "HTTP 500", "acme"))
         assert list(served.arena.store.events()) == []
     logged = [record.getMessage() for record in caplog.records]
     assert any(f"secret {model}" in text and why in text for text in logged)
