@@ -33,8 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtasks.decisions import Race, Verdict
-from ragtasks.statistics import Column, compare_columns
+from ragtasks.statistics import Column, Race, Verdict, compare_columns
 
 Scores = dict[str, float | None]
 LEVEL = 0.05

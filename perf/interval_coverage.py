@@ -29,7 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, Floats, _freedom, cluster, estimate_means
+from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, Floats, cluster, estimate_means
+from ragtasks.statistics._means import _freedom
 
 METHODS = ("naive", "BCa", "boot-t", "t", "logit", "ours")
 Ends = tuple[float, float]

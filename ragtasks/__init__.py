@@ -8,7 +8,6 @@ first use. The harness finds the tasks through the YAML files (`ragtasks tasks l
 import importlib
 from typing import TYPE_CHECKING
 
-from ragtasks._version import __version__
 from ragtasks.errors import RagtasksError
 
 __all__ = [
@@ -28,6 +27,8 @@ __all__ = [
     "score",
     "score_rows",
 ]
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ragtasks.api import (

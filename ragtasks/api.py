@@ -22,7 +22,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.clients import Client
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
-from ragtasks.environment import data_folder, run_store, secret
+from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error, close_matches
 from ragtasks.files import (
     MANIFEST,

@@ -20,24 +20,18 @@ LATE = ("ragtasks.judges", "ragtasks.results", "ragtasks.metrics", "ragtasks.sui
 
 # A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
 LAYERS = {
-    "ragtasks._version": 0,
     "ragtasks.errors": 0,
     "ragtasks.records": 0,
-    "ragtasks.untrusted": 1,
-    "ragtasks.environment": 1,
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
-    "ragtasks.prompts": 1,
     "ragtasks.tables": 1,
     "ragtasks.files": 2,
     "ragtasks.benchmarks": 3,
     "ragtasks.clients": 3,
+    "ragtasks.prompts": 3,
     "ragtasks.statistics": 3,
-    "ragtasks.templates": 3,
     "ragtasks.config": 4,
-    "ragtasks.decisions": 4,
     "ragtasks.metrics": 4,
-    "ragtasks.evaluation_file": 5,
     "ragtasks.judges": 5,
     "ragtasks.suites": 6,
     "ragtasks.results": 7,
@@ -48,7 +42,6 @@ LAYERS = {
     "ragtasks.synthesis": 9,
     "ragtasks.api": 10,
     "ragtasks.arena": 10,
-    "ragtasks.preflight": 10,
     "ragtasks.cli": 11,
     "ragtasks.__main__": 12,
 }
@@ -63,14 +56,13 @@ READ_BY_RETRIEVAL = {
     "ragtasks.progress",
     "ragtasks.statistics",
     "ragtasks.tables",
-    "ragtasks.templates",
-    "ragtasks.untrusted",
+    "ragtasks.prompts",
 }
 # Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.
 # The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.
 # Synthesis cuts its documents as corpora are cut, and trains what the precompute stage uses.
 MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
-MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.cli", "ragtasks.preflight", "ragtasks.scoring"}
+MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.cli", "ragtasks.scoring"}
 
 
 NAMES = {name_of(path): path for path in MODULES}
@@ -135,7 +127,7 @@ def test_imports_point_one_way(path: Path) -> None:
     for module in imported(path):
         part = part_of(module)
         if own == "ragtasks":  # the package's own file: it re-exports the API, each name when it is asked for
-            api = {"ragtasks._version", "ragtasks.api", "ragtasks.errors"}
+            api = {"ragtasks.api", "ragtasks.errors"}
             assert part in api or not part.startswith("ragtasks"), f"imports {module}"
         elif own == "retrieval_cache":
             assert not part.startswith("ragtasks") or part in READ_BY_RETRIEVAL, f"imports {module}"
@@ -144,7 +136,7 @@ def test_imports_point_one_way(path: Path) -> None:
             assert module == "retrieval_cache", f"imports {module}: `retrieval_cache` has one face"
         elif part.startswith("ragtasks") and part != own:
             assert own in LAYERS, f"{own} has no layer: say in this test where it belongs"
-            assert part != "ragtasks", "imports the package's face: the version is in ragtasks._version"
+            assert part != "ragtasks", "imports the package's face: importlib.metadata knows the version"
             assert LAYERS[part] < LAYERS[own] or LAYERS[own] == LAYERS[part] == 0, f"imports {module}"
 
 
@@ -204,10 +196,10 @@ def test_only_the_harness_part_imports_lm_eval(path: Path) -> None:
 @each_module
 def test_only_outer_parts_read_the_environment(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    if name_of(path) != "ragtasks.environment":
+    if name_of(path) != "ragtasks.config.environment":
         assert "os.environ" not in text
         assert "getenv" not in text
-    if "ragtasks.environment" in set(imported(path)):
+    if "ragtasks.config.environment" in set(imported(path)):
         assert part_of(name_of(path)) in MAY_READ_ENVIRONMENT
 
 

@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
-from ragtasks._version import __version__
 from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
 from ragtasks.errors import RagtasksError
@@ -229,7 +228,9 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", show_default=False)] = False,
 ) -> None:
     if version:
-        echo(__version__)
+        from importlib import metadata
+
+        echo(metadata.version("ragtasks"))
         raise typer.Exit
     if context.invoked_subcommand is None:
         echo(THREE_WAYS.rstrip())

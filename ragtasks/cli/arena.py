@@ -119,7 +119,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
     from ragtasks.arena.web import serve as serve_arena
-    from ragtasks.environment import ARENA_TOKEN_VARIABLE, secret
+    from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, secret
 
     if not results and not system:
         raise ConfigurationError("nothing to compare: name results with logged samples, or two systems with --system")
@@ -143,7 +143,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
 def _live(systems: list[str], benchmark: str | None, data: str | None, domain: str | None) -> Any:
     """Return the pipelines of `--system`, and the conversations of their benchmark that may be continued."""
     from ragtasks.arena.web import live_systems
-    from ragtasks.environment import run_store, secret
+    from ragtasks.config.environment import run_store, secret
     from retrieval_cache import searcher
 
     if benchmark is None:

@@ -209,7 +209,7 @@ def _rows_pass(file: Path) -> bool:
 
 def _evaluation_passes(file: Path) -> bool:
     """Print what an evaluation file asks for; every wrong key of it is in the error."""
-    from ragtasks.evaluation_file import read_evaluation_file
+    from ragtasks.config import read_evaluation_file
 
     found = read_evaluation_file(file, commands=[command for commands in GROUPS.values() for command in commands])
     on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
@@ -230,7 +230,7 @@ def _results_pass(path: Path) -> bool:
 
 def _run_passes(path: Path) -> bool:
     """Print what is wrong with a stored run's files, beside its manifest."""
-    from ragtasks.environment import run_store
+    from ragtasks.config.environment import run_store
     from retrieval_cache import RunStore, verify_run
 
     problems = verify_run(RunStore(run_store()).named(str(path), is_no_file=True))

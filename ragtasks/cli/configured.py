@@ -75,7 +75,7 @@ def is_evaluation_file(path: Path) -> bool:
     """Return whether a file is ours, and not one of the harness's own, which has `model: hf` and `model_args`."""
     import yaml
 
-    from ragtasks.evaluation_file import KEYS
+    from ragtasks.config import FILE_KEYS
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -83,12 +83,14 @@ def is_evaluation_file(path: Path) -> bool:
         return False
     if not isinstance(content, dict) or "model_args" in content:
         return False
-    return isinstance(content.get("model"), dict) or bool((set(KEYS) - {"model", "tasks"} | {"run"}) & content.keys())
+    return isinstance(content.get("model"), dict) or bool(
+        (set(FILE_KEYS) - {"model", "tasks"} | {"run"}) & content.keys()
+    )
 
 
 def _defaults(root: Any, words: tuple[str, ...], context: Any, path: Path) -> dict[str, Any]:
     """Return parameter -> default, as text where a command line has text."""
-    from ragtasks.evaluation_file import read_evaluation_file
+    from ragtasks.config import read_evaluation_file
 
     found = read_evaluation_file(path, commands=root.commands)
     section: Any = found.sections

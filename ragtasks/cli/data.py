@@ -34,7 +34,7 @@ def fetch(
     """Fetch a benchmark's official files into the data folder, verified by checksum; --list says what there is."""
     from ragtasks.benchmarks import benchmark_names, download, source_of
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
-    from ragtasks.environment import data_folder
+    from ragtasks.config.environment import data_folder
 
     if listed or benchmark is None:
         echo(*download.listing([source_of(name) for name in benchmark_names()]))
@@ -179,7 +179,7 @@ class _Measuring:
 
 
 def _quality(folder: Path, measuring: _Measuring) -> Section:
-    from ragtasks.environment import run_store, secret
+    from ragtasks.config.environment import run_store, secret
     from ragtasks.progress import progress_bars
     from ragtasks.synthesis import QRelScore, quality_section
 
@@ -278,7 +278,7 @@ commands.add_typer(cache, name="cache")
 def show_cache() -> None:
     """Say where replies and embeddings are kept, and how many of which model."""
     from ragtasks.clients import describe_cache
-    from ragtasks.environment import embedding_cache_bytes, embedding_cache_file, reply_cache_file
+    from ragtasks.config.environment import embedding_cache_bytes, embedding_cache_file, reply_cache_file
     from ragtasks.metrics import describe_embeddings
 
     echo(*describe_cache(reply_cache_file()))
@@ -306,7 +306,7 @@ def prune_replies(
         _prune_embeddings(older_than, model, outcome, dry_run=dry_run)
         return
     from ragtasks.clients import Choice, ReplyCache, prune
-    from ragtasks.environment import reply_cache_file
+    from ragtasks.config.environment import reply_cache_file
 
     file, choice = reply_cache_file(), Choice(older_than, model, outcome)
     choice.condition()
@@ -322,7 +322,7 @@ def prune_replies(
 
 def _prune_embeddings(older_than: float | None, model: str | None, outcome: str | None, *, dry_run: bool) -> None:
     """Remove embeddings that fit all that is given."""
-    from ragtasks.environment import embedding_cache_bytes, embedding_cache_file
+    from ragtasks.config.environment import embedding_cache_bytes, embedding_cache_file
     from ragtasks.metrics import EmbeddingCache
 
     if outcome is not None:

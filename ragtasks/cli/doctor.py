@@ -21,7 +21,7 @@ from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_o
 from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
 from ragtasks.cli.app import app, echo
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
-from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
+from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
 from ragtasks.harness.link import LinkState, link_state, task_folder

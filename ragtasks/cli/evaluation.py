@@ -19,7 +19,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
-    from ragtasks.evaluation_file import EvaluationFile, ReadEvaluation
+    from ragtasks.config import EvaluationFile, ReadEvaluation
     from ragtasks.harness.run import Request
 
 RESULTS = Path("results")
@@ -45,7 +45,7 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate what a file names: check, run or score, then the conclusion and the page."""
-    from ragtasks.evaluation_file import read_evaluation_file
+    from ragtasks.config import read_evaluation_file
 
     found = read_evaluation_file(file, overrides or (), commands=_commands(context))
     subject = found.evaluation.subject
@@ -72,7 +72,7 @@ def label_of(tasks: Sequence[str]) -> str:
 
 def results_folder(model: str, what: str) -> Path:
     """Return a folder for results, named by model, benchmark and time; one with unfinished work is continued."""
-    from ragtasks.evaluation_file import slug
+    from ragtasks.config import slug
 
     begin = f"{slug(model)}-{slug(what)}"
     unfinished = {found.relative_to(RESULTS).parts[0] for found in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
@@ -104,14 +104,14 @@ class _Place:
 
     def notes(self) -> dict[str, Any]:
         """Return how results name what was asked for."""
-        from ragtasks.evaluation_file import FILE_NAME
+        from ragtasks.config import FILE_NAME
         from ragtasks.files import canonical_hash
 
         return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(self.found.content)}}
 
     def keep_file(self) -> None:
         """Write what was asked for beside the results."""
-        from ragtasks.evaluation_file import FILE_NAME, written
+        from ragtasks.config import FILE_NAME, written
         from ragtasks.files import write_atomically
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -119,9 +119,9 @@ class _Place:
 
     def begin(self) -> bool:
         """Return whether to go on with what the harness has no part in."""
-        from ragtasks.evaluation_file import named_system
+        from ragtasks.config import named_system
+        from ragtasks.harness.preflight import Intention
         from ragtasks.harness.tasks import own_tasks_of
-        from ragtasks.preflight import Intention
 
         evaluation = self.evaluation
         is_scored = evaluation.retriever is None
@@ -186,7 +186,7 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     """Return the model's section, and what it is asked, as arguments of the harness."""
     import json
 
-    from ragtasks.environment import secret
+    from ragtasks.config.environment import secret
     from ragtasks.harness.tasks import tasks_of
 
     model = evaluation.model
@@ -210,7 +210,7 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
 
 def _missing_key(evaluation: EvaluationFile) -> list[str]:
     """Return that the variable which the model's section names is not set."""
-    from ragtasks.environment import secret
+    from ragtasks.config.environment import secret
 
     model = evaluation.model
     if model is None or model.api_key_env is None or secret(model.api_key_env):
@@ -220,7 +220,7 @@ def _missing_key(evaluation: EvaluationFile) -> list[str]:
 
 
 def _score_system(place: _Place) -> None:
-    from ragtasks.environment import data_folder, run_store
+    from ragtasks.config.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.reports.system_scores import score_notes
     from ragtasks.scoring import Place, score_system
@@ -252,8 +252,8 @@ def _score_system(place: _Place) -> None:
 
 def _systems(place: _Place) -> Iterator[tuple[Any, Any]]:
     """Yield one's own system in each setting, and what gives its answers there."""
-    from ragtasks.environment import run_store, secret
-    from ragtasks.evaluation_file import named_system
+    from ragtasks.config import named_system
+    from ragtasks.config.environment import run_store, secret
     from ragtasks.results import read_answers
     from ragtasks.scoring import ScoredSystem, System, ask_endpoint
 

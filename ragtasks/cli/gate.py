@@ -96,7 +96,7 @@ def _input_errors() -> Iterator[None]:
 
 
 def _folder() -> Path:
-    from ragtasks.environment import data_folder
+    from ragtasks.config.environment import data_folder
     from ragtasks.reports.gate_baselines import FOLDER
 
     return data_folder() / FOLDER
@@ -138,7 +138,7 @@ def _config(  # noqa: PLR0917 (as the options)
 
 def _section(file: Path, context: typer.Context) -> dict[str, Any]:
     """Return the section `gate` of an evaluation file as it stands there."""
-    from ragtasks.evaluation_file import read_evaluation_file
+    from ragtasks.config import read_evaluation_file
 
     root: Any = context.find_root().command
     section = read_evaluation_file(file, commands=root.commands).content.get("gate")
@@ -200,7 +200,7 @@ def _print_gate(  # noqa: PLR0917 (as the options)
 
 def _tell_github(found: Gate) -> None:
     """Print annotations and add to the summary where GitHub runs this."""
-    from ragtasks.environment import github_summary_file, is_github_action
+    from ragtasks.config.environment import github_summary_file, is_github_action
     from ragtasks.reports.gate_output import comment_text, github_lines
 
     if is_github_action():

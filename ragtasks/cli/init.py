@@ -121,7 +121,7 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
 
 
 def _write(output: Path, asked: dict[str, Any]) -> None:
-    from ragtasks.evaluation_file import checked_text
+    from ragtasks.config import checked_text
     from ragtasks.files import write_atomically
 
     text = _text(asked)
@@ -226,7 +226,7 @@ def _print_schema(context: typer.Context) -> None:
     import json
 
     from ragtasks.cli.configured import schema_of
-    from ragtasks.evaluation_file import KEYS, json_schema
+    from ragtasks.config import FILE_KEYS, json_schema
 
-    sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in KEYS}
+    sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in FILE_KEYS}
     echo(json.dumps(json_schema(sections), indent=2, ensure_ascii=False))

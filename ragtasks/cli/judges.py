@@ -40,7 +40,7 @@ def calibrate(
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.environment import card_folder, data_folder, reply_cache_file, secret
+    from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, secret
     from ragtasks.reports.calibration import calibrate_judges
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
@@ -70,7 +70,7 @@ def freeze_anchors(
     force: FORCE = False,
 ) -> None:
     """Freeze answers that judges are asked again in each evaluation, so that one that changed is found."""
-    from ragtasks.environment import data_folder
+    from ragtasks.config.environment import data_folder
     from ragtasks.judges import write_anchors
     from ragtasks.scoring import frozen_anchors
 
@@ -100,7 +100,7 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
 ) -> None:
     """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
-    from ragtasks.environment import data_folder, run_store, secret
+    from ragtasks.config.environment import data_folder, run_store, secret
     from ragtasks.files import write_qrels
     from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named

@@ -11,8 +11,8 @@ import typer
 from ragtasks.cli.app import echo
 
 if TYPE_CHECKING:
+    from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
-    from ragtasks.preflight import Intention
 
 _PANEL = "Before the first request"
 DRY_RUN = Annotated[
@@ -43,13 +43,13 @@ class LookAhead:
 
     def begin_run(self, request: Request, problems: Sequence[str] = ()) -> bool:
         """Return whether what the harness is asked for shall be evaluated; refuse what lacks something."""
-        from ragtasks.preflight import intention_of
+        from ragtasks.harness.preflight import intention_of
 
         return self.begin(replace(intention_of(request), problems=problems), request.tasks, request.metadata)
 
     def begin(self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any]) -> bool:
         """Return whether to go on; `tasks` are the harness tasks that a dry run looks at."""
-        from ragtasks.preflight import require
+        from ragtasks.harness.preflight import require
 
         require(intention, probes=self.probe and not self.dry_run)
         if self.dry_run:

@@ -147,7 +147,7 @@ ALL_PROBLEMS = Annotated[
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
     """Return where runs of a benchmark are made and judged: a `retrieval_cache.service.Place`."""
-    from ragtasks.environment import data_folder, run_store, secret
+    from ragtasks.config.environment import data_folder, run_store, secret
     from retrieval_cache import Place
 
     return Place(benchmark, data, data_folder(), run_store(), secret)
@@ -156,7 +156,7 @@ def retrieval_place(benchmark: str, data: str | None) -> Any:
 def named_benchmark(name: str, data: str | None) -> Any:
     """Return a benchmark, from its files in a folder, the sample, or the data folder."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
-    from ragtasks.environment import data_folder
+    from ragtasks.config.environment import data_folder
 
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
@@ -188,7 +188,7 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
     """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
     from ragtasks.clients import endpoint_of
-    from ragtasks.environment import reply_cache_file, secret
+    from ragtasks.config.environment import reply_cache_file, secret
     from ragtasks.judges import judge_responses
     from ragtasks.progress import in_rounds, progress_bars
 

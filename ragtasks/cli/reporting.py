@@ -123,7 +123,7 @@ def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) 
     if human_evaluation:
         from ragtasks.benchmarks import benchmark_folder
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
-        from ragtasks.environment import data_folder
+        from ragtasks.config.environment import data_folder
         from ragtasks.reports.tables import rated_evaluations
 
         root = benchmark_folder("mtrag", data, data_folder())
@@ -135,7 +135,7 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     """Return the tables of stored runs, with what must be known before them, as a section of the report."""
     if not names:
         return []
-    from ragtasks.environment import data_folder, run_store
+    from ragtasks.config.environment import data_folder, run_store
     from retrieval_cache import Place, evaluate_runs
 
     return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
@@ -272,7 +272,7 @@ def _decide(  # noqa: PLR0917 (as the options)
     *,
     force: bool,
 ) -> None:
-    from ragtasks.environment import data_folder, run_store
+    from ragtasks.config.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.reports.decision import decision_text, wave_text
     from ragtasks.scoring import DECISION_FILE, Place, Question, decide

@@ -76,7 +76,7 @@ def _stored_runs() -> Iterator[str]:
 
 
 def _store() -> Any:
-    from ragtasks.environment import run_store
+    from ragtasks.config.environment import run_store
     from retrieval_cache import RunStore
 
     return RunStore(run_store())

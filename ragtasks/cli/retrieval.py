@@ -46,7 +46,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 
     An interrupted one resumes where it stopped.
     """
-    from ragtasks.environment import forbid_usage_reports
+    from ragtasks.config.environment import forbid_usage_reports
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements
     from retrieval_cache import retrieve as make
 

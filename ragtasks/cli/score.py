@@ -88,7 +88,7 @@ class _Places:
 
     def __init__(self, options: dict[str, Any], output: Path | None, *, force: bool) -> None:
         from ragtasks.config import config_from_options
-        from ragtasks.environment import data_folder, run_store
+        from ragtasks.config.environment import data_folder, run_store
         from ragtasks.scoring import Place
 
         config_from_options(options)  # before any file is read: what is wrong with them is found at once
@@ -171,7 +171,7 @@ def _score_endpoint(
     """Ask a running system, given as address, protocol and name, and score what it answers."""
     from ragtasks.benchmarks import DEFAULT_BENCHMARK
     from ragtasks.clients import system_endpoint
-    from ragtasks.environment import run_store, secret
+    from ragtasks.config.environment import run_store, secret
     from ragtasks.scoring import ScoredSystem, System, ask_endpoint
 
     address, protocol, name = endpoint

@@ -71,7 +71,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("--task is missing: A (retrieval), B (answers) or C (both), or --track trec-rag")
     if run_id or topics or cut or team_id:
         raise ConfigurationError("--run-id, --set, --cut, --team-id go with --track trec-rag")
-    from ragtasks.environment import run_store
+    from ragtasks.config.environment import run_store
     from ragtasks.submissions import mtrageval
 
     request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)

@@ -137,7 +137,7 @@ def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> 
 def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[Any, Any]:
     """Return a client that keeps replies, and its price."""
     from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
-    from ragtasks.environment import reply_cache_file, secret
+    from ragtasks.config.environment import reply_cache_file, secret
 
     named = {"base_url": base_url} if base_url else {}
     endpoint = endpoint_of(model, **named)
@@ -170,7 +170,7 @@ def serve(
 ) -> None:
     """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
     from ragtasks.arena.web import serve_review
-    from ragtasks.environment import ARENA_TOKEN_VARIABLE, secret
+    from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, secret
 
     serve_review(
         _pairs(folder),

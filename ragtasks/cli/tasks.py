@@ -53,7 +53,7 @@ def export_tasks(
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
     from ragtasks.benchmarks import contexts_to_export, exported_tasks
-    from ragtasks.environment import run_store
+    from ragtasks.config.environment import run_store
 
     opened = named_benchmark(benchmark, data)
     given = contexts_to_export(opened, setting, run, run_store(), is_needed=contexts)

@@ -78,7 +78,7 @@ _TEST = "test"
 def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
     """Return the topics of a set; None where they were not fetched."""
     from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.environment import data_folder
+    from ragtasks.config.environment import data_folder
     from ragtasks.submissions.trec_rag import benchmark_of
 
     try:
@@ -150,7 +150,7 @@ def write_track(
 def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | None) -> list[str]:
     """Write nuggets for the topics that have none, and return what to say of it."""
     from ragtasks.benchmarks import contexts_of_run, retrieval_side
-    from ragtasks.environment import run_store
+    from ragtasks.config.environment import run_store
     from ragtasks.files import OFFICIAL
     from ragtasks.records import Setting
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets

@@ -49,16 +49,20 @@ from ragtasks.files._trec import (
     write_qrels,
     write_trec,
 )
+from ragtasks.files._untrusted import NO_CODE, BoundedProcess, OutOfBoundsError, loading, refuse_pickles
 
 __all__ = [
     "CLOSED_BOOK",
     "MANIFEST",
+    "NO_CODE",
     "OFFICIAL",
     "SAMPLE_STATISTICS",
     "UNNAMED",
+    "BoundedProcess",
     "Candidate",
     "Manifest",
     "Misfit",
+    "OutOfBoundsError",
     "Problems",
     "Ranked",
     "RetrievedTopic",
@@ -74,6 +78,7 @@ __all__ = [
     "json_lines",
     "labels_of",
     "listed_error",
+    "loading",
     "lock_holders",
     "new_run_name",
     "parse_json",
@@ -87,6 +92,7 @@ __all__ = [
     "read_run",
     "read_trec",
     "read_whole",
+    "refuse_pickles",
     "retrieved_topic",
     "run_folder",
     "run_key",

@@ -8,6 +8,7 @@ import json
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ from datasets import Sequence as ListOf
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
-from ragtasks._version import __version__
 from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_docs, contexts_for, open_benchmark, response_of
 from ragtasks.config import EvaluationConfig, config_from_metadata
-from ragtasks.environment import data_folder, run_store
+from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error, masked
 from ragtasks.files import run_key
 from ragtasks.harness.answering import model_in_use
@@ -281,7 +281,7 @@ class ConversationTask(ConfigurableTask):
                 "fingerprint": self.fingerprint(),
                 "run_key": self._run_key,
                 "too_long": self._fitting.counts(),
-                "ragtasks_version": __version__,
+                "ragtasks_version": version("ragtasks"),
                 "prompts": self._prompts.provenance(),
                 "scoring": self.scorer.provenance(),
                 **self._scores.plausibility(),

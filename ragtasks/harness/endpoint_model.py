@@ -15,7 +15,7 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from ragtasks.clients import Reply, system_endpoint
-from ragtasks.environment import secret
+from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
 from ragtasks.records import Setting

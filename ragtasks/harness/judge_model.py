@@ -18,7 +18,7 @@ from lm_eval.api.registry import get_model as harness_model
 from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress, read_text
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error, close_matches
-from ragtasks.untrusted import refuse_pickles
+from ragtasks.files import refuse_pickles
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()

@@ -11,7 +11,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
 from ragtasks.benchmarks import Benchmark, Doc
-from ragtasks.environment import run_store, secret
+from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
 from ragtasks.harness.answering import NoAnswer, SavedAnswers

@@ -19,13 +19,13 @@ from ragtasks.benchmarks import response_of
 from ragtasks.clients import Endpoint, Price, Progress, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
+from ragtasks.files import NO_CODE, loading
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
 from ragtasks.metrics import parse_cited
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
-from ragtasks.untrusted import NO_CODE, loading
 
 CHARACTERS_A_TOKEN = 4.0
 """What the estimate divides by; English text has 4 to 4.5 characters a token in the tokenisers of today's models."""

@@ -16,7 +16,7 @@ from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import CLOSED_BOOK
-from ragtasks.templates import PromptTemplate, load_template
+from ragtasks.prompts import PromptTemplate, load_template
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
 """What a YAML calls its templates; the harness knows no such keys."""

@@ -13,7 +13,7 @@ from typing import Any
 from ragtasks.benchmarks import CONTRACTS, Doc
 from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.templates import PromptTemplate
+from ragtasks.prompts import PromptTemplate
 
 
 class RewriteTask(ConversationTask):

@@ -16,8 +16,8 @@ from typing import Any
 from ragtasks.files import canonical_hash
 from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError
 from ragtasks.judges._verdicts import VerdictOutcome
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Message, Response, Role
-from ragtasks.templates import PromptTemplate, shipped_template
 
 _CODE_LENGTH = 8
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Assistant"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtasks.files import NO_CODE
 from ragtasks.metrics.idk_rules import sentences_of
 from ragtasks.metrics.semantic import (
     LightModel,
@@ -20,7 +21,6 @@ from ragtasks.metrics.semantic import (
     whole_weights,
 )
 from ragtasks.records import IdkVerdict
-from ragtasks.untrusted import NO_CODE
 
 # The small packaged encoder with what it learned about refusals: response -> probabilities.
 # What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ragtasks.decisions import HOPELESS, Look, Race, Verdict
 from ragtasks.scoring import Decided
-from ragtasks.statistics import detectable_difference
+from ragtasks.statistics import HOPELESS, Look, Race, Verdict, detectable_difference
 from ragtasks.tables import Value, fixed, markdown_table
 
 _HOLDS = "The interval holds however often the race was looked at."

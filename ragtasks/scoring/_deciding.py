@@ -1,6 +1,6 @@
 """Which of several saved systems is better, with no more judge calls than that takes.
 
-Answers are scored wave by wave, as `ragtasks.decisions` asks for them. What judges said is in the reply cache, and
+Answers are scored wave by wave, as `ragtasks.statistics` asks for them. What judges said is in the reply cache, and
 what was scored so far lies in the output folder after each wave, in the layout of any results.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.decisions import ENOUGH_ALIKE, Race, Values
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error, close_matches
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Metric
@@ -22,6 +21,7 @@ from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
 from ragtasks.scoring._results_layout import write_results
 from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse
+from ragtasks.statistics import ENOUGH_ALIKE, Race, Values
 from ragtasks.suites import suite_named
 
 DECISION_FILE = "decision.json"

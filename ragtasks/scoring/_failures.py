@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from ragtasks.environment import environment_secrets
+from ragtasks.config.environment import environment_secrets
 from ragtasks.errors import RagtasksError
 from ragtasks.scoring._plausibility import CheckedAnswers
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtasks.clients import Client, Endpoint
-from ragtasks.environment import reply_cache_file, secret
+from ragtasks.config.environment import reply_cache_file, secret
 from ragtasks.errors import JudgeError
 from ragtasks.judges import RL_MTB, judge_responses, rubrics_named
 from ragtasks.progress import progress_bars

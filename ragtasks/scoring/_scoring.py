@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
 from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
-from ragtasks.environment import (
+from ragtasks.config.environment import (
     anchor_file,
     card_folder,
     data_folder,

@@ -19,12 +19,12 @@ from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import canonical_hash
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, Passage, task_id
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
-from ragtasks.templates import shipped_template
 
 DETAILS = "synthesis"
 """Folder with what the benchmark was made of."""

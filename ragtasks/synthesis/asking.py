@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ragtasks.clients import Client, Outcome, Price, Progress, Prompt, Reply, Usage, no_progress, usage_of
 from ragtasks.errors import JudgeError
 from ragtasks.judges import UnparsableReplyError, code_of, json_values
-from ragtasks.templates import shipped_template
+from ragtasks.prompts import shipped_template
 from retrieval_cache import WORD
 
 # Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.

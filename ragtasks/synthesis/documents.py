@@ -18,8 +18,8 @@ from typing import Any
 
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, clear_error
+from ragtasks.files import BoundedProcess, OutOfBoundsError
 from ragtasks.records import Passage
-from ragtasks.untrusted import BoundedProcess, OutOfBoundsError
 from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
 
 # One file of text, Markdown, HTML or PDF to a title and a text: the formats, and whoever reads them.

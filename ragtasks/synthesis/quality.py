@@ -16,13 +16,13 @@ import orjson
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Progress, Secrets, no_progress, no_secrets
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import retrieval_metric, score_run, whole_weights
 from ragtasks.records import Answerability, Qrel, Task
 from ragtasks.synthesis._folder import DETAILS, DIALOGUES
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Section, Table, fixed
-from ragtasks.untrusted import NO_CODE, loading
 from retrieval_cache import LLM_REWRITE, SEPARATOR, Place, Rewriter, fallbacks_of, load_model, read_run, retrieve
 
 # Retrieval on synthetic dialogues by query form, in all and per domain.

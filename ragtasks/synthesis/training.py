@@ -19,10 +19,9 @@ import orjson
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark, retrieval_side
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.files import Ranked, canonical_hash
+from ragtasks.files import NO_CODE, Ranked, canonical_hash, loading
 from ragtasks.metrics import retrieval_metric, score_run, token_f1
 from ragtasks.records import Passage, Qrel, Task
-from ragtasks.untrusted import NO_CODE, loading
 from retrieval_cache import (
     REWRITE,
     DenseRetriever,

@@ -17,8 +17,8 @@ from typing import Any
 from ragtasks.benchmarks import JSON_CONTRACT, PARSER_VERSION, QuestionClass, is_readable, parse_rewrite
 from ragtasks.clients import Client, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import JudgeError, clear_error
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Task
-from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.queries._forms import LLM_REWRITE, Queries
 
 MIN_REWRITTEN = 0.95

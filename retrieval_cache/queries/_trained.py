@@ -19,9 +19,9 @@ import orjson
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, QuestionClass, read_reply
 from ragtasks.clients import Outcome, Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Role, Task
-from ragtasks.untrusted import NO_CODE, loading
 from retrieval_cache.queries._forms import LLM_REWRITE
 from retrieval_cache.queries._rewriting import Rewrite, Rewrites
 

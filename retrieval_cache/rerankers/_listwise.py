@@ -20,8 +20,8 @@ from typing import Any
 from ragtasks.clients import Client, Decoding, Endpoint, Prompt, Reply
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error
 from ragtasks.files import Ranked, Run
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Passage
-from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.rerankers._cross_encoder import Candidates
 from retrieval_cache.retrievers import (
     Fill,

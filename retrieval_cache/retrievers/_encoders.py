@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeVar
 import orjson
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
-from ragtasks.untrusted import NO_CODE, loading
 
 BATCH_TOKENS = 8192
 """Tokens that go through an encoder together, padding counted, unless it is said otherwise."""

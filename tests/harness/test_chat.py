@@ -20,7 +20,7 @@ from ragtasks.harness.prompts import (
     refuse_chat_endpoint,
     system_text,
 )
-from ragtasks.templates import shipped_template
+from ragtasks.prompts import shipped_template
 from tests.harness.conftest import NO_SYSTEM, CommandResult
 
 DOC: dict[str, Any] = {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.environment import reply_cache_file
+from ragtasks.config.environment import reply_cache_file
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
 from ragtasks.scoring import shared_scorer

@@ -24,9 +24,9 @@ from ragtasks.files import Problems, Ranked, json_lines, parse_json, read_qrels,
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.run import run_harness
 from ragtasks.metrics.semantic import EmbeddingCache
+from ragtasks.prompts import load_template
 from ragtasks.records import Passage
 from ragtasks.results import read_answers
-from ragtasks.templates import load_template
 from retrieval_cache import parse
 from retrieval_cache.retrievers import searched
 

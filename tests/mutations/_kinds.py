@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ragtasks.benchmarks import build_docs, contexts_for, open_benchmark, retrieval_side
 from ragtasks.cli.app import echo
+from ragtasks.prompts import load_template
 from ragtasks.records import Setting
-from ragtasks.templates import load_template
 from tests.mutations._files import FIELDS
 from tests.mutations._mutants import Form
 from tests.submissions.mtrageval._files import TIME

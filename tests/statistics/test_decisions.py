@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.decisions import (
+from ragtasks.errors import ConfigurationError
+from ragtasks.statistics import HOPELESS, Race, Verdict
+from ragtasks.statistics._decisions import (
     ALL_SCORED,
-    HOPELESS,
     NO_SCORES,
     NOT_ENOUGH,
     ONE_VALUE,
-    Race,
-    Verdict,
     look_sizes,
     shuffled,
     spent_levels,
 )
-from ragtasks.errors import ConfigurationError
 
 Value = Callable[[str, int, int], float | None]
 """(system, conversation, turn) -> score."""

@@ -15,13 +15,13 @@ from ragtasks.statistics import (
     MIN_CLUSTERS,
     NOTHING_SCORED,
     NOTHING_VARIES,
-    TOO_FEW_CLUSTERS,
     UNBOUNDED,
     Clustered,
     Estimate,
     cluster,
     estimate_means,
 )
+from ragtasks.statistics._means import TOO_FEW_CLUSTERS
 
 N_BENCHMARKS = 400
 DIFFERENCES = (-1.0, 1.0)

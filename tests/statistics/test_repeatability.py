@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragtasks.statistics import EXACT, NO_SHARED, TOO_FEW_CLUSTERS, Repeatability, estimate_mean, repeatability
+from ragtasks.statistics import EXACT, Repeatability, estimate_mean, repeatability
+from ragtasks.statistics._means import TOO_FEW_CLUSTERS
+from ragtasks.statistics._repeatability import NO_SHARED
 
 Floats = Sequence[float | None]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ragtasks.judges import YES_NO, Finding, Question, Rubric, ask, label_finding, read_coded_label
+from ragtasks.prompts import PromptTemplate
 from ragtasks.records import Response
-from ragtasks.templates import PromptTemplate
 
 POLITE = PromptTemplate(
     "polite",

@@ -14,8 +14,8 @@ from ragtasks.clients import ChatMessage, Credentials, Endpoint, Secrets, creden
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, clear_error, misfits
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.metrics import answer_text
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
-from ragtasks.templates import shipped_template
 
 NO_ANSWER = "a system gave no answer"
 """All that a rater learns of a failure: the words of a server name the system."""

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ragtasks._version import __version__
 from ragtasks.arena.store import Standing, VoteStore
 from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
@@ -102,7 +102,7 @@ def review_application(
     """Return the application of a review."""
     identity = Identity(desk.store.secret, token, None if types_names else desk.store)
     site = Site(identity, _TABS, title, _WORDING, desk.standing)
-    app = FastAPI(title="ragtasks review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="ragtasks review", version=version("ragtasks"), docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(entrance(site))
     app.include_router(_review_pages(site, desk))
     return guarded(app, site, hosts)

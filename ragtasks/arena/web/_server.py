@@ -6,12 +6,12 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
 from fastapi import FastAPI
 
-from ragtasks._version import __version__
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.store import LEASE_SECONDS, Standing, VoteRefusedError, VoteStore
 from ragtasks.arena.web._comparing import Arena
@@ -196,7 +196,11 @@ def application(
     identity = Identity(arena.store.secret, token, None if types_names else arena.store)
     site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
     app = FastAPI(
-        title="ragtasks arena", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+        title="ragtasks arena",
+        version=version("ragtasks"),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
     )
     app.include_router(pages(site, arena))  # first what is asked for most: routes are tried in order
     app.include_router(entrance(site))

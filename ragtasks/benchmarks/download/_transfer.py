@@ -17,12 +17,12 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from ragtasks._version import __version__
 from ragtasks.benchmarks.download._files import SourceFile, storing
 from ragtasks.errors import FetchError, clear_error, masked_text
 
@@ -104,7 +104,7 @@ class Download:
     def _open(self, offset: int) -> http.client.HTTPResponse:
         """Return the server's answer to a request for the bytes from `offset` on."""
         # A compressed answer would have other bytes and another length than the file.
-        headers = {"User-Agent": f"ragtasks/{__version__}", "Accept-Encoding": "identity"}
+        headers = {"User-Agent": f"ragtasks/{version('ragtasks')}", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
         address, authorization = _split_address(self._address)

@@ -26,8 +26,8 @@ from ragtasks.judges._parsers import (
 from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.plugins import ExtensionPoint
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability, Response
-from ragtasks.templates import PromptTemplate, shipped_template
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
 # Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds

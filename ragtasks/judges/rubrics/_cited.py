@@ -15,8 +15,8 @@ from ragtasks.judges._parsers import UnparsableReplyError, read_coded_label, rea
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import VerdictOutcome
 from ragtasks.metrics import CitedSentence, nugget_scores, parse_cited, support_precision
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Grade, Importance, Nugget, Passage, Response, Support, Task
-from ragtasks.templates import PromptTemplate, shipped_template
 
 NUGGET_ASSIGNMENT = "nugget_assignment"
 NUGGET_CREATION = "nugget_creation"

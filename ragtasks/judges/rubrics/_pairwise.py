@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from ragtasks.judges._parsers import read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Response
-from ragtasks.templates import PromptTemplate, shipped_template
 
 PAIRWISE = "pairwise"
 """Name of the rubric."""

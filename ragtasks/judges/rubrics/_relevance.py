@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ragtasks.judges._parsers import read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import Verdicts
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Passage, Qrel, Response, Task
-from ragtasks.templates import PromptTemplate, shipped_template
 
 RELEVANCE = "relevance"
 GRADES = ("0", "1", "2", "3")

@@ -23,9 +23,8 @@ from typing import Any, Protocol
 from rapidfuzz.distance import OSA
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
-from ragtasks.files import canonical_hash
+from ragtasks.files import NO_CODE, canonical_hash, loading
 from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
-from ragtasks.untrusted import NO_CODE, loading
 
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""

@@ -16,8 +16,8 @@ from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutc
 from ragtasks.judges._parsers import read_coded_object, read_coded_rating, read_statements, read_support
 from ragtasks.judges.rubrics import RUBRICS
 from ragtasks.judges.rubrics._answers import idk, rb_llm, rl_f
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability
-from ragtasks.templates import PromptTemplate, shipped_template
 from tests.judges._scripted import code_in, obedient, response
 
 SNAPSHOTS = Path(__file__).parent / "prompts"

@@ -11,8 +11,8 @@ import pytest
 
 from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import Decoding, OpenAIClient
+from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Task
-from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.queries import rewrite_queries
 from retrieval_cache.queries._rewriting import TEMPLATE, Rewrites
 from tests._shared import KILLS

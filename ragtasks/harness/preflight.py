@@ -43,7 +43,7 @@ from ragtasks.config import (
     HarnessModel,
     config_from_metadata,
 )
-from ragtasks.environment import data_folder, run_store, secret
+from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.records import Setting
 from ragtasks.scoring import ready_judge

@@ -96,8 +96,8 @@ def _with_kind(error: Exception, message: str) -> str:
 # No rule inside one process bounds what a template or a file can cost, so the operating system does. A line of JSON
 # goes in for each piece of work, and one comes out.
 
-_CODE = "import sys; from ragtasks.untrusted import serve; serve(*sys.argv[1:])"
-_ABOVE = Path(__file__).resolve().parents[1]  # its folder, so that it imports this very package
+_CODE = "import sys; from ragtasks.files._untrusted import serve; serve(*sys.argv[1:])"
+_ABOVE = Path(__file__).resolve().parents[2]  # its folder, so that it imports this very package
 
 
 class OutOfBoundsError(Exception):

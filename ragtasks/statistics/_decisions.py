@@ -16,7 +16,7 @@ from enum import Enum
 import numpy as np
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.statistics import (
+from ragtasks.statistics._means import (
     LEVEL,
     MIN_CLUSTERS,
     UNBOUNDED,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.templates import PromptTemplate, TemplateProcess, TemplateProcessError, load_template, shipped_template
+from ragtasks.prompts import PromptTemplate, load_template, shipped_template
+from ragtasks.prompts._templates import TemplateProcess, TemplateProcessError
 
 FIELDS = {
     "passages": [{"passage_id": "p", "title": "T", "text": "First é \u2028 passage."}],

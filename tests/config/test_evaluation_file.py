@@ -9,19 +9,15 @@ import jsonschema
 import pytest
 import yaml
 
-from ragtasks.config import EvaluationConfig
+from ragtasks.cli import main
+from ragtasks.config import FILE_KEYS, EvaluationConfig, EvaluationFile, json_schema, read_evaluation_file
+from ragtasks.config._evaluation_file import BASELINES, AnswersSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
-from ragtasks.evaluation_file import (
-    BASELINES,
-    KEYS,
-    AnswersSection,
-    EvaluationFile,
-    ModelSection,
-    RetrieverSection,
-    json_schema,
-    read_evaluation_file,
-)
-from tests.evaluation.conftest import Command
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 def read(text: str, *overrides: str) -> EvaluationFile:
@@ -121,8 +117,10 @@ def test_the_baselines_are_those_that_the_harness_knows() -> None:
     assert set(BASELINES) == ours - {"ragtasks-endpoint"}
 
 
-def test_the_schema_takes_what_is_read_and_refuses_what_is_not(command: Command) -> None:
-    schema = json.loads(command("init", "--schema").out)
+def test_the_schema_takes_what_is_read_and_refuses_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["init", "--schema"])
+    schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     for text in (
@@ -139,15 +137,15 @@ def test_the_schema_takes_what_is_read_and_refuses_what_is_not(command: Command)
 
 def test_every_key_has_a_description_and_options_are_those_of_the_configuration() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == set(KEYS)
-    assert all(schema["properties"][key].get("description") for key in KEYS)
+    assert set(schema["properties"]) == set(FILE_KEYS)
+    assert all(schema["properties"][key].get("description") for key in FILE_KEYS)
     assert set(schema["$defs"]["EvaluationConfig"]["properties"]) == set(EvaluationConfig.model_fields)
 
 
 def test_the_page_of_models_lists_every_key() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md").read_text("utf-8")
     table = text.partition("| key | what it holds |")[2].partition("\n\n")[0]
-    assert not [key for key in KEYS if f"`{key}`" not in table]
+    assert not [key for key in FILE_KEYS if f"`{key}`" not in table]
     sections = {"model": ModelSection, "answers": AnswersSection, "retriever": RetrieverSection}
     for section, kind in sections.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))

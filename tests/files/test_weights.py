@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.untrusted import loading
+from ragtasks.files import loading
 from tests._modules import MODULES, each_module, parsed
 
 pytest.importorskip("transformers")

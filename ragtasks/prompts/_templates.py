@@ -15,7 +15,7 @@ from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.untrusted import BoundedProcess, OutOfBoundsError
+from ragtasks.files import BoundedProcess, OutOfBoundsError
 
 # Prompt templates: the text, where it came from, and how it is filled in.
 
@@ -106,7 +106,7 @@ class TemplateProcess:
     """The process, started by the first template and again after each that ended it."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
-        self._process = BoundedProcess("ragtasks.templates:reply", seconds=seconds, most_bytes=MOST_BYTES)
+        self._process = BoundedProcess("ragtasks.prompts._templates:reply", seconds=seconds, most_bytes=MOST_BYTES)
 
     def fill_in(self, source: str, fields: Mapping[str, Any]) -> str:
         """Return the filled-in template."""

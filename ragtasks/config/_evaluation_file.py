@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
-from ragtasks.config import EvaluationConfig, GateConfig, HarnessModel, config_from_options
+from ragtasks.config._options import EvaluationConfig, GateConfig, HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text
 from ragtasks.records import Setting
 
@@ -235,7 +235,7 @@ def slug(text: str) -> str:
 # Reading: YAML and `--set` to one mapping, all problems of it at once.
 
 _BY_NAME_ALONE = {"model": "name", "answers": "file", "endpoint": "base_url", "retriever": "line"}
-KEYS = tuple(EvaluationFile.model_fields)
+FILE_KEYS = tuple(EvaluationFile.model_fields)
 """The keys of a file beside the sections of commands."""
 
 
@@ -259,7 +259,7 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Co
     Args:
         path: the file.
         overrides: `key=value` pairs that win; a key is dotted, a value is JSON or plain text.
-        commands: names whose sections may stand in the file beside `KEYS`.
+        commands: names whose sections may stand in the file beside `FILE_KEYS`.
 
     Raises:
         ConfigurationError: it cannot be read, or with every key that is unknown or of a wrong kind.
@@ -288,7 +288,7 @@ def _read(
         _put(content, override)
     _add_names(content)
     sections = {key: value for key, value in content.items() if key in commands}
-    own = {key: value for key, value in content.items() if key in KEYS or key not in sections}
+    own = {key: value for key, value in content.items() if key in FILE_KEYS or key not in sections}
     secrets = list(_secrets(content))
     problems = [*secrets, *_of_options(own)]
     evaluation = EvaluationFile.model_validate({})
@@ -401,7 +401,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
         "retriever": RetrieverSection,
         "gate": GateConfig,
     }
-    known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*KEYS, *commands]
+    known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*FILE_KEYS, *commands]
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
 
 

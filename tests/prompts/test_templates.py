@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.templates import PromptTemplate, load_template, shipped_template
+from ragtasks.prompts import PromptTemplate, load_template, shipped_template
 
 PASSAGES = [
     {"passage_id": "p", "title": "T", "text": "First passage."},

@@ -1,0 +1,53 @@
+"""What an evaluation is told: its options, `evaluation.yaml`, and the environment beside them."""
+
+from ragtasks.config._evaluation_file import (
+    FILE_KEYS,
+    FILE_NAME,
+    EvaluationFile,
+    ReadEvaluation,
+    checked_text,
+    json_schema,
+    named_system,
+    read_evaluation_file,
+    slug,
+    written,
+)
+from ragtasks.config._options import (
+    DEFAULT_ENCODER,
+    KEYS,
+    MODEL_KEYS,
+    NO_ENCODER,
+    SAMPLE_ENCODER,
+    EvaluationConfig,
+    GateConfig,
+    HarnessModel,
+    Judge,
+    config_from_metadata,
+    config_from_options,
+    foreign_keys,
+)
+
+__all__ = [
+    "DEFAULT_ENCODER",
+    "FILE_KEYS",
+    "FILE_NAME",
+    "KEYS",
+    "MODEL_KEYS",
+    "NO_ENCODER",
+    "SAMPLE_ENCODER",
+    "EvaluationConfig",
+    "EvaluationFile",
+    "GateConfig",
+    "HarnessModel",
+    "Judge",
+    "ReadEvaluation",
+    "checked_text",
+    "config_from_metadata",
+    "config_from_options",
+    "foreign_keys",
+    "json_schema",
+    "named_system",
+    "read_evaluation_file",
+    "slug",
+    "written",
+]
