@@ -1,40 +1,49 @@
-"""How much of what judges read is a repeated beginning of an earlier prompt, and what that saves on a server.
+"""How much of what judges read is a repeated beginning of an earlier prompt, in each version of the prompts.
 
 A server with a prefix cache (vLLM, SGLang, llama.cpp, the large services) reads only what no earlier prompt began with.
-The share is of characters, twice: beginnings shared with any earlier prompt (a cache without limit), and with the one
-just before (a server with one slot). With `--server` some prompts are sent one by one, for one token each,
-and timed; with `--pid`, the server's process on this machine, in CPU seconds too, which say more where the machine has
-other work. The layout of the prompts is that of the checkout that this runs in: run it in two to compare them.
+The answers are one model's (the reference answers stand in for it) to MTRAG's tasks, or with `--rated` those of the
+three models that people rated. Prompts are taken in the order in which one judge with one open request is asked. Tokens
+are estimated at 4 characters. Columns: what begins as any earlier prompt did, and what is left to read; the same where
+a server holds only so many tokens (`--cache`); the change of what is read, and of what a service charges that discounts
+beginnings from 1,024 tokens on in steps of 128, to a half or to a tenth.
 
-    python perf/prefix_sharing.py [--data FOLDER] [--tasks 100] [--prompts 60]
+With `--server` the prompts are sent one by one, for one token each, and timed; with `--pid`, the server's process on
+this machine, in CPU seconds too, which say more where the machine has other work.
+
+    python -m perf.prefix_sharing [--data FOLDER] [--setting full_rag] [--tasks N] [--rated]
         [--server http://localhost:8000/v1 [--pid PID]]
 """
 
 from __future__ import annotations
 
 import argparse
-import bisect
 import json
 import os
-import random
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.clients import Outcome, Prompt, Reply
-from ragtasks.harness.models import extract_answer
-from ragtasks.judges import rubrics_named
+from ragtasks.benchmarks.mtrag import load_human_evaluation
+from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import Chain
 from ragtasks.judges._panel import judge
+from ragtasks.metrics import parse_cited
 from ragtasks.records import Response, Setting
+from ragtasks.suites import suite_named
 
-_RUBRICS = ("rb_llm", "idk", "rl_f")
-_STATEMENTS = ["The first claim.", "The second claim."]
+VERSIONS = ("ours", "material_first")
+_TOKEN = 4  # characters
+_BLOCK = 16  # tokens, as in vLLM
+_LEAST, _STEP = 1024, 128  # tokens of a beginning that services discount
 
 
 class Recorder:
-    """A judge that keeps what it is asked and gives a verdict on everything."""
+    """A judge with one open request that keeps what it is asked, and gives a verdict on everything."""
 
     name = "recorder"
 
@@ -45,56 +54,131 @@ class Recorder:
         """Return its name."""
         return {"model": self.name}
 
-    def answer(self, prompts: Sequence[Prompt], *_: Any) -> list[Reply]:
-        """Return a verdict on each prompt."""
-        texts = [prompt.messages[0].content for prompt in prompts]
-        self.asked += texts
-        return [Reply(Outcome.ANSWERED, _verdict(text.rstrip().rpartition("\n")[2])) for text in texts]
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return a verdict on each prompt, and on what follows from it at once; equal prompts are asked once."""
+        assert journal is not None
+        replies = []
+        for index, first in enumerate(prompts):
+            prompt: Prompt | None = first
+            while prompt is not None:
+                text = prompt.messages[0].content
+                self.asked.append(text)
+                reply = Reply(Outcome.ANSWERED, _verdict(text))
+                journal.record(index, reply)
+                prompt = journal.following(index) if isinstance(journal, Chain) else None
+            replies.append(reply)
+        self.asked = list(dict.fromkeys(self.asked))
+        return replies
 
 
-def _verdict(form: str) -> str:
-    """Return a verdict in the form that a prompt ends with."""
-    if form.startswith("{"):
-        code = form.split('"')[3]
-        labels = {str(number): "yes" for number, _ in enumerate(_STATEMENTS, 1)}
-        return json.dumps(
-            {"id": code, **({"supported": labels} if "supported" in form else {"statements": _STATEMENTS})}
-        )
-    return form.replace("LABEL", "no").replace(": N", ": 7")
+def _verdict(prompt: str) -> str:
+    """Return a verdict in the form that a prompt ends with; each sentence of an answer is a statement."""
+    form = prompt.rstrip().rpartition("\n")[2]
+    if not form.startswith("{"):
+        return form.replace("LABEL", "no").replace(": N", ": 7")
+    code = form.split('"')[3]
+    shown = {name: _shown(prompt, code, name) for name in ("answer", "statements")}
+    if "supported" in form:
+        n_statements = len(shown["statements"].splitlines())
+        return json.dumps({"id": code, "supported": {str(number + 1): "yes" for number in range(n_statements)}})
+    return json.dumps({"id": code, "statements": [item.text for item in parse_cited(shown["answer"], 0)] or ["It."]})
 
 
-def prompts_of(data: str, n_tasks: int) -> list[str]:
-    """Return what a judge is asked about two systems in two settings, in the order sent."""
+def _shown(prompt: str, code: str, name: str) -> str:
+    return prompt.rpartition(f"[{code} {name}]\n")[2].partition(f"\n[{code} end]")[0]
+
+
+def one_model(data: str, setting: Setting, n_tasks: int | None = None) -> list[Response]:
+    """Return the reference answers to MTRAG's tasks, as one model's."""
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", data, Path()).resolve())
+    shown = benchmark.read_contexts(setting).passages
     tasks = benchmark.tasks[:n_tasks]
-    responses = []
-    for setting in (Setting.REFERENCE, Setting.FULL_RAG):
-        shown = benchmark.read_contexts(setting).passages
-        for answer in (lambda task, _: task.target, lambda task, texts: extract_answer(task.question, texts) or "No."):
-            for task in tasks:
-                passages = shown.get(task.task_id, ())
-                responses.append(Response(task, passages, answer(task, [passage.text for passage in passages])))
+    return [Response(task, shown.get(task.task_id, ()), task.target) for task in tasks]
+
+
+def rated(data: str) -> list[Response]:
+    """Return the answers that people rated: three models, judged in one call."""
+    return [row.response for row in load_human_evaluation(benchmark_folder("mtrag", data, Path()).resolve())]
+
+
+def prompts_of(responses: Sequence[Response], version: str) -> list[str]:
+    """Return what a judge is asked about some answers, in the order sent, equal prompts once."""
     recorder = Recorder()
-    judge(responses, rubrics_named(_RUBRICS), [recorder])
+    judge(responses, suite_named("mtrag").rubrics_in(version), [recorder])
     return recorder.asked
 
 
-def alike(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginning."""
-    return len(os.path.commonprefix([one, other]))  # noqa: RUF071 (texts, not paths)
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What one judge reads."""
+
+    n_prompts: int
+    """Prompts."""
+    n_tokens: float
+    """Tokens of all of them."""
+    shared: float
+    """Share of these, 0 to 1, with which an earlier prompt began."""
+    in_cache: float
+    """The same where only so many tokens are held."""
+    discounted: float
+    """The share that services discount."""
+
+    @property
+    def n_read(self) -> float:
+        """Tokens with which no earlier prompt began."""
+        return self.n_tokens * (1 - self.shared)
+
+    def price(self, discount: float) -> float:
+        """Return tokens to pay, where the discounted ones cost 1 - `discount`."""
+        return self.n_tokens * (1 - discount * self.discounted)
 
 
-def shares(prompts: Sequence[str]) -> tuple[float, float]:
-    """Return the share of characters that begin an earlier prompt, and that begin the one just before."""
-    seen: list[str] = []
-    n_any = n_last = 0
-    for index, prompt in enumerate(prompts):
-        place = bisect.bisect_left(seen, prompt)
-        n_any += max((alike(prompt, other) for other in seen[max(0, place - 1) : place + 1]), default=0)
-        n_last += alike(prompt, prompts[index - 1]) if index else 0
-        seen.insert(place, prompt)
+def shares(prompts: Sequence[str], cache_tokens: int) -> Shares:
+    """Return what of some prompts begins as earlier ones did."""
+    ordered = sorted(prompts)  # among sorted texts the neighbour is the one that begins most alike
     total = sum(map(len, prompts))
-    return n_any / total, n_last / total
+    alike = [len(os.path.commonprefix(pair)) for pair in pairwise(ordered)]  # noqa: RUF071 (texts)
+    step, least = _STEP * _TOKEN, _LEAST * _TOKEN
+    discounted = sum(number // step * step for number in alike if number >= least)
+    return Shares(
+        len(prompts), total / _TOKEN, sum(alike) / total, _in_cache(prompts, cache_tokens), discounted / total
+    )
+
+
+def _in_cache(prompts: Sequence[str], cache_tokens: int) -> float:
+    """Return the share of whole blocks that a cache of so many tokens still holds, the longest unused leaving first."""
+    held: OrderedDict[int, None] = OrderedDict()
+    n_blocks = n_held = 0
+    size = _BLOCK * _TOKEN
+    for prompt in prompts:
+        key, is_alike = 0, True
+        for begin in range(0, len(prompt) - size + 1, size):
+            key = hash((key, prompt[begin : begin + size]))
+            is_alike = is_alike and key in held
+            n_held += is_alike
+            n_blocks += 1
+            held[key] = None
+            held.move_to_end(key)
+        while len(held) > cache_tokens // _BLOCK:
+            held.popitem(last=False)
+    return n_held / n_blocks
+
+
+def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> dict[str, Shares]:
+    """Return version -> what is read, and print it."""
+    print(f"\n{heading}: {len(responses):,} answers")
+    found = {version: shares(prompts_of(responses, version), cache_tokens) for version in VERSIONS}
+    before = found["ours"]
+    columns = ("n", "tokens", "shared", f"in {cache_tokens:,}", "read", "to read", "at 1/2", "at 1/10")
+    print(" ".join([f"{'prompts':15}", *(f"{column:>11}" for column in columns)]))
+    for version, item in found.items():
+        pairs = [(one.n_read, one.price(0.5), one.price(0.9)) for one in (item, before)]
+        cells = [f"{item.n_prompts:,}", f"{item.n_tokens:,.0f}", f"{item.shared:.1%}", f"{item.in_cache:.1%}"]
+        cells += [f"{item.n_read:,.0f}", *(f"{now / then - 1:+.0%}" for now, then in zip(*pairs, strict=True))]
+        print(" ".join([f"{version:15}", *(f"{cell:>11}" for cell in cells)]), flush=True)
+    return found
 
 
 def cpu_seconds(pid: int) -> float:
@@ -115,26 +199,25 @@ def seconds(prompts: Sequence[str], server: str) -> float:
 
 
 def main() -> None:
-    """Print the shares in three orders, and where there is a server the time it takes."""
+    """Print the shares of each version, and where there is a server the time it takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="sample")
-    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--setting", type=Setting, default=Setting.FULL_RAG)
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--rated", action="store_true")
+    parser.add_argument("--cache", type=int, default=100_000)
     parser.add_argument("--server")
     parser.add_argument("--pid", type=int)
-    parser.add_argument("--prompts", type=int, default=60)
     options = parser.parse_args()
-    prompts = list(dict.fromkeys(prompts_of(options.data, options.tasks)))
-    shuffled = random.Random(0).sample(prompts, len(prompts))
-    print(f"{len(prompts)} prompts, {sum(map(len, prompts)):,} characters")
-    for name, ordered in {"as sent": prompts, "shuffled": shuffled, "sorted": sorted(prompts)}.items():
-        of_any, of_last = shares(ordered)
-        line = f"{name:10} {of_any:6.1%} begin an earlier prompt, {of_last:6.1%} begin the one before"
-        if options.server:
-            some = set(sorted(prompts)[: options.prompts])  # the same ones in every order
-            before = cpu_seconds(options.pid) if options.pid else 0.0
-            line += f", {seconds([item for item in ordered if item in some], options.server):6.1f} s for {len(some)}"
-            line += f" ({cpu_seconds(options.pid) - before:.1f} s of CPU)" if options.pid else ""
-        print(line, flush=True)
+    responses = rated(options.data) if options.rated else one_model(options.data, options.setting, options.tasks)
+    table(
+        responses, options.cache, "three models in one call" if options.rated else f"one model, {options.setting.value}"
+    )
+    for version in VERSIONS if options.server else ():
+        prompts = prompts_of(responses, version)
+        before = cpu_seconds(options.pid) if options.pid else 0.0
+        line = f"{version:15} {seconds(prompts, options.server):6.1f} s for {len(prompts)} prompts"
+        print(line + (f" ({cpu_seconds(options.pid) - before:.1f} s of CPU)" if options.pid else ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ app.add_typer(commands, name="judges")
 
 @commands.command()
 def calibrate(
+    *,
     data: Annotated[
         Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
     ] = None,
@@ -37,6 +38,7 @@ def calibrate(
         int,
         typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
     ] = 1,
+    prompts: Annotated[str, typer.Option(help="Version of the judge prompts: ours or material_first.")] = "ours",
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks import benchmark_folder
@@ -53,6 +55,7 @@ def calibrate(
         picture=plot,
         cards=card_folder(),
         repeats=repeats,
+        prompts=prompts,
     )
     echo(text)
     if verdicts is not None:

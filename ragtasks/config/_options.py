@@ -172,9 +172,10 @@ class EvaluationConfig(BaseModel):
         description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any, '
         "else rules (docs/metrics.md)",
     )
-    prompts: Literal["ours", "official"] = Field(
+    prompts: Literal["ours", "material_first", "official"] = Field(
         default="ours",
-        description="judge prompts: shipped, or read at run time from the official checkout in the data folder",
+        description="judge prompts: shipped; shipped, with the conversation before the instructions, which costs less "
+        "on servers with a prefix cache (docs/judges.md); or those of the official checkout in the data folder",
     )
     metrics: tuple[str, ...] = Field(
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"

@@ -76,6 +76,8 @@ class Rubric:
     """Response -> the first question, or what is known without one."""
     prompts: tuple[str, ...] = ()
     """The texts that its questions are made of; results keep a hash of them."""
+    material_first: Rubric | None = None
+    """The same rubric in the prompt version `material_first`; None where its prompt is the same in both."""
 
     @property
     def fingerprint(self) -> str:
@@ -121,6 +123,19 @@ def ask(
     filled = form.replace("CODE", code)
     text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
     return Question(text, lambda reply: read(as_text(reply), code), filled, schema_of(filled))
+
+
+def material_first(name: str, *shown: str) -> PromptTemplate:
+    """Return the prompt that begins with the task's material and ends with what one rubric adds.
+
+    Prompts of several rubrics about one task so begin alike, and a server with a prefix cache reads that once.
+
+    Args:
+        name: file of what the rubric adds.
+        shown: what of `passages` and `answer` stands between the conversation and that.
+    """
+    parts = [shipped_template(f"judges/material_first/{part}") for part in ("task", *shown, name)]
+    return PromptTemplate(parts[-1].name, "".join(part.source for part in parts))
 
 
 def _flat(value: Any) -> list[str]:

@@ -23,7 +23,7 @@ from ragtasks.benchmarks.mtrag import (
     load_human_evaluation,
 )
 from ragtasks.clients import Secrets, endpoint_of
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
 from ragtasks.judges import JudgeCard, JudgeIdk, Rubric, Verdicts, judge_responses, latest_card, store_card
 from ragtasks.metrics import (
     Level,
@@ -62,6 +62,7 @@ def calibrate_judges(
     picture: Path | None = None,
     cards: Path | None = None,
     repeats: int = 1,
+    prompts: str = "ours",
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -69,7 +70,7 @@ def calibrate_judges(
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
     """
-    rubrics = _rubrics(metrics)
+    rubrics = _rubrics(metrics, prompts)
     answers = load_human_evaluation(root)
     responses = [row.response for row in answers]
     rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
@@ -150,8 +151,10 @@ def _repeated(
     }
 
 
-def _rubrics(metrics: Sequence[str]) -> Sequence[Rubric]:
-    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
+def _rubrics(metrics: Sequence[str], prompts: str) -> Sequence[Rubric]:
+    if prompts not in ("ours", "material_first"):
+        raise ConfigurationError(f"--prompts {prompts!r}: {close_matches(prompts, ['ours', 'material_first'])}")
+    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics_in(prompts)
     for metric in metrics:
         if metric not in {rubric.name for rubric in rubrics}:
             raise ConfigurationError(f"calibrate: judges are not asked for {metric!r}; take rl_mtb or rl_r")

@@ -162,7 +162,8 @@ def _where(rubric: Rubric, holds: Callable[[Response], bool], reason: str) -> Ru
             return rubric.open(response)
         return Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
 
-    return replace(rubric, open=open_)
+    other = rubric.material_first
+    return replace(rubric, open=open_, material_first=other and _where(other, holds, reason))
 
 
 SUITE = Suite(metrics=METRICS_OF_ROWS, score=score, rubrics=_rubrics, uses_encoder=True, encoder=SAMPLE_ENCODER)

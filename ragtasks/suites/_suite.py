@@ -75,19 +75,21 @@ class Suite:
         if len(set(names)) < len(names):
             raise ConfigurationError(f"Suite: two metrics of one name among {', '.join(names)}")
 
-    def rubrics_in(self, prompts: str, benchmark: Benchmark) -> Sequence[Rubric]:
+    def rubrics_in(self, prompts: str, benchmark: Benchmark | None = None) -> Sequence[Rubric]:
         """Return what judges are asked, in the words that the configuration names.
 
         Args:
-            prompts: `ours` or `official`.
-            benchmark: whose files hold the official words.
+            prompts: `ours`, `material_first` or `official`.
+            benchmark: whose files hold the official words; None: nobody asks for these.
 
         Raises:
             ConfigurationError: official words are asked for, and there are none, or they are not with the files.
         """
         if prompts == "ours":
             return self.rubrics()
-        if self.official_rubrics is None:
+        if prompts == "material_first":
+            return [rubric.material_first or rubric for rubric in self.rubrics()]
+        if self.official_rubrics is None or benchmark is None:
             raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
         return self.official_rubrics(benchmark)
 

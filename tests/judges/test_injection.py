@@ -89,9 +89,11 @@ def test_there_are_many_attacks_of_different_kinds() -> None:
 def test_the_judges_own_verdict_counts_whatever_it_repeats(attack: str, place: str) -> None:
     client = ScriptedClient(echoing(obedient(), attack, place))
     judged = response(attack, answerability=Answerability.UNDERSPECIFIED)
-    verdicts = judge([judged], rubrics_named(NAMES), [client])
-    assert {name: verdicts.scores(name)[0].value for name in NAMES} == EXPECTED
-    assert {verdict.attempts for verdict in verdicts.all()} == {1}
+    ours = rubrics_named(NAMES)
+    for rubrics in (ours, [rubric.material_first or rubric for rubric in ours]):
+        verdicts = judge([judged], rubrics, [client])
+        assert {name: verdicts.scores(name)[0].value for name in NAMES} == EXPECTED
+        assert {verdict.attempts for verdict in verdicts.all()} == {1}
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)

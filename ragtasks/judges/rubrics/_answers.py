@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.judges._parsers import (
     LABELS,
@@ -23,7 +23,7 @@ from ragtasks.judges._parsers import (
     read_support,
     read_yes_no,
 )
-from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._question import Finding, Question, Rubric, ask, material_first, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.prompts import PromptTemplate, shipped_template
@@ -125,30 +125,37 @@ def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | Non
     The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
     reason. Statements and no passages: 0, without the second question, since nothing can support them.
     """
-    description = "share of the answer's statements that the passages support, judged"
     first = statements or shipped_template("judges/statements")
     second = support or shipped_template("judges/support")
-    return Rubric(RL_F, description, partial(_faithfulness_open, first, second), (first.source, second.source))
+    other = _faithfulness(material_first("statements", "answer"), material_first("support", "passages"), True)
+    return replace(_faithfulness(first, second, False), material_first=other)
 
 
-def _faithfulness_open(first: PromptTemplate, second: PromptTemplate, response: Response) -> Question | Finding:
-    if not response.text.strip():
-        return _NO_STATEMENTS
+def _faithfulness(first: PromptTemplate, second: PromptTemplate, shows_task: bool) -> Rubric:
+    """Return the rubric in one version of its prompts, the second of which shows the conversation or does not."""
 
-    def read(reply: str, code: str) -> Question | Finding:
-        return _check(second, response, read_statements(reply, code))
+    def open_(response: Response) -> Question | Finding:
+        if not response.text.strip():
+            return _NO_STATEMENTS
 
-    return ask(
-        first,
-        _STATEMENTS_FORM,
-        read,
-        conversation=response.task.messages[:-1],
-        question=response.task.question,
-        answer=response.text,
-    )
+        def read(reply: str, code: str) -> Question | Finding:
+            return _check(second, response, read_statements(reply, code), task if shows_task else {})
+
+        task = _task_of(response)
+        return ask(first, _STATEMENTS_FORM, read, **task, answer=response.text)
+
+    description = "share of the answer's statements that the passages support, judged"
+    return Rubric(RL_F, description, open_, (first.source, second.source))
 
 
-def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
+def _task_of(response: Response) -> dict[str, Any]:
+    """Return what a prompt shows of the task: the conversation and its last message."""
+    return {"conversation": response.task.messages[:-1], "question": response.task.question}
+
+
+def _check(
+    template: PromptTemplate, response: Response, statements: list[str], task: dict[str, Any]
+) -> Question | Finding:
     """Return the second question."""
     if not statements:
         return _NO_STATEMENTS
@@ -159,7 +166,7 @@ def _check(template: PromptTemplate, response: Response, statements: list[str]) 
     def read(reply: str, code: str) -> Finding:
         return _share(read_support(reply, code, len(statements)))
 
-    return ask(template, _SUPPORT_FORM, read, passages=passages, statements=statements)
+    return ask(template, _SUPPORT_FORM, read, **task, passages=passages, statements=statements)
 
 
 def _share(supported: list[bool]) -> Finding:
@@ -185,24 +192,26 @@ def context_precision(template: PromptTemplate | None = None) -> Rubric:
     The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
     where none is useful or there is none.
     """
-    prompt = template or shipped_template("judges/context_precision")
 
-    def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ANSWERABLE:
-            return _NO_ANSWER
-        if not response.passages:
-            return Finding("0/0", 0.0)
-        return ask(
-            prompt,
-            _CONTEXTS_FORM,
-            lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
-            conversation=response.task.messages[:-1],
-            passages=[passage.text for passage in response.passages],
-            question=response.task.question,
-            reference=response.task.target,
-        )
+    def version(prompt: PromptTemplate) -> Rubric:
+        def open_(response: Response) -> Question | Finding:
+            if response.task.answerability not in _ANSWERABLE:
+                return _NO_ANSWER
+            if not response.passages:
+                return Finding("0/0", 0.0)
+            return ask(
+                prompt,
+                _CONTEXTS_FORM,
+                lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
+                **_task_of(response),
+                passages=[passage.text for passage in response.passages],
+                reference=response.task.target,
+            )
 
-    return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+        return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+
+    other = version(material_first("context_precision", "passages"))
+    return replace(version(template or shipped_template("judges/context_precision")), material_first=other)
 
 
 def _precision(useful: list[bool]) -> Finding:
@@ -217,15 +226,18 @@ def context_recall() -> Rubric:
     Range 0 to 1, higher is better; without passages 0. It asks what `rl_f` asks, of the reference answer: its prompts
     are the same, and one reply serves all models that were given the same passages.
     """
-    asked = rl_f()
 
-    def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ANSWERABLE:
-            return _NO_ANSWER
-        return asked.open(replace(response, text=response.task.target))
+    def version(asked: Rubric) -> Rubric:
+        def open_(response: Response) -> Question | Finding:
+            if response.task.answerability not in _ANSWERABLE:
+                return _NO_ANSWER
+            return asked.open(replace(response, text=response.task.target))
 
-    description = "share of the reference answer's statements that the passages support, judged"
-    return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
+        description = "share of the reference answer's statements that the passages support, judged"
+        return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
+
+    ours = rl_f()
+    return replace(version(ours), material_first=ours.material_first and version(ours.material_first))
 
 
 RB_LLM = "rb_llm"
@@ -270,20 +282,20 @@ def clarification(template: PromptTemplate | None = None) -> Rubric:
 
     Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
     """
-    prompt = template or shipped_template("judges/clarification")
 
     def read(reply: str, code: str) -> Finding:
         return label_finding(read_coded_label(reply, code, YES_NO))
 
-    def open_(response: Response) -> Question | Finding:
-        if response.task.answerability is not Answerability.UNDERSPECIFIED:
-            return NOT_UNDERSPECIFIED
-        history = response.task.messages[:-1]
-        return ask(
-            prompt, _LABEL_FORM, read, conversation=history, question=response.task.question, answer=response.text
-        )
+    def version(prompt: PromptTemplate) -> Rubric:
+        def open_(response: Response) -> Question | Finding:
+            if response.task.answerability is not Answerability.UNDERSPECIFIED:
+                return NOT_UNDERSPECIFIED
+            return ask(prompt, _LABEL_FORM, read, **_task_of(response), answer=response.text)
 
-    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
+        return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
+
+    other = version(material_first("clarification", "answer"))
+    return replace(version(template or shipped_template("judges/clarification")), material_first=other)
 
 
 def label_finding(label: str) -> Finding:
@@ -343,25 +355,21 @@ def rating_rubric(
     name: str, description: str, template: PromptTemplate | None = None, *, with_reference: bool = False
 ) -> Rubric:
     """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
-    prompt = template or shipped_template(f"judges/{name}")
 
     def read(reply: str, code: str) -> Finding:
         return rating_finding(read_coded_rating(reply, code))
 
-    def open_(response: Response) -> Question:
-        reference = {"reference": response.task.target} if with_reference else {}
-        return ask(
-            prompt,
-            _RATING_FORM,
-            read,
-            conversation=response.task.messages[:-1],
-            passages=[passage.text for passage in response.passages],
-            question=response.task.question,
-            **reference,
-            answer=response.text,
-        )
+    def version(prompt: PromptTemplate) -> Rubric:
+        def open_(response: Response) -> Question:
+            reference = {"reference": response.task.target} if with_reference else {}
+            passages = [passage.text for passage in response.passages]
+            texts = {**_task_of(response), **reference, "answer": response.text}
+            return ask(prompt, _RATING_FORM, read, passages=passages, **texts)
 
-    return Rubric(name, description, open_, (prompt.source,))
+        return Rubric(name, description, open_, (prompt.source,))
+
+    other = version(material_first(name, "passages", "answer"))
+    return replace(version(template or shipped_template(f"judges/{name}")), material_first=other)
 
 
 # MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.

@@ -1,0 +1,51 @@
+"""How much of what judges read is a beginning that a server has read before, in each version of the prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perf.prefix_sharing import one_model, rated, shares, table
+from ragtasks.records import Setting
+
+
+def test_equal_beginnings_are_counted_once_and_a_small_cache_forgets() -> None:
+    one, two = "a" * 8192, "b" * 8192
+    found = shares([one + "1", two + "1", one + "2", two + "2"], 100_000)
+    assert found.shared == pytest.approx(2 * 8192 / (4 * 8193))
+    assert found.n_read == pytest.approx((2 * 8192 + 4) / 4)
+    assert found.in_cache == 0.5
+    assert found.price(0.5) == pytest.approx(found.n_tokens - 8192 / 4)
+    assert shares([one + "1", two + "1", one + "2", two + "2"], 2048).in_cache == 0
+
+
+def test_one_models_prompts_about_the_sample_begin_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    found = table(one_model("sample", Setting.FULL_RAG), 100_000, "sample")
+    assert capsys.readouterr().out.count("material_first") == 1
+    assert found["material_first"].shared > 0.53
+    assert found["material_first"].n_read < found["ours"].n_read
+    assert found["material_first"].in_cache > found["material_first"].shared - 0.03  # nothing comes too late
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", [Setting.REFERENCE, Setting.FULL_RAG])
+def test_more_than_half_of_one_models_prompts_about_real_tasks_is_read_before(
+    mtrag_root: Path, capsys: pytest.CaptureFixture[str], setting: Setting
+) -> None:
+    with capsys.disabled():  # the numbers stand in the log of every run
+        found = table(one_model(str(mtrag_root), setting), 100_000, f"one model, {setting.value}")
+    assert found["material_first"].shared >= 0.53
+    assert found["material_first"].in_cache >= 0.53
+    assert found["material_first"].n_read < 0.8 * found["ours"].n_read
+    assert found["ours"].shared < 0.4
+
+
+@pytest.mark.slow
+def test_three_models_judged_at_once_share_most_in_either_version(
+    mtrag_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        found = table(rated(str(mtrag_root)), 100_000, "three models in one call")
+    assert found["ours"].shared > 0.6
+    assert found["material_first"].shared > 0.6
