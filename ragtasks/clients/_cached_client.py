@@ -9,16 +9,27 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.clients._openai_client import ServedModels
-from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, as_cached, no_progress
+from ragtasks.clients._protocol import (
+    FINAL,
+    Chain,
+    Client,
+    Journal,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    as_cached,
+    no_progress,
+)
 from ragtasks.clients._reply_cache import CachedReply, Claim, ReplyCache, check_reply_cache
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
@@ -81,11 +92,15 @@ class CachedClient:
     def _answer(
         self, cache: ReplyCache, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None
     ) -> list[Reply]:
-        entries = self._entries(prompts)
-        call = _Call(self.name, cache, journal, self._served)
-        missing = [entry for entry in entries if not call.find(entry)]
+        entry_of = partial(_Entry.of, described=dict(self.describe()), origin=_origin(self._client))
+        entries: dict[str, _Entry] = {}
+        for index, prompt in enumerate(prompts):
+            entry = entry_of(prompt)
+            entries.setdefault(entry.key, entry).indexes.append(index)
+        call = _Call(self.name, cache, journal, self._served, entry_of)
+        missing = call.without_reply(entries.values())
         self._warn_of_older_replies(cache, missing)
-        n_known = len(entries) - len(missing)
+        n_known = max(len(entries) - len(missing), 0)
         if n_known:
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         if missing:
@@ -96,15 +111,6 @@ class CachedClient:
             with Claims(cache) as claims:
                 call.ask(self._client, missing, claims, _Counted(progress, n_known, len(entries)))
         return [call.replies[index] for index in range(len(prompts))]
-
-    def _entries(self, prompts: Sequence[Prompt]) -> list[_Entry]:
-        """Return the distinct requests, in the order of the prompts."""
-        described, origin = dict(self.describe()), _origin(self._client)
-        entries: dict[str, _Entry] = {}
-        for index, prompt in enumerate(prompts):
-            entry = _Entry.of(prompt, described, origin)
-            entries.setdefault(entry.key, entry).indexes.append(index)
-        return list(entries.values())
 
     def _warn_of_older_replies(self, cache: ReplyCache, missing: Sequence[_Entry]) -> None:
         if not missing or not _origin(self._client) or not cache.has_replies_without_address():
@@ -171,9 +177,45 @@ class _Entry:
 class _Call:
     """The state of one `answer`."""
 
-    def __init__(self, name: str, cache: ReplyCache, journal: Journal | None, served: ServedModels) -> None:
+    def __init__(
+        self,
+        name: str,
+        cache: ReplyCache,
+        journal: Journal | None,
+        served: ServedModels,
+        entry_of: Callable[[Prompt], _Entry],
+    ) -> None:
         self._name, self._cache, self._journal, self._served = name, cache, journal, served
+        self._chain: Chain | None = journal if isinstance(journal, Chain) else None
+        self._entry_of = entry_of
+        self._open: dict[str, _Entry] = {}
         self.replies: dict[int, Reply] = {}
+
+    def without_reply(self, entries: Iterable[_Entry]) -> list[_Entry]:
+        """Return the requests that have no stored reply; in the place of one that has, what follows from it."""
+        missing: list[_Entry] = []
+        waiting = list(entries)[::-1]
+        while waiting:
+            entry = waiting.pop()
+            if (asked := self._open.get(entry.key)) is not None:
+                asked.indexes.extend(entry.indexes)
+            elif self.find(entry):
+                waiting += self.following(entry)
+            else:
+                self._open[entry.key] = entry
+                missing.append(entry)
+        return missing
+
+    def following(self, entry: _Entry) -> list[_Entry]:
+        """Return the distinct requests that follow from the reply to one."""
+        if self._chain is None:
+            return []
+        found: dict[str, _Entry] = {}
+        for index in entry.indexes:
+            if (prompt := self._chain.following(index)) is not None:
+                new = self._entry_of(prompt)
+                found.setdefault(new.key, new).indexes.append(index)
+        return list(found.values())
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
@@ -185,6 +227,7 @@ class _Call:
 
     def deliver(self, entry: _Entry, reply: Reply) -> None:
         """Give a reply to every prompt that is the same."""
+        self._open.pop(entry.key, None)
         self._served.note(reply)
         for index in entry.indexes:
             self.replies[index] = reply
@@ -198,7 +241,7 @@ class _Call:
             keeper = _Keeper(self, missing, claims)
             client.answer([entry.prompt for entry in missing], progress.without(keeper.elsewhere), keeper)
             progress.n_before += len(missing) - len(keeper.elsewhere)
-            missing = self._left_by_others(keeper.elsewhere, claims, progress)
+            missing = keeper.more + self._left_by_others(keeper.elsewhere, claims, progress)
 
     def _left_by_others(self, entries: list[_Entry], claims: Claims, progress: _Counted) -> list[_Entry]:
         """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
@@ -212,6 +255,9 @@ class _Call:
                     self.deliver(entry, cached.reply)
                     progress.advance(f"{self._name}\tasked by another process")
             left = [entry for entry in entries if found[entry.key] is Claim.OURS]
+            left += self.without_reply(
+                new for entry in entries if entry.key not in self._open for new in self.following(entry)
+            )
             entries = [entry for entry in entries if found[entry.key] is Claim.THEIRS]
             if left:
                 return left + entries
@@ -233,8 +279,19 @@ class _Keeper:
     """The journal of the client behind: claims what is about to be sent, and stores replies as they come."""
 
     def __init__(self, call: _Call, asked: Sequence[_Entry], claims: Claims) -> None:
-        self._call, self._entries, self._claims = call, asked, claims
+        self._call, self._entries, self._claims = call, list(asked), claims
         self.elsewhere: list[_Entry] = []
+        self.more: list[_Entry] = []
+
+    def following(self, index: int) -> Prompt | None:
+        """Return what follows from the reply to an entry, in whose place it is then; more of it waits its turn."""
+        entry = self._entries[index]
+        new = [] if entry in self.elsewhere else self._call.without_reply(self._call.following(entry))
+        if not new:
+            return None
+        self._entries[index] = new[0]
+        self.more += new[1:]
+        return new[0].prompt
 
     def recall(self, index: int) -> Reply | None:
         entry = self._entries[index]

@@ -22,6 +22,7 @@ from ragtasks.clients._failures import Failure, Verdict, failure_in_body, failur
 from ragtasks.clients._limits import Limiter, rate_hints
 from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire
 from ragtasks.clients._protocol import (
+    Chain,
     ChatMessage,
     Decoding,
     Journal,
@@ -188,6 +189,7 @@ class Call:
     ) -> None:
         self._transport, self._endpoint = transport, endpoint
         self._decoding, self._journal, self._tally = decoding, journal, tally
+        self._chain: Chain | None = journal if isinstance(journal, Chain) else None
         self._dialect, self._hint = wire.dialect(endpoint, decoding), wire.hint
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._hold_ups = HoldUps(endpoint)
@@ -211,15 +213,18 @@ class Call:
         return [self._replies[index] for index in range(len(prompts))]
 
     async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
-        for index, prompt in waiting:
+        for index, first in waiting:
             self._n_begun += 1
-            reply = self._journal.recall(index) if self._journal else None
-            if reply is None:
-                reply = await self._ask(prompt)
-                if self._journal:
-                    self._journal.record(index, reply)
-            self._replies[index] = reply
-            self._tally.add(reply)
+            prompt: Prompt | None = first
+            while prompt is not None:
+                reply = self._journal.recall(index) if self._journal else None
+                if reply is None:
+                    reply = await self._ask(prompt)
+                    if self._journal:
+                        self._journal.record(index, reply)
+                self._replies[index] = reply
+                self._tally.add(reply)
+                prompt = self._chain.following(index) if self._chain else None
 
     async def _ask(self, prompt: Prompt) -> Reply:
         """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""

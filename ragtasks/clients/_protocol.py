@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (what, done so far, total or None), as in the precompute stage.
@@ -155,6 +155,14 @@ class Journal(Protocol):
         """Keep the reply to prompt `index`, before anything else is done with it."""
 
 
+@runtime_checkable
+class Chain(Protocol):
+    """A journal that knows what follows from a reply, to be asked at once, while a server still has its beginning."""
+
+    def following(self, index: int) -> Prompt | None:
+        """Return what is asked next in the place of prompt `index`, whose reply it has; None for nothing."""
+
+
 class Client(Protocol):
     """Answers prompts."""
 
@@ -173,7 +181,8 @@ class Client(Protocol):
         Args:
             prompts: what is asked.
             progress: told after every reply; its first argument is the client, and after a tab rate and sums so far.
-            journal: told of every reply as it comes.
+            journal: told of every reply as it comes; of a `Chain` what follows may be asked at once, and the last
+                reply is then the one returned.
 
         Raises:
             JudgeError: nothing can be had from this client at all: wrong key, unknown model, nobody there. What came

@@ -83,6 +83,7 @@ _WORTH_ASKING_AGAIN = frozenset(
     {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
 )
 
+_ALIKE = 200  # characters: prompts with another beginning differ in the first line
 _LONGER = 4  # how many times as long a reply may be whose first attempt was cut off
 
 
@@ -274,22 +275,27 @@ class _JudgeRun:
 
     def _ask(self, waiting: list[_PendingQuestion]) -> None:
         """Ask one question of each pending question; replies that came before a judge was lost count too."""
-        collected = _Collected(self._stop, self.judge_progress)
+        collected = _Collected(self._stop, self.judge_progress, waiting, self._max_attempts)
         self.judge_progress.begin(len(waiting))
-        prompts = [pending.prompt() for pending in waiting]
-        try:
-            replies = self.client.answer(prompts, self.judge_progress.follow, collected)
-            collected.replies = dict(enumerate(replies))
-        finally:
-            for index, reply in collected.replies.items():
-                waiting[index].take(prompts[index], reply, self._max_attempts)
+        replies = self.client.answer(list(collected.prompts), self.judge_progress.follow, collected)
+        for index, reply in enumerate(replies):
+            if index not in collected.recorded:  # of a client that keeps no journal
+                collected.take(index, reply)
 
 
 class _Collected:
     """The replies of one call as they come; it ends the call where everything is to end."""
 
-    def __init__(self, stop: threading.Event, judge_progress: JudgeProgress) -> None:
-        self.replies: dict[int, Reply] = {}
+    def __init__(
+        self,
+        stop: threading.Event,
+        judge_progress: JudgeProgress,
+        waiting: Sequence[_PendingQuestion],
+        max_attempts: int,
+    ) -> None:
+        self.recorded: set[int] = set()
+        self.prompts = [pending.prompt() for pending in waiting]
+        self._waiting, self._max_attempts = waiting, max_attempts
         self._stop, self._judge_progress = stop, judge_progress
 
     def recall(self, index: int) -> Reply | None:
@@ -299,11 +305,27 @@ class _Collected:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Keep a reply."""
-        self.replies[index] = reply
+        """Take a reply."""
+        self.recorded.add(index)
+        self.take(index, reply)
         self._judge_progress.add(reply)
         if self._stop.is_set():
             raise _Stopped
+
+    def take(self, index: int, reply: Reply) -> None:
+        """Go on from a reply."""
+        self._waiting[index].take(self.prompts[index], reply, self._max_attempts)
+
+    def following(self, index: int) -> Prompt | None:
+        """Return the next question where it begins as the one before: a server has that beginning at hand now."""
+        if not isinstance(self._waiting[index].step, Question):
+            return None
+        before, prompt = self.prompts[index], self._waiting[index].prompt()
+        if prompt.messages[0].content[:_ALIKE] != before.messages[0].content[:_ALIKE]:
+            return None
+        self.prompts[index] = prompt
+        self._judge_progress.total += 1
+        return prompt
 
 
 def _run_all(judge_runs: Sequence[_JudgeRun], stop: threading.Event) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Reply, ReplyCache, Usage
 from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.judges import Verdict, VerdictOutcome, rubrics_named
+from ragtasks.judges import Rubric, Verdict, VerdictOutcome, rubrics_named
 from ragtasks.judges._panel import judge
 from ragtasks.judges.rubrics import RUBRICS
 from ragtasks.judges.rubrics._answers import idk, rb_llm
@@ -187,6 +187,69 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     assert seen[-1][0].startswith("m\t11 asked at ")
     assert seen[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
     assert seen[-1][1:] == (12, 12)
+
+
+def material_first() -> list[Rubric]:
+    return [rubric.material_first or rubric for rubric in rubrics_named(["rb_llm", "rl_f", "idk"])]
+
+
+def of_conversations(count: int) -> list[Response]:
+    return [response(history=(f"About ferry {number}.", "Yes?"), task_id=f"{number}<::>2") for number in range(count)]
+
+
+def kinds(prompts: list[str]) -> list[str]:
+    """Return what each prompt asks for, by the form that it ends with."""
+    words = {"statements": '"statements"', "support": '"supported"', "rating": "Rating", "idk": "Verdict"}
+    return [next(kind for kind, word in words.items() if word in form_of(prompt)) for prompt in prompts]
+
+
+def test_a_second_step_that_begins_alike_is_asked_next(tmp_path: Path) -> None:
+    with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}), cache)
+        first = judge(of_conversations(3), material_first(), [client])
+        asked = kinds(server.asked)
+        again = judge(of_conversations(3), material_first(), [client])
+    assert {verdict.outcome for verdict in first.all()} == {VerdictOutcome.GIVEN}
+    assert [asked[place + 1] for place, kind in enumerate(asked) if kind == "statements"] == ["support"] * 3
+    assert len(server.asked) == 10  # the question and its answer are the same three times: one idk verdict
+    assert [one.value for one in again.all()] == [one.value for one in first.all()]
+
+
+def test_a_second_step_that_begins_otherwise_waits_for_its_likes(tmp_path: Path) -> None:
+    with chat_server(as_server(obedient())) as server:
+        client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK})
+        judge(of_conversations(3), rubrics_named(["rl_f"]), [client])
+    assert kinds(server.asked) == ["statements"] * 3 + ["support"] * 3  # equal prompts, and no cache
+
+
+def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path: Path) -> None:
+    """One first step serves three answers; two of them were given the same passages."""
+    answers = [response(passages=("It runs.",)), response(passages=("It runs.",)), response(passages=("In May.",))]
+    (_, rl_f, _) = material_first()
+    with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
+        verdicts = judge(answers, [rl_f], [client])
+    assert sorted(kinds(server.asked)) == ["statements", "support", "support"]
+    assert [score.value for score in verdicts.scores("rl_f")] == [0.5] * 3
+    assert verdicts.usage["m"].n_asked == 3
+
+
+def test_what_is_known_of_a_first_step_leads_to_the_second_at_once(tmp_path: Path) -> None:
+    fails = {"now": True}
+
+    def problems(prompt: str, _before: int) -> Action | None:
+        return refusal(400, "cannot") if fails["now"] and '"supported"' in form_of(prompt) else None
+
+    (_, rl_f, _) = material_first()
+    with chat_server(as_server(obedient(), problems)) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
+        broken = judge(of_conversations(2), [rl_f], [client])
+        fails["now"] = False
+        n_before = len(server.asked)
+        whole = judge(of_conversations(2), [rl_f], [client])
+    assert {verdict.outcome for verdict in broken.all()} == {VerdictOutcome.FAILED}
+    assert [score.value for score in whole.scores("rl_f")] == [0.5, 0.5]
+    assert kinds(server.asked[n_before:]) == ["support"] * 2
 
 
 def test_usage_without_a_price_names_no_cost() -> None:
