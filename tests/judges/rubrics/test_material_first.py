@@ -12,7 +12,7 @@ from ragtasks.judges import Finding, Question, Rubric, rubrics_named
 from ragtasks.judges.rubrics import RUBRICS
 from ragtasks.records import Answerability
 from ragtasks.suites import suite_named
-from ragtasks.templates import shipped_template
+from ragtasks.prompts import shipped_template
 from tests.judges._scripted import obedient, response
 
 FOLDER = Path(__file__).parents[3] / "ragtasks" / "prompts" / "judges" / "material_first"
