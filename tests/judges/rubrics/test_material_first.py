@@ -10,9 +10,9 @@ from jinja2 import Environment, meta
 
 from ragtasks.judges import Finding, Question, Rubric, rubrics_named
 from ragtasks.judges.rubrics import RUBRICS
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability
 from ragtasks.suites import suite_named
-from ragtasks.prompts import shipped_template
 from tests.judges._scripted import obedient, response
 
 FOLDER = Path(__file__).parents[3] / "ragtasks" / "prompts" / "judges" / "material_first"
