@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import Outcome, read_completion, read_text
+from ragtasks.clients import Outcome, Reply, read_completion, read_text
 from ragtasks.clients._openai_dialect import split_thinking
 
 JSON = st.recursive(
@@ -54,6 +54,8 @@ def test_any_message_is_read(message: object) -> None:
         ("<think>a</think>\n\nb ", ("a", "b")),
         ("a</think>b", ("a", "b")),
         ("<think>a", ("a", "")),
+        (" <think> a ", ("a", "")),
+        ("<think> a </think>b</think> c ", ("a </think>b", "c")),
         ("say <think> aloud", ("", "say <think> aloud")),
         ("", ("", "")),
     ],
@@ -64,3 +66,102 @@ def test_thinking_is_split_off(text: str, expected: tuple[str, str]) -> None:
 
 def test_thinking_of_both_kinds_is_kept() -> None:
     assert read_text("<think>b</think>c", thinking="a").thinking == "a\nb"
+
+
+def body(message: object, **fields: object) -> bytes:
+    choice = {"message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    return json.dumps({"model": "m-1", "choices": [choice], "usage": usage, **fields}).encode()
+
+
+def test_a_reply_holds_all_that_the_server_said() -> None:
+    sent = body({"content": "<think>b</think> c ", "reasoning_content": "a"})
+    assert read_completion(sent) == Reply(
+        Outcome.ANSWERED,
+        "c",
+        thinking="a\nb",
+        finish_reason="stop",
+        prompt_tokens=7,
+        completion_tokens=3,
+        raw=sent.decode(),
+        served_model="m-1",
+    )
+    refused = body({"content": None, "refusal": "no " * 200})
+    assert read_completion(refused) == Reply(
+        Outcome.REFUSED,
+        reason="the model refused: " + ("no " * 200)[:200],
+        finish_reason="stop",
+        prompt_tokens=7,
+        completion_tokens=3,
+        raw=refused.decode(),
+        served_model="m-1",
+    )
+    odd = body("x" * 300, choices="é")
+    assert read_completion(odd) == Reply(
+        Outcome.MALFORMED, reason="no chat completion: TypeError choices is str, expected list", raw=odd.decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"[1]", "TypeError the body is list, expected dict"),
+        (b"{}", "KeyError 'choices'"),
+        (body("", choices=["x"]), "TypeError the choice is str, expected dict"),
+        (body("text"), "TypeError the message is str, expected dict"),
+        (body({"content": 5}), "TypeError content is int, expected str"),
+        (body({"content": "x", "reasoning": []}), "TypeError reasoning is list, expected str"),
+        (body({"content": "x", "refusal": {}}), "TypeError refusal is dict, expected str"),
+    ],
+)
+def test_a_body_that_is_no_completion_says_what_is_wrong(sent: bytes, reason: str) -> None:
+    assert read_completion(sent).reason == f"no chat completion: {reason}"
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_thinking_stands_under_either_name(name: str) -> None:
+    assert read_completion(body({"content": "c", name: "a"})).thinking == "a"
+    assert read_completion(body({"content": "", name: "a"})).reason == "the reply is nothing but thinking"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        (None, (None, None)),
+        ({}, (None, None)),
+        ([7], (None, None)),
+        ({"prompt_tokens": "7", "completion_tokens": True}, (None, None)),
+        ({"prompt_tokens": 0}, (0, None)),
+        ({"completion_tokens": 3}, (None, 3)),
+    ],
+)
+def test_tokens_that_the_server_does_not_count_are_unknown(
+    usage: object, counts: tuple[int | None, int | None]
+) -> None:
+    reply = read_completion(body({"content": "c"}, usage=usage))
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("c", *counts)
+
+
+@pytest.mark.parametrize(("named", "model"), [(None, ""), (5, ""), (["m"], ""), ("m" * 300, "m" * 200)])
+def test_the_model_that_answered_is_a_short_name_or_none(named: object, model: str) -> None:
+    assert read_completion(body({"content": "c"}, model=named)).served_model == model
+
+
+@pytest.mark.parametrize(
+    ("text", "thinking", "finish_reason", "outcome", "reason"),
+    [
+        ("c", "", "length", Outcome.TRUNCATED, "the reply reached the token limit"),
+        ("c", "", "content_filter", Outcome.FILTERED, "a content filter stopped the reply"),
+        ("", "", "stop", Outcome.EMPTY, "the reply has no content"),
+        ("", "a", "stop", Outcome.EMPTY, "the reply is nothing but thinking"),
+        ("<think>a", "", "stop", Outcome.EMPTY, "the reply is nothing but thinking"),
+        ("c", "", "", Outcome.ANSWERED, ""),
+    ],
+)
+def test_a_text_is_an_answer_where_it_came_to_its_end(
+    text: str, thinking: str, finish_reason: str, outcome: Outcome, reason: str
+) -> None:
+    reply = read_text(text, thinking=thinking, finish_reason=finish_reason, raw="r", served_model="m")
+    assert (reply.outcome, reply.reason, reply.finish_reason) == (outcome, reason, finish_reason)
+    assert reply.text == ("c" if outcome is Outcome.ANSWERED else None)
+    assert (reply.raw, reply.served_model, reply.prompt_tokens, reply.completion_tokens) == ("r", "m", None, None)

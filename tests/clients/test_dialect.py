@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,147 @@ def test_fields_of_the_endpoint_go_before_those_of_the_caller() -> None:
     assert (
         body.items() >= {"temperature": 0.7, "max_tokens": 50 + 8192, "reasoning_effort": "low", "top_p": 0.9}.items()
     )
+
+
+def asked(server: ChatServer, script: Any, prompts: list[Prompt] = PROMPTS[:1], **options: Any) -> list[Reply]:
+    server.script = lambda *_: script(server.bodies[-1])
+    return OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **options}).answer(prompts)
+
+
+def test_the_note_says_what_was_sent_and_what_follows(caplog: pytest.LogCaptureFixture) -> None:
+    message = "Unsupported value: 'temperature' does not support 0.5 with this model."
+    with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
+        asked(server, lambda sent: refusal(400, message) if "temperature" in sent else completion(), temperature=0.5)
+    assert "endpoint m: the server does not take temperature as 0.5: left out, the server's default applies" in (
+        caplog.text
+    )
+
+
+def test_a_server_that_takes_neither_name_of_the_limit_is_asked_with_each_once() -> None:
+    def refuse(sent: dict[str, Any]) -> Action:
+        return refusal(400, f"Unsupported parameter: '{next(name for name in sent if name.endswith('_tokens'))}'")
+
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, refuse)
+    assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 2)
+    assert "Unsupported parameter" in reply.reason
+    assert [("max_tokens" in sent, "max_completion_tokens" in sent) for sent in server.bodies] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_the_limit_goes_back_to_its_other_name_where_the_endpoint_names_the_newer() -> None:
+    refuse = refusal(400, "Unsupported parameter: 'max_completion_tokens'")
+    with chat_server(lambda *_: completion()) as server:
+        replies = asked(
+            server,
+            lambda sent: refuse if "max_completion_tokens" in sent else completion(),
+            PROMPTS,
+            token_limit="max_completion_tokens",
+            max_tokens=9,
+        )
+    assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
+    assert [sent.get("max_tokens") for sent in server.bodies] == [None, 9, 9, 9, 9]
+
+
+def test_a_field_that_the_user_set_is_not_left_out_on_the_quiet() -> None:
+    refuse = refusal(400, "Unsupported value: 'temperature'")
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda _: refuse, extra_body={"temperature": 0.3})
+    assert (reply.outcome, [sent["temperature"] for sent in server.bodies]) == (Outcome.FAILED, [0.3])
+
+
+def test_a_setting_that_was_not_sent_is_no_reason_to_ask_again() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda _: refusal(400, "Unsupported value: 'seed'"), PROMPTS[:1], temperature="server")
+        assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 2)
+    assert "temperature" not in server.bodies[0]
+
+
+@pytest.mark.parametrize("setting", ["temperature", "max_tokens"])
+def test_requests_that_were_on_their_way_are_asked_again_with_one_note(
+    setting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(sent: dict[str, Any]) -> Action:
+        return (
+            Action(refusal(400, f"Unsupported: '{setting}'").body, 400, delay_seconds=0.1)
+            if setting in sent
+            else (completion())
+        )
+
+    with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
+        client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 4})
+        server.script = lambda text, _: script(next(sent for sent in server.bodies[::-1] if said(sent) == text))
+        replies = client.answer(PROMPTS)
+    assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
+    assert sum(setting in sent for sent in server.bodies) == 4
+    assert caplog.text.count("the server does not take") == 1
+
+
+def said(sent: dict[str, Any]) -> str:
+    return str(sent["messages"][-1]["content"])
+
+
+def test_an_answer_that_had_begun_is_cut_off_and_not_asked_for_again() -> None:
+    for content in ("8, beca", "<think>hm</think> 8, beca"):
+        with chat_server(lambda *_: completion()) as server:
+            (reply,) = asked(server, lambda _, content=content: completion(content, finish_reason="length"))
+        assert (reply.outcome, len(server.bodies)) == (Outcome.TRUNCATED, 1)
+
+
+@pytest.mark.parametrize("content", ["", None, "<think>hm", "hm</think>  "])
+def test_thinking_alone_is_given_room_however_it_stands_in_the_reply(content: str | None) -> None:
+    short = completion(content, finish_reason="length")
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda sent: completion("8") if sent["max_tokens"] > 2000 else short)
+    assert (reply.text, [sent["max_tokens"] for sent in server.bodies]) == ("8", [1024, 1024 + 8192])
+
+
+def test_a_reply_that_ended_by_itself_is_given_no_more_room() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda _: completion("", reasoning_content="hm"))
+    assert (reply.outcome, len(server.bodies)) == (Outcome.EMPTY, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"thinking_tokens": 0}, {"extra_body": {"max_tokens": 70}}, {"reasoning_effort": "low"}],
+    ids=["no room to give", "a limit of the user's", "room from the start"],
+)
+def test_a_limit_that_cannot_grow_is_asked_once(options: dict[str, Any]) -> None:
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda _: completion("", finish_reason="length"), **options)
+    assert (reply.outcome, len(server.bodies)) == (Outcome.TRUNCATED, 1)
+
+
+def test_a_server_that_takes_no_larger_limit_is_asked_with_the_small_one_again() -> None:
+    cut = completion("", reasoning_content="hm", finish_reason="length")
+    with chat_server(lambda *_: completion()) as server:
+        replies = asked(
+            server, lambda sent: refusal(400, "context is full") if sent["max_tokens"] > 1024 else cut, PROMPTS[:2]
+        )
+    assert [reply.outcome for reply in replies] == [Outcome.TRUNCATED] * 2
+    assert [sent["max_tokens"] for sent in server.bodies] == [1024, 1024 + 8192] * 2
+
+
+def test_a_prompt_that_needs_a_longer_reply_gets_a_larger_limit() -> None:
+    prompts = [Prompt(PROMPTS[0].messages, longer=3), PROMPTS[1]]
+    with chat_server(lambda *_: completion()) as server:
+        asked(server, lambda _: completion(), prompts, max_tokens=50)
+    assert [sent["max_tokens"] for sent in server.bodies] == [150, 50]
+
+
+def test_fields_of_the_prompt_go_before_those_of_the_endpoint() -> None:
+    prompt = Prompt(PROMPTS[0].messages, body={"top_p": 0.1, "seed": 7})
+    with chat_server(lambda *_: completion()) as server:
+        asked(server, lambda _: completion(), [prompt], extra_body={"top_p": 0.9, "seed": 8, "min_p": 0.2})
+    (sent,) = server.bodies
+    assert (sent["top_p"], sent["seed"], sent["min_p"]) == (0.1, 7, 0.2)
+
+
+def test_a_form_is_sent_for_prompts_that_have_one() -> None:
+    prompts = [Prompt(PROMPTS[0].messages, schema={"type": "object"}), PROMPTS[1]]
+    with chat_server(lambda *_: completion()) as server:
+        asked(server, lambda _: completion(), prompts, structured=True)
+    assert ["response_format" in sent for sent in server.bodies] == [True, False]
