@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 import pytest
 
-from ragtasks.errors import BenchmarkFileError
-from ragtasks.records import Message, Role
-from ragtasks.results import ROW_KEYS, OwnRows, holds_own_rows, own_rows, read_own_rows
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.records import Message, Role, Setting
+from ragtasks.results import ROW_KEYS, ROWS, OwnRows, holds_own_rows, message_text, own_rows, read_own_rows
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
 
@@ -188,4 +188,156 @@ def test_a_row_without_question_and_id_is_an_error_that_names_both(tmp_path: Pat
     path = tmp_path / "a.jsonl"
     path.write_text('{"q": "What?", "a": "This."}\n', encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match=r"line 1: expected a `question`.*or an `id`.*found \['a', 'q'\]"):
+        holds_own_rows(path)
+
+
+def test_an_answer_rests_on_what_its_row_says_was_retrieved() -> None:
+    rows = read(
+        {"question": "q", "answer": "a", "contexts": ["c"]},
+        {"question": "q", "answer": "a", "contexts": []},
+        {"question": "q", "answer": "a"},
+    )
+    assert {name: [item.text for item in found] for name, found in rows.contexts.passages.items()} == {
+        "row-1": ["c"],
+        "row-2": [],
+        "row-3": [],
+    }
+    assert rows.contexts.setting is Setting.FULL_RAG
+    assert [task.extra for task in rows.benchmark.tasks] == [{}, {}, {"no_contexts": True}]
+    assert [rows.given[name].passages for name in ("row-2", "row-3")] == [(), None]
+
+
+def test_rows_are_a_benchmark_of_their_own_without_published_passages() -> None:
+    rows = read({"question": "q", "answer": "a"})
+    assert (rows.benchmark.name, rows.benchmark.suite) == (ROWS, ROWS)
+    with pytest.raises(ConfigurationError, match="no published passages, for reference"):
+        rows.benchmark.read_contexts(Setting.REFERENCE)
+    other = {"question": "p", "answer": "a"}
+    assert read(other, {"question": "q", "answer": "a"}).benchmark.revision != (
+        read({"question": "q", "answer": "a"}, other).benchmark.revision
+    )
+
+
+def test_a_row_that_is_wrong_is_left_out_and_the_others_are_read() -> None:
+    problems: list[tuple[int, str, Any, str]] = []
+    of = {"answer": "A.", "conversation_id": "c"}
+    numbered = enumerate([{"question": "a?", **of}, {"question": " ", **of}, {"question": "b?", **of}], start=1)
+    rows = own_rows(numbered, lambda *problem: problems.append(problem))
+    assert [problem[0] for problem in problems] == [2]
+    assert list(rows.given) == ["row-1", "row-3"]
+    assert [message.text for message in rows.benchmark.tasks[-1].messages] == ["a?", "A.", "b?"]
+
+
+def test_a_row_with_several_errors_names_each_with_its_id() -> None:
+    row = {"id": "x", "question": 3, "answer": [], "contexts": "c", "domain": "A", "seconds": True}
+    problems = problems_of(row)
+    assert [text.partition(":")[0].partition(" in ")[0] for _, text, _, _ in problems] == [
+        *("`question`", "`answer`", "`contexts`", "`domain`", "`seconds`"),
+    ]
+    assert [found for _, _, found, _ in problems] == [3, [], "str", "A", True]
+    assert {row_id for *_, row_id in problems} == {"x"}
+
+
+def test_what_an_answer_took_and_its_domain_stay_with_the_task() -> None:
+    given = {"seconds": 0, "input_tokens": 9, "output_tokens": 2.0, "domain": "x" * 64}
+    (task,) = read({"question": "q", "answer": "a", "contexts": [], **given}).benchmark.tasks
+    assert {**task.extra, "domain": task.domain} == given
+    ((_, text, found, _),) = problems_of({"question": "q", "answer": "a", "domain": "x" * 65})
+    assert text.startswith("`domain`")
+    assert found == "x" * 65
+
+
+@pytest.mark.parametrize(("row_id", "named"), [(7, "7"), (0, "0"), ("seven", "seven"), ("", "row-1")])
+def test_an_id_is_a_text_or_a_number(row_id: object, named: str) -> None:
+    (task,) = read({"question": "q", "answer": "a", "id": row_id}).benchmark.tasks
+    assert (task.task_id, task.conversation_id) == (named, named)
+
+
+@pytest.mark.parametrize("row_id", [True, 1.5, ["x"]])
+def test_an_id_that_is_neither_is_an_error(row_id: object) -> None:
+    problems = problems_of({"question": "q", "answer": "a", "id": row_id})
+    assert {text for _, text, _, _ in problems} == {"`id`: a text"}
+
+
+def test_an_id_that_stands_twice_names_the_row_that_has_it() -> None:
+    row = {"question": "q", "answer": "a", "id": "x"}
+    found = [(found, row_id) for _, _, found, row_id in problems_of({**row, "id": "y"}, row, row, row)]
+    assert found == [("an id that row 2 has already", "x")] * 2
+
+
+def test_of_two_keys_of_one_meaning_the_one_that_is_null_does_not_count() -> None:
+    rows = read({"question": "q", "user_input": None, "answer": None, "response": "a", "actual_output": math.nan})
+    assert rows.given["row-1"].text == "a"
+
+
+@pytest.mark.parametrize(
+    ("roles", "turn"), [(("user", "assistant", "user"), 2), (("human", "AI", "HUMAN", "ai", "User"), 3)]
+)
+def test_a_conversation_counts_its_questions_under_any_name_of_the_user(roles: tuple[str, ...], turn: int) -> None:
+    messages = [{"role": role, "content": str(place)} for place, role in enumerate(roles)]
+    (task,) = read({"messages": messages, "answer": "a"}).benchmark.tasks
+    assert task.turn == turn
+    assert [message.role for message in task.messages] == [
+        (Role.USER, Role.ASSISTANT)[n % 2] for n in range(len(roles))
+    ]
+    assert [message.text for message in task.messages] == [str(place) for place in range(len(roles))]
+
+
+def test_what_tools_and_developers_say_is_not_read_and_a_role_nobody_knows_is_an_error() -> None:
+    others = [{"role": role, "content": None} for role in ("system", "developer", "tool", "function")]
+    (task,) = read({"messages": [*others, {"role": "user", "content": "q"}, *others], "answer": "a"}).benchmark.tasks
+    assert [message.text for message in task.messages] == ["q"]
+    for stranger in ({"role": "critic", "content": "x"}, {"content": "x"}, "x", None):
+        ((_, text, _, _),) = problems_of({"messages": [{"role": "user", "content": "q"}, stranger], "answer": "a"})
+        assert text.startswith("`messages`: a list of")
+
+
+def test_an_answer_beside_a_conversation_that_ends_with_one_is_an_error() -> None:
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    ((_, text, _, _),) = problems_of({"messages": messages, "answer": "b"})
+    assert text == "`messages` that end with the user's question"
+
+
+def test_messages_say_what_was_said_before_themselves() -> None:
+    rows = read(
+        {"question": "a?", "answer": "A.", "conversation_id": "c"},
+        {"messages": [{"role": "user", "content": "b?"}], "answer": "B.", "conversation_id": "c"},
+        {"question": "c?", "answer": "C.", "conversation_id": "c"},
+    )
+    assert [[message.text for message in task.messages] for task in rows.benchmark.tasks] == [
+        ["a?"],
+        ["b?"],
+        ["b?", "B.", "c?"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("a", "a"),
+        ([{"text": "a"}, {"type": "image"}, "b", {"text": 5}, {"text": "c"}], "a\nc"),
+        ([{"type": "image"}], None),
+        ([], None),
+        (None, None),
+        (5, None),
+        ({"text": "a"}, None),
+    ],
+)
+def test_the_text_of_a_message_is_that_of_its_parts(content: object, text: str | None) -> None:
+    assert message_text(content) == text
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_own"), [('{"task_id": "x", "answer": "a"}\n', False), ('{"messages": []}\n', True)]
+)
+def test_a_file_of_answers_to_a_benchmark_holds_no_rows(lines: str, is_own: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(lines, encoding="utf-8")
+    assert holds_own_rows(path) is is_own
+
+
+def test_a_file_without_lines_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match="no line"):
         holds_own_rows(path)

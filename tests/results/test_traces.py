@@ -300,3 +300,258 @@ def test_too_many_spans_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ragtasks.results._traces.MOST_SPANS", 2)
     with pytest.raises(BenchmarkFileError, match="more than 2 spans"):
         read(tmp_path, SPAN, span(own="2"), span(own="3"))
+
+
+def timed(row: dict[str, Any], start: object, end: object) -> dict[str, Any]:
+    return {**row, "start_time": start, "end_time": end}
+
+
+def asked_and_answered(trace: str, question: str = "q", **further: Any) -> dict[str, Any]:
+    return span(trace, **{"input.value": question, "output.value": "a", **further})
+
+
+def test_rows_come_in_the_order_of_time_and_those_without_one_at_the_end(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        asked_and_answered("never"),
+        timed(asked_and_answered("late"), "2026-01-01T10:00:02Z", None),
+        timed(asked_and_answered("early"), "2026-01-01T10:00:01+00:00", None),
+    )
+    assert [row["id"] for row in found.rows] == ["early", "late", "never"]
+    assert not any("seconds" in row for row in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds"),
+    [
+        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:01.25Z", 1.25),
+        (1_767_261_600_000, 1_767_261_601_250, 1.25),
+        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z", 0.0),
+        ("2026-01-01T10:00:01Z", "2026-01-01T10:00:00Z", None),
+        ("noon", "2026-01-01T10:00:00Z", None),
+        (["x"], "2026-01-01T10:00:00Z", None),
+    ],
+)
+def test_an_answer_took_as_long_as_its_outermost_span(
+    tmp_path: Path, start: object, end: object, seconds: float | None
+) -> None:
+    inner = timed(span(own="i", parent="s"), "2026-01-01T10:00:00Z", "2026-01-01T12:00:00Z")
+    (row,) = read(tmp_path, inner, timed(asked_and_answered("t"), start, end)).rows
+    assert row.get("seconds") == seconds
+
+
+@pytest.mark.parametrize(("start", "end"), [("1000000000", "3500000000"), (1_000_000_000, 3_500_000_000)])
+def test_spans_of_otlp_are_timed_in_nanoseconds(tmp_path: Path, start: object, end: object) -> None:
+    values = [{"key": key, "value": {"stringValue": "x"}} for key in ("input.value", "output.value")]
+    one = {"traceId": "0xt", "spanId": "0xs", "startTimeUnixNano": start, "endTimeUnixNano": end, "attributes": values}
+    found = read(tmp_path, {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]})
+    assert found.rows == ({"id": "t", "question": "x", "answer": "x", "seconds": 2.5},)
+
+
+def test_the_outermost_span_is_the_one_whose_parent_is_elsewhere(tmp_path: Path) -> None:
+    inner = span(own="i", parent="s", **{"input.value": "inner q", "output.value": "inner a"})
+    outer = {**asked_and_answered("t", "outer q"), "parent_id": "0xof-another-service"}
+    assert [row["question"] for row in read(tmp_path, inner, outer).rows] == ["outer q"]
+
+
+def test_the_session_may_stand_in_any_span(tmp_path: Path) -> None:
+    for key in ("session.id", "gen_ai.conversation.id", "langfuse.session.id"):
+        (row,) = read(tmp_path, asked_and_answered("t", **{key: ""}), span(own="i", parent="s", **{key: 7})).rows
+        assert row["conversation_id"] == "7"
+
+
+def question_in(tmp_path: Path, value: object, **further: Any) -> str:
+    key = "input.value" if isinstance(value, str) else "langfuse.observation.input"
+    (row,) = read(tmp_path, span(**{key: value, "output.value": "a", **further})).rows
+    return str(row["question"])
+
+
+CHAT = [
+    {"role": "user", "content": "first?"},
+    {"role": "assistant", "content": "one"},
+    {"role": "user", "content": [{"type": "text", "text": "last?"}]},
+    {"role": "user", "content": ""},
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "question"),
+    [
+        ("plain?", "plain?"),
+        (" {not json", " {not json"),
+        ('{"question": "q?", "messages": []}', "q?"),
+        ({"user_input": "q?"}, "q?"),
+        ({"query_str": {"message": "deep?"}}, "deep?"),
+        (["only?"], "only?"),
+        ({"messages": CHAT}, "last?"),
+        (json.dumps(CHAT), "last?"),
+        ([{"type": "human", "content": "typed?"}], "typed?"),
+        ([{"role": "USER", "parts": [{"content": "a"}, {"x": 1}, {"content": "b"}]}], "a\nb"),
+        ('{"input": "{\\"input\\": \\"in JSON in JSON?\\"}"}', "in JSON in JSON?"),
+    ],
+)
+def test_a_question_is_found_in_every_usual_form(tmp_path: Path, value: object, question: str) -> None:
+    assert question_in(tmp_path, value) == question
+
+
+def test_what_was_said_to_the_whole_goes_before_what_was_said_to_its_parts(tmp_path: Path) -> None:
+    whole = {"langfuse.trace.input": "trace?", "langfuse.observation.input": "observation?"}
+    assert question_in(tmp_path, "value?", **whole) == "trace?"
+    model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "input.value": "model?"})
+    found = read(tmp_path, asked_and_answered("t", "value?"), model)
+    assert found.rows[0]["question"] == "value?"
+    assert found.notes == ()
+
+
+def test_of_several_calls_of_a_model_the_last_one_answers(tmp_path: Path) -> None:
+    def call(name: str, second: int, **attributes: Any) -> dict[str, Any]:
+        model = span(own=name, parent="s", **{"openinference.span.kind": "LLM", **attributes})
+        return timed(model, f"2026-01-01T10:00:0{second}Z", None)
+
+    root = timed(span(**{"input.value": "q"}), "2026-01-01T10:00:00Z", None)
+    messages = {
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "an answer",
+        "output.value": '{"raw": "completion"}',
+    }
+    late, early = call("late", 2, **messages), call("early", 1, **{"output.value": "a rewritten question"})
+    assert read(tmp_path, late, early, root).rows[0]["answer"] == "an answer"
+
+
+def test_attributes_of_events_count_too(tmp_path: Path) -> None:
+    event = {"name": "gen_ai.client.inference.operation.details", "attributes": {"output.value": "of the event"}}
+    row = {**span(**{"input.value": "q"}), "events": [event, 5]}
+    assert read(tmp_path, row).rows[0]["answer"] == "of the event"
+
+
+def retrieved(
+    own: str, *documents: dict[str, Any], kind: str = "retrieval.documents", **further: Any
+) -> dict[str, Any]:
+    return span(own=own, parent="s", **{kind: [{"document": item} for item in documents]}, **further)
+
+
+def test_documents_of_several_searches_are_joined_each_once(tmp_path: Path) -> None:
+    one, two = {"id": "1", "content": "x"}, {"id": 2, "content": "x"}
+    (row,) = read(tmp_path, SPAN, retrieved("a", one, two), retrieved("b", two, {"content": "y"}, one)).rows
+    assert row["contexts"] == [{"id": "1", "text": "x"}, {"id": "2", "text": "x"}, {"text": "y"}]
+
+
+def test_of_several_rerankers_the_last_one_counts(tmp_path: Path) -> None:
+    first, last = (
+        timed(retrieved(name, {"content": name}, kind="reranker.output_documents"), f"2026-01-01T10:00:0{n}Z", None)
+        for n, name in enumerate(("first", "last"))
+    )
+    assert read(tmp_path, SPAN, last, first).rows[0]["contexts"] == [{"text": "last"}]
+
+
+@pytest.mark.parametrize("key", ["content", "text", "page_content"])
+def test_a_document_has_its_text_its_title_and_its_address(tmp_path: Path, key: str) -> None:
+    of_genai = [{key: "x", "name": "A title", "url": "http://one"}, {key: "y", "title": 7, "id": ""}]
+    row = span(own="r", parent="s", **{"gen_ai.retrieval.documents": json.dumps(of_genai)})
+    assert read(tmp_path, SPAN, row).rows[0]["contexts"] == [
+        {"title": "A title", "url": "http://one", "text": "x"},
+        {"title": "7", "text": "y"},
+    ]
+
+
+def test_documents_without_text_are_counted_and_are_not_retrieving_nothing(tmp_path: Path) -> None:
+    found = read(tmp_path, SPAN, retrieved("r", {"id": "1"}, {"content": "  "}, {"content": 5}))
+    assert "contexts" not in found.rows[0]
+    assert found.notes == ("3 retrieved documents without text are left out: t",)
+
+
+def test_what_a_retriever_gave_is_what_it_says_rather_than_its_output(tmp_path: Path) -> None:
+    kind = {"langfuse.observation.type": "retriever", "langfuse.observation.output": '["of the output"]'}
+    assert read(tmp_path, SPAN, span(own="r", parent="s", **kind)).rows[0]["contexts"] == [{"text": "of the output"}]
+    row = retrieved("r", {"content": "of the documents"}, **kind)
+    assert read(tmp_path, SPAN, row).rows[0]["contexts"] == [{"text": "of the documents"}]
+    chain = span(own="r", parent="s", **{**kind, "langfuse.observation.type": "chain"})
+    assert "contexts" not in read(tmp_path, SPAN, chain).rows[0]
+    for broken in ('{"no": "list"}', "[broken", 5):
+        row = span(own="r", parent="s", **{**kind, "langfuse.observation.output": broken})
+        assert "contexts" not in read(tmp_path, SPAN, row).rows[0]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "tokens"),
+    [
+        ({"llm.token_count.prompt": 0}, 0),
+        ({"gen_ai.usage.prompt_tokens": 4.0}, 4),
+        ({"langfuse.observation.usage_details": {"input": 5}}, 5),
+        ({"langfuse.observation.usage_details": "{broken"}, None),
+        ({"llm.token_count.prompt": True}, None),
+        ({"llm.token_count.prompt": -1}, None),
+        ({"llm.token_count.prompt": "many", "gen_ai.usage.input_tokens": 6}, 6),
+    ],
+)
+def test_tokens_are_numbers_from_0_on(tmp_path: Path, attributes: dict[str, Any], tokens: int | None) -> None:
+    model = span(own="m", parent="s", **{"gen_ai.operation.name": "chat"}, **attributes)
+    assert read(tmp_path, SPAN, model).rows[0].get("input_tokens") == tokens
+
+
+def test_a_call_inside_of_a_call_is_not_counted_however_deep(tmp_path: Path) -> None:
+    kind = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 3}
+    outer = span(own="1", parent="s", **kind)
+    between = span(own="2", parent="1", **{"openinference.span.kind": "CHAIN"})
+    inner = span(own="3", parent="2", **kind)
+    assert read(tmp_path, SPAN, outer, between, inner).rows[0]["input_tokens"] == 3
+    apart = span(own="4", parent="2", **kind)
+    assert read(tmp_path, SPAN, {**between, "parent_id": "s"}, outer, inner, apart).rows[0]["input_tokens"] == 9
+
+
+def test_values_of_otlp_are_of_every_type(tmp_path: Path) -> None:
+    def text(value: str) -> dict[str, Any]:
+        return {"stringValue": value}
+
+    documents = {"arrayValue": {"values": [{"kvlistValue": {"values": [{"key": "content", "value": text("d")}]}}]}}
+    values = {
+        "langfuse.observation.input": {"kvlistValue": {"values": [{"key": "question", "value": text("q")}]}},
+        "langfuse.observation.output": {"arrayValue": {"values": [text("u")]}},
+        "gen_ai.operation.name": text("chat"),
+        "gen_ai.usage.input_tokens": {"intValue": "12"},
+        "gen_ai.usage.output_tokens": {"doubleValue": 2.0},
+        "gen_ai.retrieval.documents": documents,
+    }
+    attributes = [{"key": key, "value": value} for key, value in values.items()]
+    (row,) = read(tmp_path, {"traceId": "t", "spanId": "s", "attributes": attributes}).rows
+    assert row == {
+        **{"id": "t", "question": "q", "answer": "u", "contexts": [{"text": "d"}]},
+        **{"input_tokens": 12, "output_tokens": 2},
+    }
+    assert (
+        "input_tokens"
+        not in read(
+            tmp_path,
+            {
+                "traceId": "t",
+                "spanId": "s",
+                "attributes": [*attributes[:3], {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "1" * 20}}],
+            },
+        ).rows[0]
+    )
+
+
+def test_a_note_names_three_and_counts_the_rest(tmp_path: Path) -> None:
+    silent = [span(f"t{n}", **{"input.value": "q"}) for n in range(5)]
+    assert read(tmp_path, SPAN, *silent).notes == ("5 traces without an answer: t0, t1, t2, and 2 more",)
+    assert read(tmp_path, SPAN, *silent[:3]).notes == ("3 traces without an answer: t0, t1, t2",)
+    blank = [span(f"t{n}", **{"input.value": " ", "output.value": "a"}) for n in range(2)]
+    assert read(tmp_path, SPAN, *blank).notes == ("2 traces without a question: t0, t1",)
+
+
+def test_an_answer_may_be_an_empty_text(tmp_path: Path) -> None:
+    assert read(tmp_path, span(**{"input.value": "q", "output.value": ""})).rows[0]["answer"] == ""
+
+
+def test_a_span_with_too_many_values_is_left_out_and_named(tmp_path: Path) -> None:
+    many = {f"gen_ai.x{n}": n for n in range(20_001)}
+    assert read(tmp_path, SPAN, span("u", **many)).notes == (
+        "1 spans or lines cannot be read: line 2 (a span with more than 20,000 values)",
+    )
+    unread = {f"http.x{n}": n for n in range(20_001)}
+    assert read(tmp_path, {**SPAN, "attributes": {**SPAN["attributes"], **unread}}).notes == ()
+
+
+def test_a_file_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match=r"(?s)spans\.jsonl.*No such file.*check the path"):
+        read_traces(tmp_path / "spans.jsonl")
