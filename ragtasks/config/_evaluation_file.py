@@ -286,7 +286,7 @@ def _read(
     _add_names(content)
     for override in overrides:
         _put(content, override)
-    _add_names(content)
+        _add_names(content)  # a key of what was named just now may follow
     sections = {key: value for key, value in content.items() if key in commands}
     own = {key: value for key, value in content.items() if key in FILE_KEYS or key not in sections}
     secrets = list(_secrets(content))

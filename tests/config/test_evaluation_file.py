@@ -10,7 +10,15 @@ import pytest
 import yaml
 
 from ragtasks.cli import main
-from ragtasks.config import FILE_KEYS, EvaluationConfig, EvaluationFile, json_schema, read_evaluation_file
+from ragtasks.config import (
+    FILE_KEYS,
+    EvaluationConfig,
+    EvaluationFile,
+    checked_text,
+    json_schema,
+    read_evaluation_file,
+    written,
+)
 from ragtasks.config._evaluation_file import BASELINES, AnswersSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
 
@@ -150,3 +158,182 @@ def test_the_page_of_models_lists_every_key() -> None:
     for section, kind in sections.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))
         assert not [key for key in kind.model_fields if f"`{key}`" not in row]
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "name"),
+    [
+        ("model: Qwen/Qwen2.5-7B", "model", "Qwen2.5-7B"),
+        ("model: openai/gpt 4o", "model", "gpt-4o"),
+        ("model: ./weights/mine/", "model", "mine"),
+        ("answers: somewhere/my answers.jsonl", "answers", "my-answers"),
+        ("answers: {file: a.jsonl, name: 'a/b'}", "answers", "a-b"),
+        ("endpoint: http://x/ask", "endpoint", "rag-system"),
+        ("endpoint: {base_url: 'http://x', name: Mine!}", "endpoint", "Mine"),
+        ("retriever: rerank(bm25,minilm)", "retriever", "rerank-bm25-minilm"),
+        ("retriever: ...", "retriever", "evaluation"),
+    ],
+)
+def test_what_is_evaluated_has_a_name_for_its_folder(text: str, subject: str, name: str) -> None:
+    found = read(text)
+    assert (found.subject, found.name) == (subject, name)
+
+
+@pytest.mark.parametrize("text", ["", "benchmark: mtrag_un", "# nothing yet\n"])
+def test_a_file_that_names_nothing_to_evaluate_is_read_and_says_so_when_it_is_run(text: str) -> None:
+    found = read(text)
+    with pytest.raises(ConfigurationError, match=r"add one of model, answers, endpoint, retriever, or `ragtasks init`"):
+        assert found.subject
+
+
+def test_one_value_is_a_list_of_one_and_tasks_may_stand_behind_commas() -> None:
+    found = read("model: m\nsettings: full_rag\njudges: {model: j, base_url: 'http://x'}\n")
+    assert [setting.value for setting in found.settings] == ["full_rag"]
+    assert [judge.model for judge in found.config.judges] == ["j"]
+    assert read("model: m\ntasks: mtrag_reference,mtrag_full_rag").tasks == ("mtrag_reference", "mtrag_full_rag")
+    for queries in ("rewrite", "[rewrite]"):
+        retriever = read(f"retriever: {{line: bm25, queries: {queries}}}").retriever
+        assert retriever is not None
+        assert (retriever.queries, retriever.depth) == (("rewrite",), 100)
+
+
+def test_options_judges_and_data_are_one_configuration() -> None:
+    found = read("model: m\ndata: sample\njudges: openai/x\noptions: {max_words: 5, encoder: none}\n")
+    assert found.given_options == {"max_words": 5, "encoder": "none", "data": "sample", "judges": ["openai/x"]}
+    assert (found.config.data, found.config.max_words) == ("sample", 5)
+    inside = read("model: m\noptions: {data: sample, judges: [openai/x]}\n")
+    assert (inside.config.data, [judge.model for judge in inside.config.judges]) == ("sample", ["openai/x"])
+    assert read("model: m").given_options == {}
+
+
+def test_arguments_of_the_user_go_before_those_that_follow_from_the_name() -> None:
+    def arguments(text: str) -> dict[str, object]:
+        model = read(text).model
+        assert model is not None
+        return model.harness_arguments
+
+    assert arguments("model: {name: m, arguments: {pretrained: n, dtype: float32}}") == {
+        "pretrained": "n",
+        "dtype": "float32",
+    }
+    assert arguments("model: {name: m, server: 'http://x', arguments: {num_concurrent: 1}}") == {
+        "model": "m",
+        "num_concurrent": 1,
+        "base_url": "http://x/chat/completions",
+    }
+    assert arguments("model: {name: ragtasks-extractive, arguments: {k: 2}}") == {"k": 2}
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "is_remote"),
+    [
+        ("name: m, kind: vllm", "vllm", False),
+        ("name: m, kind: vllm, server: 'http://x'", "vllm", False),
+        ("name: openai/m, server: 'http://x'", "local-chat-completions", True),
+        ("name: openai/m, kind: local-completions", "local-completions", True),
+        ("name: ragtasks-refuse", "ragtasks-refuse", False),
+        ("name: ragtasks-refuse, kind: hf", "hf", False),
+    ],
+)
+def test_a_kind_that_is_named_is_taken(keys: str, kind: str, is_remote: bool) -> None:
+    model = read(f"model: {{{keys}}}").model
+    assert model is not None
+    assert (model.harness_kind, model.is_remote) == (kind, is_remote)
+
+
+def test_a_file_that_cannot_be_read_is_one_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.yaml: there is no such file.*`ragtasks init` writes one"):
+        read_evaluation_file(Path("none.yaml"))
+    with pytest.raises(ConfigurationError, match=r"cannot be read \(IsADirectoryError\)"):
+        read_evaluation_file(Path())
+    Path("latin.yaml").write_bytes("model: Käse".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=r"latin\.yaml: cannot be read \(UnicodeDecodeError\)"):
+        read_evaluation_file(Path("latin.yaml"))
+
+
+@pytest.mark.parametrize(
+    "text", ["5: model", "- model", "model", "a: " + "[" * 3000, "model: \x00", "a: &x [*x"], ids=range(6)
+)
+def test_what_is_no_mapping_of_keys_is_one_error(text: str) -> None:
+    (line,) = problems(text)
+    assert line.startswith("evaluation.yaml: ")
+    assert "ragtasks init" in line
+
+
+def test_set_of_a_name_and_then_of_its_keys_is_one_section() -> None:
+    found = read("model: m", "model=n", "model.limit=3", "retriever=null")
+    assert found.model is not None
+    assert (found.model.name, found.model.limit) == ("n", 3)
+
+
+def test_set_takes_any_value_at_any_depth() -> None:
+    text = "model: m\noutput: here\noptions: {max_words: 5}\n"
+    found = read(text, "output=", "model=n", "model.arguments.a.b=1", "options.system_prompt=a=b")
+    assert found.model is not None
+    assert (found.output, found.model.name, found.model.arguments) == (None, "n", {"a": {"b": 1}})
+    assert found.options == {"max_words": 5, "system_prompt": "a=b"}
+    other = read("options: 7", "options.max_words=5", "retriever=bm25")
+    assert (other.options, other.subject) == ({"max_words": 5}, "retriever")
+
+
+@pytest.mark.parametrize("override", ["model", "=x", "model..limit=3", ".=1", "model.=3"])
+def test_set_without_a_key_is_refused(override: str) -> None:
+    assert problems("model: m", override) == [f"--set {override}: expected key=value, such as --set model.limit=20"]
+
+
+def test_set_with_a_broken_value_says_how_to_quote_it() -> None:
+    (line,) = problems("model: m", "judges=[a")
+    assert line == "--set judges: the value is no JSON; quote it, as in --set 'judges=[\"a\"]'"
+
+
+def test_sections_of_commands_are_handed_out_and_those_of_others_refused() -> None:
+    Path("evaluation.yaml").write_text("model: m\narena: {serve: {port: 1}}\nreport: {html: a}\n", encoding="utf-8")
+    found = read_evaluation_file(Path("evaluation.yaml"), (), ("arena", "report"))
+    assert found.sections == {"arena": {"serve": {"port": 1}}, "report": {"html": "a"}}
+    assert found.evaluation.report == {"html": "a"}
+    assert (found.path, found.content["model"]) == (Path("evaluation.yaml"), {"name": "m"})
+    with pytest.raises(ConfigurationError, match="line 2: arena: no such key; did you mean 'areno'"):
+        read_evaluation_file(Path("evaluation.yaml"), (), ("areno", "report"))
+
+
+def test_a_key_of_a_server_is_named_once_wherever_it_stands() -> None:
+    secret = "sk-" + "a1b2c3d4" * 4
+    Path("evaluation.yaml").write_text(
+        f"model: m\njudges:\n- {{model: j, base_url: 'http://x', api_key: {secret}}}\n- k,base_url=http://me:{secret}@x\n"
+        f"arena:\n  serve:\n    token: {secret}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        read_evaluation_file(Path("evaluation.yaml"), (), ("arena",))
+    said = [line.strip() for line in str(caught.value).splitlines()[1:]]
+    assert secret not in "".join(said)
+    assert "line 2: judges.api_key: holds a key; name the environment variable that holds it, `api_key_env`" in said
+    assert "line 2: judges: holds a key or a password; these come from the environment" in said
+    assert any(line.startswith("line 7: arena.serve.token: holds a key") for line in said)
+    assert read("endpoint: {base_url: 'http://x', api_key_env: MY_KEY}").endpoint is not None
+
+
+def test_a_problem_of_set_has_no_line_and_comes_first() -> None:
+    found = problems("model: m\nsettings: [odd]\n", "options.encodr=none")
+    assert found[1].startswith("options.encodr: no such option")
+    assert found[2].startswith("line 2: settings.0: ")
+
+
+def test_options_of_a_wrong_kind_are_one_problem() -> None:
+    assert problems("model: m\noptions: 5\n") == [
+        "evaluation.yaml: line 2: options: Input should be a valid dictionary"
+    ]
+
+
+def test_what_is_written_is_read_again_in_its_order() -> None:
+    content = {"model": {"name": "Käse"}, "benchmark": "mtrag", "settings": ["reference"]}
+    text = written(content)
+    assert list(yaml.safe_load(text)) == list(content)
+    assert "Käse" in text
+    assert read(text).name == "K-se"
+
+
+def test_a_text_is_checked_before_it_is_written() -> None:
+    checked_text("model: m", "evaluation.yaml")
+    with pytest.raises(ConfigurationError, match=r"new\.yaml: line 1: modl: no such key"):
+        checked_text("modl: m", "new.yaml")
