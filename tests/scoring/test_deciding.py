@@ -117,8 +117,12 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
     good, poor = saved("good", GOOD), saved("poor", POOR)
     decide(poor, good, "--judge", judge(by_word)[1])
     found = json.loads((tmp_path / "decided" / "decision.json").read_text())
-    assert found["verdict"] == "better"
-    assert found["left"] == ["good"]
+    assert found["question"] == {
+        **{"systems": ["poor", "good"], "metric": "rb_llm", "setting": "reference", "judges": ["scripted"]},
+        **{"margin": 0.05, "seed": 0, "answers": found["question"]["answers"]},
+    }
+    assert len(found["question"]["answers"]) == 2
+    assert (found["verdict"], found["reason"], found["left"]) == ("better", "", ["good"])
     assert (len(found["asked"]), len(found["not_asked"])) == (10, 6)
     for evaluation in read_evaluations([tmp_path / "decided"]):
         assert {row.conversation_id for row in evaluation.rows} == set(found["asked"])
@@ -130,6 +134,12 @@ def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
     assert "cannot be told which of one and two is better in rb_llm" in text
     assert "four times out of five" in text
     assert "is better than" not in text
+
+
+def test_without_a_metric_the_first_one_of_judges_decides(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    command = ["compare", str(good), str(poor), "--until-decided", "--judge", judge(by_word)[1]]
+    assert "good is better than poor in rb_llm\n" in CliRunner().invoke(app, command, catch_exceptions=False).output
 
 
 def test_three_systems_race_for_the_best(saved: Any, judge: Any) -> None:

@@ -164,10 +164,27 @@ def test_systems_that_are_beaten_are_asked_no_more() -> None:
     assert "a" in race.left
 
 
-def test_none_of_several_equal_systems_is_called_the_best_in_95_percent_of_races() -> None:
+def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
+    """With four of them there are six pairs: without a share of the level for each, ten or more are thrown out."""
     names = dict.fromkeys("abcd", 0.0)
     found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
-    assert sum(race.verdict is Verdict.BETTER for race in found) <= 6
+    assert sum(race.verdict is Verdict.BETTER for race in found) <= 3
+    assert sum(len(race.out) for race in found) <= 6
+
+
+def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> None:
+    """A difference at p = 3 % parts two systems, and no two of four: each of three rivals has a third of 5 %."""
+
+    def value(name: str, c: int, _: int) -> float:
+        return 0.5 + (0.1 + 0.0405 * (c % 2 * 2 - 1) * 3 if name == "b" else 0.0) + 0.0001 * c
+
+    two, _ = raced(value, n=10, turns=1)
+    assert two.verdict is Verdict.BETTER
+    (look,) = two.looks
+    assert look.difference.p is not None
+    assert 0.05 / 3 < look.difference.p <= 0.05
+    four, _ = raced(value, n=10, turns=1, systems=("a", "b", "c", "d"))
+    assert (four.verdict, four.out) == (Verdict.UNDECIDED, {})
 
 
 @given(st.integers(0, 10_000), st.integers(0, 5))
@@ -193,6 +210,17 @@ def test_another_seed_is_another_order_of_the_same_conversations() -> None:
     assert first != second
     assert sorted(first) == sorted(second) == sorted(names)
     assert shuffled(list(reversed(names)), 1) == first
+
+
+@pytest.mark.parametrize(
+    ("n", "first"),
+    [(10, [10]), (12, [10, 11, 12]), (20, [10, 12, 13, 14]), (160, [10, 20, 30]), (1000, [63, 125, 188])],
+)
+def test_looks_are_even_from_the_fewest_that_a_test_may_have(n: int, first: list[int]) -> None:
+    sizes = look_sizes(n)
+    assert list(sizes[: len(first)]) == first
+    gaps = {after - before for before, after in zip(sizes[1:], sizes[2:], strict=False)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
 
 
 @pytest.mark.parametrize("n", [10, 11, 20, 89, 110, 1000])
