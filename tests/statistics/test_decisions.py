@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Mapping
 
@@ -219,7 +220,7 @@ def test_another_seed_is_another_order_of_the_same_conversations() -> None:
 def test_looks_are_even_from_the_fewest_that_a_test_may_have(n: int, first: list[int]) -> None:
     sizes = look_sizes(n)
     assert list(sizes[: len(first)]) == first
-    gaps = {after - before for before, after in zip(sizes[1:], sizes[2:], strict=False)}
+    gaps = {after - before for before, after in itertools.pairwise(sizes[1:])}
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
