@@ -39,12 +39,19 @@ def calibrate(
         typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
     ] = 1,
     prompts: Annotated[str, typer.Option(help="Version of the judge prompts: ours or material_first.")] = "ours",
+    combination: Annotated[
+        Path | None,
+        typer.Option(help="File to write: people's ratings as these judges and free scores predict them, for `score`."),
+    ] = None,
+    force: FORCE = False,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks import benchmark_folder
     from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, secret
     from ragtasks.reports.calibration import calibrate_judges
 
+    if combination is not None and combination.exists() and not force:
+        raise ConfigurationError(f"{combination}: there is a file. Next step: another name, or --force")
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
     text, verdicts = calibrate_judges(
         root,
@@ -56,8 +63,11 @@ def calibrate(
         cards=card_folder(),
         repeats=repeats,
         prompts=prompts,
+        combination=combination,
     )
     echo(text)
+    if combination is not None:
+        echo(f"wrote {combination}")
     if verdicts is not None:
         verdicts.require_coverage()
 

@@ -76,7 +76,7 @@ class ConversationTask(ConfigurableTask):
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
-        self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
+        self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)
         # Any value keeps the harness from looking our metric names up in a hub over the network.

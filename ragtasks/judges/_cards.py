@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtasks.files import canonical_hash, parse_json, write_atomically
 
-CARD_VERSION: Literal[1] = 1
+CARD_VERSION: Literal[2] = 2
 """Version of what a card measures: cards of other versions are not shown."""
 
 
@@ -94,7 +94,7 @@ class _Row(BaseModel):
 class _Card(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    version: Literal[1]
+    version: Literal[2]
     judge: str
     time: str
     data: str

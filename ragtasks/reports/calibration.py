@@ -24,7 +24,17 @@ from ragtasks.benchmarks.mtrag import (
 )
 from ragtasks.clients import Secrets, endpoint_of
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
-from ragtasks.judges import JudgeCard, JudgeIdk, Rubric, Verdicts, judge_responses, latest_card, store_card
+from ragtasks.judges import (
+    JUDGED_INPUTS,
+    JudgeCard,
+    JudgeIdk,
+    Rubric,
+    Verdicts,
+    judge_responses,
+    latest_card,
+    store_card,
+    write_combination,
+)
 from ragtasks.metrics import (
     Level,
     RaterAgreement,
@@ -38,7 +48,14 @@ from ragtasks.metrics import (
 )
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, IdkVerdict, Score
-from ragtasks.reports.judge_card import JudgedAnswers, card_table, judge_card
+from ragtasks.reports.judge_card import (
+    JudgedAnswers,
+    card_table,
+    combination_inputs,
+    combine,
+    judge_card,
+    weights_table,
+)
 from ragtasks.statistics import Repeatability, estimate_mean, repeatability
 from ragtasks.suites import suite_named
 from ragtasks.tables import Format, Section, markdown_table, render
@@ -49,7 +66,7 @@ if TYPE_CHECKING:
 
 # `ragtasks judges calibrate`: how far metrics and judges agree with the people who rated MTRAG's answers.
 
-_JUDGED = ("rb_llm", "rl_f")
+_DATA = "MTRAG's human evaluation"
 
 
 def calibrate_judges(
@@ -63,6 +80,7 @@ def calibrate_judges(
     cards: Path | None = None,
     repeats: int = 1,
     prompts: str = "ours",
+    combination: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -70,6 +88,8 @@ def calibrate_judges(
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
     """
+    if combination is not None and not judges:
+        raise ConfigurationError("--combination: it is fitted with judges. Next step: name them with --judge")
     rubrics = _rubrics(metrics, prompts)
     answers = load_human_evaluation(root)
     responses = [row.response for row in answers]
@@ -97,7 +117,7 @@ def calibrate_judges(
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
         columns = [
             _column(answers, found, verdicts["judges"], rubric, judge)
-            for rubric in (*_JUDGED, *metrics)
+            for rubric in (*JUDGED_INPUTS, *metrics)
             for judge in found.judges
         ]
     calibration = calibrate(answers, columns, verdicts)
@@ -113,11 +133,47 @@ def calibrate_judges(
                 store_card(cards, card)
     if picture is not None:
         plot_calibration(calibration, picture)
-    text = render_calibration(calibration)
-    if made:
-        section = Section("Cards of the judges", {}, tuple(map(card_table, made)))
-        text = f"{text}\n\n{render([section], Format.MARKDOWN)}"
-    return text, found
+    sections = [Section("Cards of the judges", {}, tuple(map(card_table, made)))] if made else []
+    sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
+    parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
+    return "\n\n".join(parts), found
+
+
+def _combined(
+    answers: Sequence[RatedResponse],
+    found: Verdicts | None,
+    idk: Mapping[AnswerKey, IdkVerdict | None],
+    rubrics: Sequence[Rubric],
+    output: Path | None,
+) -> list[Section]:
+    """Return what a combination of the judges, or of the published scores, is worth, and write it where asked to.
+
+    Where nothing is written, a combination that cannot be fitted has no section.
+    """
+    if found is None:
+        judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
+    else:
+        judged = {name: _conditioned(answers, found.scores(name), idk) for name in JUDGED_INPUTS}
+    try:
+        combination, table = combine(
+            answers,
+            combination_inputs(answers, judged, idk),
+            judges=found.judges if found is not None else (),
+            rubrics={rubric.name: rubric.fingerprint for rubric in rubrics} if found is not None else {},
+            data=_DATA,
+            time=_now(),
+        )
+    except ConfigurationError:
+        if output is not None:
+            raise
+        return []
+    if output is not None:
+        write_combination(output, combination)
+    return [Section("Judges and free scores together", {}, (table, weights_table(combination)))]
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def _cards(
@@ -130,13 +186,12 @@ def _cards(
     seconds: float,
 ) -> Iterator[JudgeCard]:
     """Yield a card a judge."""
-    now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
     for judge in judgings[0].judges:
         scores = {column.metric: column.values for column in columns if column.source == judge}
         repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
         judged = JudgedAnswers(judge, scores, idk, judgings[0], seconds, repeated)
         fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
-        yield judge_card(answers, judged, time=now, data="MTRAG's human evaluation", rubrics=fingerprints)
+        yield judge_card(answers, judged, time=_now(), data=_DATA, rubrics=fingerprints)
 
 
 def _repeated(
@@ -169,12 +224,16 @@ def _column(
     judge: str,
 ) -> Column:
     """Return one judge's scores, conditioned as the paper's are."""
-    scores = found.judge_scores(rubric, judge)
-    conditioned = {
+    return Column(rubric, judge, _conditioned(answers, found.judge_scores(rubric, judge), idk))
+
+
+def _conditioned(
+    answers: Sequence[RatedResponse], scores: Sequence[Score], idk: Mapping[AnswerKey, IdkVerdict | None]
+) -> dict[AnswerKey, float | None]:
+    return {
         row.key: condition_paper(score, row.response.task.answerability, idk[row.key]).value
         for row, score in zip(answers, scores, strict=True)
     }
-    return Column(rubric, judge, conditioned)
 
 
 # What a calibration says: its scores as frozen records, and the paper's scores that stand beside them.

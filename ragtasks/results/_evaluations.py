@@ -291,7 +291,8 @@ def _judging(scoring: Mapping[str, Any]) -> str:
     if not judges:
         return str(scoring["idk_detector"])
     words = "" if prompts == _OUR_PROMPTS else f" (prompts: {prompts})"
-    return f"{scoring['idk_detector']}; judges: {judges}{words}"
+    combined = f"; combination {scoring['combination']}" if scoring.get("combination") else ""
+    return f"{scoring['idk_detector']}; judges: {judges}{words}{combined}"
 
 
 def model_of(results: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def answers_evaluation(
         raise unusable("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
     provenance = {
         "benchmark": benchmark.label,
-        "suite": suite_with(benchmark.suite, config.metrics),
+        "suite": suite_with(benchmark.suite, config),
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,

@@ -115,7 +115,7 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         saved = {name: dict(provenance["configuration"]) for name, provenance in by_task.items()}
         configs = {name: _merged(file, saved[name], given) for name in by_task}
         for name, provenance in by_task.items():
-            provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name].metrics)
+            provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)

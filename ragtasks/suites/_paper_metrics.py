@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ragtasks.judges import CLARIFICATION, CONTEXT_PRECISION, CONTEXT_RECALL, RL_MTB, RL_R, Rubric, rubrics_named
-from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness
+from ragtasks.judges import (
+    CLARIFICATION,
+    CONTEXT_PRECISION,
+    CONTEXT_RECALL,
+    PREDICTED,
+    RL_MTB,
+    RL_R,
+    TARGETS,
+    Rubric,
+    rubrics_named,
+)
+from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness, k_precision
 from ragtasks.records import Score
 from ragtasks.suites._suite import ScoringInputs, SuiteMetric, verdict_scores
 
@@ -54,6 +64,11 @@ def _extractiveness(inputs: ScoringInputs) -> Sequence[Score]:
     return [Score(value, "" if value is not None else "no passages") for value in found]
 
 
+def _k_precision(inputs: ScoringInputs) -> Sequence[Score]:
+    found = [k_precision(item.text, [passage.text for passage in item.passages]) for item in inputs.responses]
+    return [Score(value, "" if value is not None else "no passages") for value in found]
+
+
 def _length(inputs: ScoringInputs) -> Sequence[Score]:
     return [Score(float(len(item.text))) for item in inputs.responses]
 
@@ -70,3 +85,26 @@ LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
     _length,
 )
+K_PRECISION = SuiteMetric(
+    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"), _k_precision
+)
+
+
+# What a combination of scores predicts that people would say; its file is applied to the scores of the whole suite.
+
+
+def _unpredicted(inputs: ScoringInputs) -> Sequence[Score]:
+    return [Score(None, "no combination is named: --combination FILE")] * len(inputs.responses)
+
+
+def _predicted(name: str) -> SuiteMetric:
+    low, high = TARGETS[name]
+    what = "mean of the four properties" if name == "all" else name.replace("_", " ")
+    text = f"people's {what}, {low:g} to {high:g}, as a combination of scores predicts it"
+    return SuiteMetric(Metric(PREDICTED + name, text, needs_judges=True, bounds=(low, high)), _unpredicted)
+
+
+PREDICTED_ALL = _predicted("all")
+PREDICTED_FAITHFULNESS = _predicted("faithfulness")
+PREDICTED_COMPLETENESS = _predicted("completeness")
+PREDICTED_WIN_RATE = _predicted("win_rate")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.config import DEFAULT_ENCODER
+from ragtasks.config import DEFAULT_ENCODER, EvaluationConfig
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import Rubric, Verdicts, added_rubric_names, rubrics_named
+from ragtasks.judges import INPUTS, PREDICTED, TARGETS, Rubric, Verdicts, added_rubric_names, rubrics_named
 from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Response, Score
@@ -192,7 +192,12 @@ METRICS = ExtensionPoint(
         "context_precision": "ragtasks.suites._paper_metrics:PRECISION",
         "context_recall": "ragtasks.suites._paper_metrics:RECALL",
         "extractiveness": "ragtasks.suites._paper_metrics:EXTRACTIVENESS",
+        "k_precision": "ragtasks.suites._paper_metrics:K_PRECISION",
         "length": "ragtasks.suites._paper_metrics:LENGTH",
+        "predicted_all": "ragtasks.suites._paper_metrics:PREDICTED_ALL",
+        "predicted_completeness": "ragtasks.suites._paper_metrics:PREDICTED_COMPLETENESS",
+        "predicted_faithfulness": "ragtasks.suites._paper_metrics:PREDICTED_FAITHFULNESS",
+        "predicted_win_rate": "ragtasks.suites._paper_metrics:PREDICTED_WIN_RATE",
         "rl_mtb": "ragtasks.suites._paper_metrics:MTB",
         "rl_mtb_raw": "ragtasks.suites._paper_metrics:MTB_RAW",
         "rl_r": "ragtasks.suites._paper_metrics:RELEVANCE",
@@ -226,6 +231,14 @@ def added_metric_names() -> list[str]:
     return sorted({*METRICS.names(), *added_rubric_names()})
 
 
-def suite_with(name: str, metrics: Sequence[str]) -> str:
-    """Return the name of a suite with exactly these metrics added; what the name adds before is taken off."""
-    return _PLUS.join([name.partition(_PLUS)[0], *metrics])
+def suite_with(name: str, config: EvaluationConfig) -> str:
+    """Return the name of a suite with exactly the metrics that a configuration adds; what it adds before is taken off.
+
+    A combination of scores adds what it predicts, and those of its inputs that the suite has not.
+    """
+    base, added = name.partition(_PLUS)[0], list(config.metrics)
+    if config.combination is not None:
+        own = {metric.name for metric in SUITES.get(base).metrics}
+        wanted = (*INPUTS, *(PREDICTED + target for target in TARGETS))
+        added += [metric for metric in wanted if metric in METRICS.names() and metric not in own]
+    return _PLUS.join([base, *dict.fromkeys(added)])

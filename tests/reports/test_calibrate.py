@@ -69,7 +69,7 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     card = latest_card(tmp_path / "cards", "steady", words)
     assert card is not None
     faithful = next(row for row in card.rows if (row.rubric, row.measure) == ("rl_f", "pairs as people: faithfulness"))
-    assert faithful.n == 97
+    assert faithful.n == 53
     assert latest_card(tmp_path / "cards", "steady", {"rb_llm": "other words"}) is None
     assert latest_card(tmp_path / "cards", "other", words) is None
 

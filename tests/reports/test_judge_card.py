@@ -92,7 +92,7 @@ def test_a_card_is_stored_by_time_and_the_newest_of_the_same_words_is_found(tmp_
     assert latest_card(tmp_path, "open-ai:j", {"rb_llm": "w"}) is None
     assert latest_card(tmp_path / "missing", "open/ai:j", {"rb_llm": "w"}) is None
     assert JudgeCard.of_json(json.loads(json.dumps(first.json_values))) == first
-    for broken in (None, {}, {**first.json_values, "version": 2}, {**first.json_values, "rows": [{"value": "x"}]}):
+    for broken in (None, {}, {**first.json_values, "version": 1}, {**first.json_values, "rows": [{"value": "x"}]}):
         assert JudgeCard.of_json(broken) is None
     assert card_table(first).rows[0][1] == "pairs as people: all"
 

@@ -1,6 +1,7 @@
 """MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
 
 from ragtasks.benchmarks.mtrag._human_evaluation import (
+    ALL_PROPERTIES,
     FANC,
     HUMAN_EVALUATION_FILE,
     PUBLISHED_METRICS,
@@ -13,6 +14,7 @@ from ragtasks.benchmarks.mtrag._rewriting import NO_LABELS, StandaloneLabels, re
 from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, edition_of, unique_rows
 
 __all__ = [
+    "ALL_PROPERTIES",
     "FANC",
     "HUMAN_EVALUATION_FILE",
     "NO_LABELS",

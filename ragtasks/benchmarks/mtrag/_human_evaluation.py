@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -26,6 +27,8 @@ WIN_RATE = "win_rate"
 """Name of the share of the other answers that a rater preferred this one to: 0, 50 or 100."""
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The four properties that people rated from 1 to 4 (MTRAG paper, section 3.2)."""
+ALL_PROPERTIES = "all"
+"""Name of the mean of the four."""
 PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
 """Name of a metric -> its key in the file, in the order of the paper's Table 6."""
 
@@ -54,6 +57,12 @@ class RatedResponse:
     def key(self) -> tuple[str, str]:
         """(task id, model id), under which stored verdicts name the answer."""
         return self.response.task.task_id, self.model_id
+
+    def rating(self, name: str) -> float:
+        """Return the median over raters; of `all` the mean of the four properties' medians."""
+        if name == ALL_PROPERTIES:
+            return fmean(map(self.rating, FANC))
+        return median(self.ratings[name].values())
 
     @property
     def refuses(self) -> bool | None:

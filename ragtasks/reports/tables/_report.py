@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.judges import PREDICTED, TARGETS
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
@@ -45,6 +46,7 @@ _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9
 _OVERVIEW = (
     *("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rl_f_ibm", "rb_llm_ibm", "rb_alg_ibm"),
+    *(PREDICTED + name for name in TARGETS),
     *("ans_acc", "rouge_l", "coverage", "judge_coverage"),
 )
 _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
