@@ -2,7 +2,7 @@
 
 python perf/combination.py FOLDER          the checkout with the human evaluation, such as data/mt-rag-benchmark
 
-Each answer is predicted by the ratings of the other conversations. The judges are the paper's, by their published scores.
+Each answer is predicted by the ratings of the other conversations. The judges are the paper's (published scores).
 """
 
 from __future__ import annotations

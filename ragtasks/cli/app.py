@@ -86,7 +86,7 @@ MORE_OPTIONS = {
         "collection",
         "json_mode",
     },
-    "report": {"examples", "table", "plots", "human_evaluation", "run", "benchmark"},
+    "report": {"examples", "table", "plots", "human_evaluation", "ratings", "run", "benchmark"},
     "score": {"protocol", "rows_output"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},

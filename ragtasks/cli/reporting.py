@@ -14,9 +14,10 @@ import typer
 
 from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, may_be_replaced, put
 from ragtasks.cli.options import DATA, FORCE, FORMAT, TABLES, key_option, names_results, retrieval_place
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
 
 if TYPE_CHECKING:
+    from ragtasks.benchmarks.mtrag import RatedResponse
     from ragtasks.results import Evaluation
     from ragtasks.statistics import Comparisons
     from ragtasks.tables import Section
@@ -49,6 +50,12 @@ def report(  # noqa: PLR0917 (one parameter an option)
     human_evaluation: Annotated[
         bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.")
     ] = False,
+    ratings: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of `arena forms --output`: what people say of some answers, told of all by the judge."
+        ),
+    ] = None,
     run: Annotated[list[str] | None, typer.Option(help="Stored run to add the tables of; repeatable.")] = None,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
@@ -64,13 +71,12 @@ def report(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError(
             "--plots, --html: there are no results to show. Next step: name some, or leave out both"
         )
-    options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()))
+    rated = _ratings(ratings, evaluations) if ratings is not None else ()
+    options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()), rated)
     sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
     is_short = form is TableFormat.MARKDOWN and output is None and not full
-    put(
-        render([_opening(one, len(options.tables)) for one in sections] if is_short else sections, Format(form.value)),
-        output,
-    )
+    n_added = len(options.tables) + bool(rated)
+    put(render([_opening(one, n_added) for one in sections] if is_short else sections, Format(form.value)), output)
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
 
@@ -129,6 +135,25 @@ def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) 
         root = benchmark_folder("mtrag", data, data_folder())
         found += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
     return found
+
+
+def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResponse, ...]:
+    """Return people's ratings in a folder; some must be of models of the results."""
+    from ragtasks.benchmarks.mtrag import load_human_evaluation
+
+    rated = load_human_evaluation(folder)
+    models = {item.model for item in evaluations}
+    if not any(row.model_id in models for row in rated):
+        raise ConfigurationError(
+            clear_error(
+                "--ratings",
+                where=str(folder),
+                expected=f"ratings of answers of {', '.join(sorted(models)) or 'results'}",
+                found=f"of {', '.join(sorted({row.model_id for row in rated}))}",
+                next_step="name the results whose answers were rated",
+            )
+        )
+    return rated
 
 
 def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section]:

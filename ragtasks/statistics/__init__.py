@@ -1,5 +1,6 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
+from ragtasks.statistics._assisted import NO_PROXY, AssistedMean, assisted_mean
 from ragtasks.statistics._decisions import ENOUGH_ALIKE, HOPELESS, Look, Race, Values, Verdict
 from ragtasks.statistics._means import (
     LEVEL,
@@ -32,7 +33,9 @@ __all__ = [
     "MIN_CLUSTERS",
     "NOTHING_SCORED",
     "NOTHING_VARIES",
+    "NO_PROXY",
     "UNBOUNDED",
+    "AssistedMean",
     "Clustered",
     "Column",
     "Comparison",
@@ -45,6 +48,7 @@ __all__ = [
     "Repeatability",
     "Values",
     "Verdict",
+    "assisted_mean",
     "cluster",
     "compare_columns",
     "detectable_difference",

@@ -8,12 +8,11 @@ import pytest
 
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import JUDGED_INPUTS, JudgeCard
+from ragtasks.judges import JUDGED_INPUTS, Combination, JudgeCard
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.reports.judge_card import combination_inputs, combine, weights_table
-from ragtasks.tables import Value
+from ragtasks.tables import Table, Value
 
-WORDS = {"judges": ["j"], "rubrics": {"rb_llm": "w"}, "data": "rated", "time": "2026-01-01T00:00:00"}
 BARS = {"all": 0.74, "faithfulness": 0.90, "completeness": 0.81, "win_rate": 0.67}
 
 
@@ -22,11 +21,12 @@ def answers(mtrag_root: Path) -> tuple[RatedResponse, ...]:
     return load_human_evaluation(mtrag_root)
 
 
-def fitted(answers: tuple[RatedResponse, ...]):  # type: ignore[no-untyped-def]  # the two results of `combine`
+def fitted(answers: tuple[RatedResponse, ...]) -> tuple[Combination, Table]:
     labels = RuleBasedIdk().detect([row.response for row in answers])
     idk = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
     judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
-    return combine(answers, combination_inputs(answers, judged, idk), **WORDS)
+    inputs = combination_inputs(answers, judged, idk)
+    return combine(answers, inputs, judges=["j"], rubrics={"rb_llm": "w"}, data="rated", time="2026-01-01T00:00:00")
 
 
 def test_the_combination_prefers_what_people_prefer_more_often_than_each_score(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.judges import PREDICTED, TARGETS
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
@@ -20,6 +21,7 @@ from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plaus
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import paper_tables
+from ragtasks.reports.tables._people import people_table
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._repeats import NOT_REPEATED, repeats_table
 from ragtasks.reports.tables._scores import (
@@ -72,6 +74,8 @@ class ReportOptions:
     """Tasks named for each kind of loss."""
     tables: tuple[str, ...] = ()
     """Tables that other packages add: the last ones of every section, in this order."""
+    rated: tuple[RatedResponse, ...] = ()
+    """Answers that people rated, where a table of people's means is wanted: the last one of all."""
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
@@ -129,7 +133,8 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
     sentence = lead_sentence(given, present, metrics[0]) if metrics else ""
-    return Section(given[0].kind[0], provenance, (*tables, *added_tables(options.tables, given)), opening, sentence)
+    tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
+    return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
