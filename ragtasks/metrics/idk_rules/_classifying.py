@@ -21,13 +21,12 @@ from ragtasks.metrics.idk_rules._clauses import (
     plain_of,
     raw_sentences_of,
     sentences_of,
-    words_of,
     written_out,
     yes_or_no,
 )
 from ragtasks.metrics.idk_rules._learned import GAP, SIGNS, answer_probabilities, gap_probability, has_sign, tokens_of
 from ragtasks.metrics.idk_rules._refusals import MISSING, refusal_in, refuses_alone
-from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, DO_NOT, SAY, SOURCE
+from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, DO_NOT, SAY, SOURCE, words_of
 from ragtasks.records import IdkVerdict
 
 ANSWER_WORDS_BEFORE = 5
@@ -122,6 +121,7 @@ class _Reading:
         self._sentences: dict[int, str] = {}
         self._clauses: dict[int, list[Clause]] = {}
         self._n_looked_at, self._first_named = 0, len(raw_sentences)
+        self._openings: dict[int, str | None] = {}
 
     def sentence(self, place: int) -> str:
         """Return a sentence as of `sentences_of`."""
@@ -139,8 +139,12 @@ class _Reading:
 
     def is_reply(self, place: int) -> bool:
         """Return whether a sentence opens with "yes" or "no", or the one before is that alone."""
-        opening, before = yes_or_no(self.sentence(place)), place and yes_or_no(self.sentence(place - 1))
-        return bool(opening) or before == "alone"
+        return bool(self._opening(place)) or (place > 0 and self._opening(place - 1) == "alone")
+
+    def _opening(self, place: int) -> str | None:
+        if place not in self._openings:
+            self._openings[place] = yes_or_no(self.sentence(place))
+        return self._openings[place]
 
     def refuses(self, place: int) -> bool:
         """Return whether a clause of a sentence is a refusal by the rules."""
@@ -282,42 +286,46 @@ _SHOULD = (
     r"(?:may|might|can|could|should|would|will|need to)"
     r"(?: (?:\w+ly|also|always|want|wish|like|need|try|consider|have|be|better off))*(?: to)?"
 )
-_FILLERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        # Courtesy.
-        r"(?:i am |we are )?(?:\w+ )?sorry\b|i (?:do )?apologi[sz]e|(?:my )?apologies|unfortunately\W*$",
-        r"i am (?:\w+ )?(?:happy|glad) to\b|(?:glad|happy) to\b|you are welcome|thanks?\b(?! to\b)|good luck|goodbye",
-        r"(?:that is a )?(?:good|great|fair) question|as an? (?:ai|language model)\b",
-        # Offers.
-        r"(?:i am|we are) (?:afraid|here)\b|i (?:only )?(?:hope|understand|see|need|wish|regret)\b",
-        r"(?:i|we) (?:can|could|would|will|may) (?:\w+ )?"
-        r"(?:be (?:happy|glad|able)|help|assist|try|do my best|direct|rather|love)\b",
-        # Requests.
-        r"(?:i|we) would (?:\w+ )?(?:need|have to|require)\b|(?:provide|clarify|rephrase|share|specify|give me"
-        r"|tell me)\b",
-        r"(?:feel free|let me know|do not hesitate|just ask|(?:could|can|would|do|did) you|is there anything)\b",
-        rf"{_TO_ANSWER}.{{0,160}}\bneed(?:ed)?\b",
-        rf"{_MORE}.{{0,60}}\b(?:would be|is|are) (?:needed|required|necessary|helpful)\b",
-        rf"if you (?:have|need|want|would like|are (?:looking|asking|referring)|require) (?:to |for |about )?{_MORE}",
-        r"if (?:you (?:can|could|would|have|provide|share|let|give|tell|meant?|are)\b.*"
-        r"\b(?:i|we) (?:can|could|would|will|may)|.*\b(?:let me know|feel free|do not hesitate|please))\b",
-        # Where to look instead.
-        rf"(?:consider )?{_ELSEWHERE}|(?:you|users?|one|your best (?:bet|option)) {_SHOULD} {_ELSEWHERE}",
-        rf"(?:i|we) (?:would |can )?(?:\w+ly )?(?:recommend|suggest|advise|encourage)(?: that)?(?: you)?(?: to)?"
-        rf" {_ELSEWHERE}",
-        rf"it (?:is|would be|may be|might be) (?:\w+ )?(?:best|recommended|advisable|helpful|better|worth"
-        rf"|good)\b.{{0,30}}"
-        rf"\b{_ELSEWHERE}",
-        rf"for (?:the )?(?:most )?(?:{_MORE}|accurate|detailed|up-to-date|latest|precise|personali[sz]ed|current)"
-        r"(?: and [\w-]+)? (?:[\w-]+ ){0,3}?"
-        r"(?:information|details?|help|advice|guidance|answers?|assistance|support|questions?|pricing)\b",
-        # What was asked and what was done about it.
-        r"(?:the|your) question (?:asks?|is|was) (?:about|for|whether|who|what|which|how|why|when|where)\b",
-        r"(?:regarding|concerning|as for|as to|about) [^,]*$",
-        r"you (?:are asking|asked|want to know)\b|i am not (?:\w+ )?(?:sure|certain) (?:what|which|who|how)\b.*\byou\b",
-        r"i (?:have )?(?:\w+ )?(?:search|look|review|check|read|went|examin)(?:ed)?\b|i am limited to"
-        r"|i can only answer",
+_FILLER = re.compile(
+    "|".join(
+        (
+            # Courtesy.
+            r"(?:i am |we are )?(?:\w+ )?sorry\b|i (?:do )?apologi[sz]e|(?:my )?apologies|unfortunately\W*$",
+            r"i am (?:\w+ )?(?:happy|glad) to\b|(?:glad|happy) to\b|you are welcome|thanks?\b(?! to\b)"
+            r"|good luck|goodbye",
+            r"(?:that is a )?(?:good|great|fair) question|as an? (?:ai|language model)\b",
+            # Offers.
+            r"(?:i am|we are) (?:afraid|here)\b|i (?:only )?(?:hope|understand|see|need|wish|regret)\b",
+            r"(?:i|we) (?:can|could|would|will|may) (?:\w+ )?"
+            r"(?:be (?:happy|glad|able)|help|assist|try|do my best|direct|rather|love)\b",
+            # Requests.
+            r"(?:i|we) would (?:\w+ )?(?:need|have to|require)\b|(?:provide|clarify|rephrase|share|specify|give me"
+            r"|tell me)\b",
+            r"(?:feel free|let me know|do not hesitate|just ask|(?:could|can|would|do|did) you|is there anything)\b",
+            rf"{_TO_ANSWER}.{{0,160}}\bneed(?:ed)?\b",
+            rf"{_MORE}.{{0,60}}\b(?:would be|is|are) (?:needed|required|necessary|helpful)\b",
+            r"if you (?:have|need|want|would like|are (?:looking|asking|referring)|require) (?:to |for |about )?"
+            rf"{_MORE}",
+            r"if (?:you (?:can|could|would|have|provide|share|let|give|tell|meant?|are)\b.*"
+            r"\b(?:i|we) (?:can|could|would|will|may)|.*\b(?:let me know|feel free|do not hesitate|please))\b",
+            # Where to look instead.
+            rf"(?:consider )?{_ELSEWHERE}|(?:you|users?|one|your best (?:bet|option)) {_SHOULD} {_ELSEWHERE}",
+            rf"(?:i|we) (?:would |can )?(?:\w+ly )?(?:recommend|suggest|advise|encourage)(?: that)?(?: you)?(?: to)?"
+            rf" {_ELSEWHERE}",
+            rf"it (?:is|would be|may be|might be) (?:\w+ )?(?:best|recommended|advisable|helpful|better|worth"
+            rf"|good)\b.{{0,30}}"
+            rf"\b{_ELSEWHERE}",
+            rf"for (?:the )?(?:most )?(?:{_MORE}|accurate|detailed|up-to-date|latest|precise|personali[sz]ed|current)"
+            r"(?: and [\w-]+)? (?:[\w-]+ ){0,3}?"
+            r"(?:information|details?|help|advice|guidance|answers?|assistance|support|questions?|pricing)\b",
+            # What was asked and what was done about it.
+            r"(?:the|your) question (?:asks?|is|was) (?:about|for|whether|who|what|which|how|why|when|where)\b",
+            r"(?:regarding|concerning|as for|as to|about) [^,]*$",
+            r"you (?:are asking|asked|want to know)\b|i am not (?:\w+ )?(?:sure|certain) (?:what|which|who|how)\b"
+            r".*\byou\b",
+            r"i (?:have )?(?:\w+ )?(?:search|look|review|check|read|went|examin)(?:ed)?\b|i am limited to"
+            r"|i can only answer",
+        )
     )
 )
 # That a source is about something else says no more than that it lacks what was asked.
@@ -332,4 +340,4 @@ _DESCRIPTION = re.compile(
 
 def is_filler(clause: str) -> bool:
     """Return whether a clause (`clauses.Clause.text`) neither refuses nor answers."""
-    return _DESCRIPTION.match(clause) is not None or any(pattern.match(clause) for pattern in _FILLERS)
+    return _DESCRIPTION.match(clause) is not None or _FILLER.match(clause) is not None

@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, HOLD, NAMED_SOURCE, SAY, SOURCE, STRONG_SOURCE
+from ragtasks.metrics.idk_rules._vocabulary import (
+    ADVERBS,
+    HOLD,
+    NAMED_SOURCE,
+    SAY,
+    SOURCE,
+    SOURCE_WORD,
+    STRONG_SOURCE,
+    words_in,
+    words_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,6 @@ _SENTENCE_END = re.compile(
     r"[.!?\n|](?:(?<=[\n|])\s*|(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bvs\.)(?<!\be\.g\.)"
     r"(?<!\bi\.e\.)[\"')\]]*\s+)"
 )
-_WORD = re.compile(r"[a-z]+")
 _CLAUSE_END = re.compile(
     r"(?=[;:,\s\u2014])(?:[;:]\s+|\s+[-\u2013]+\s+|\s*\u2014\s*"
     r"|,?\s(?=(?:but|however|although|though|while|whereas|yet|nevertheless|nonetheless)\b"
@@ -93,10 +102,7 @@ _SEEMING = re.compile(
 _STRAIGHT_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 _PLAIN = {**_STRAIGHT_QUOTES, "\t": " ", "\xa0": " ", **dict.fromkeys("*_`#>", "")}
 _CONTRACTED = ("'", "cannot", "cant", "dont")
-_SOURCE_STEM = re.compile(
-    "passage|context|text|excerpt|snippet|extract|result|knowledge|material|conversation|document|source|article"
-    "|reference|resource|info|content|detail|data|question|what"
-)
+_SOURCE_WORDS = words_in(SOURCE_WORD)
 _CONTRACTIONS = tuple(
     (re.compile(pattern), written_out)
     for pattern, written_out in (
@@ -144,11 +150,6 @@ def raw_sentences_of(plain: str) -> list[str]:
     return [sentence for piece in _cut(plain) if (sentence := piece.strip().lower())]
 
 
-def words_of(sentence: str) -> list[str]:
-    """Return the rows of letters of a sentence, or of many; a written-out "n't" has been a "t"."""
-    return _WORD.findall(sentence)
-
-
 def _cut(plain: str) -> Iterator[str]:
     start = 0
     for end in _SENTENCE_END.finditer(plain):
@@ -178,15 +179,18 @@ def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> 
     "The passages discuss 2010; they do not give 2020" says twice what the passages do.
     """
     is_question = sentence.endswith("?")
+    may_name = may_name_source(sentence)
     clauses: list[Clause] = []
     subject = ""
     for piece in _pieces(_SEEMING.sub(_as_is, sentence) if "not" in sentence else sentence):
         opening, opened = _opened(piece)
         text = _with_subject(opened, subject, source_named=source_named)
-        subject = _subject(text)
-        source_named = source_named or names_source(text)
+        may_name_here = may_name or text.startswith(_THE_PASSAGES)
+        subject = _subject(text, may_name=may_name_here)
+        source_named = source_named or (may_name_here and names_source(text))
+        is_grounded = bool(opening) and may_name and names_source(opening)
         is_conclusion = piece.startswith(("so ", "which is why "))
-        clauses.append(Clause(text, is_question, names_source(opening), is_conclusion, is_reply))
+        clauses.append(Clause(text, is_question, is_grounded, is_conclusion, is_reply))
         is_reply = is_reply and yes_or_no(piece) == "alone"
     return clauses
 
@@ -198,7 +202,7 @@ def names_source(text: str) -> bool:
 
 def may_name_source(text: str) -> bool:
     """Return whether a text has a word that every name of what was retrieved has one of."""
-    return _SOURCE_STEM.search(text) is not None
+    return not _SOURCE_WORDS.isdisjoint(words_of(text))
 
 
 def _as_is(seeming: re.Match[str]) -> str:
@@ -229,7 +233,7 @@ def _with_subject(opened: str, subject: str, *, source_named: bool) -> str:
     return f"{subject} {opened}" if subject and _ELIDED.match(opened) else opened
 
 
-def _subject(clause: str) -> str:
-    if _SOURCE_IS_SUBJECT.match(clause) or _MISSING_FROM_SOURCE.search(clause):
+def _subject(clause: str, *, may_name: bool) -> str:
+    if may_name and (_SOURCE_IS_SUBJECT.match(clause) or _MISSING_FROM_SOURCE.search(clause)):
         return _THE_PASSAGES
-    return "i" if _SPEAKER_IS_SUBJECT.match(clause) else ""
+    return "i" if clause.startswith("i ") and _SPEAKER_IS_SUBJECT.match(clause) else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -270,8 +270,6 @@ _WORDS = _GRAMMAR.union(_CLASSES, ("0", "?", ":", ","))
 _OTHER = "_"
 _START, _END = "^", "$"
 _NO_FEATURES = frozenset({_OTHER, _START, _END})
-_LINK = re.compile(r" |\+|\.\.|(?<=<)>")
-"""What stands in a feature between its words or classes."""
 _AROUND = 8
 """Words before and after a sign whose classes are noted."""
 _WHO = {name: frozenset(words.split()) for name, words in WHO_LACKS.items()}
@@ -383,73 +381,100 @@ def content_of(tokens: Sequence[str]) -> set[str]:
     return {token[:6] for token in tokens if len(token) > 2 and not _step(token)}
 
 
-class Features:
-    """Reads the features of sentences: one to three words in a row, classes in a row, classes around a sign."""
+def features_of(tokens: Sequence[str]) -> set[str]:
+    """Return all features of a sentence: up to three words in a row, classes in a row, classes around a sign."""
+    words, steps = _words_and_steps(tokens)
+    found: set[str] = set()
+    for one, two, three in zip(words, words[1:], words[2:], strict=False):
+        rows = [(one,), (one, two), (one, two, three)]
+        # No row of other words and ends alone, and none beyond the end.
+        found.update(" ".join(row) for row in rows if row[-1] and not _NO_FEATURES.issuperset(row))
+    for here, after, third, fourth in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
+        for one in here:
+            found.update(f"{one}+{two}" for two in after)
+            found.update(f"{one}+{two}+{three}" for two in after for three in third)
+            found.update(f"{one}..{far}" for far in third + fourth)
+    for before, behind in _around_signs(steps):
+        found.update(f"{one}<" for one in before)
+        found.update(f">{one}" for one in behind)
+        found.update(f"{one}<>{other}" for one in before for other in behind)
+    return found
 
-    def __init__(self, wanted: Collection[str] | None = None) -> None:
-        """Take the features that are wanted; None: all."""
-        self._wanted = None if wanted is None else frozenset(wanted)
-        self._begun = frozenset(name[: end.start()] for name in wanted or () for end in _LINK.finditer(name))
+
+class Features:
+    """Reads those features of sentences that are weighed, and puts no other together."""
+
+    def __init__(self, weighed: Collection[str]) -> None:
+        """Take the features that are weighed."""
+        self._weighed = frozenset(weighed) - {""}  # the intercept is none
+        self._rows = _beginnings(weighed, " ")
+        self._classes = _beginnings(weighed, "+")
+        self._far = _beginnings(weighed, "..")
+        self._signs = _beginnings(weighed, "<>")
 
     def of(self, tokens: Sequence[str]) -> set[str]:
-        """Return the features of a sentence."""
-        words = [_START]
-        for token in tokens:
-            if token in _WORDS:
-                words.append(token)
-            elif words[-1] != _OTHER:
-                words.append(_OTHER)
-        words += (_END, "", "")
-        steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
+        """Return those of a sentence."""
+        words, steps = _words_and_steps(tokens)
         found: list[str] = []
         self._add_words(words, found)
         self._add_classes(steps, found)
         self._add_signs(steps, found)
-        return set(found) if self._wanted is None else set(self._wanted.intersection(found))
-
-    def _begins(self, beginning: str) -> bool:
-        """Return whether a wanted feature begins so and goes on."""
-        return self._wanted is None or beginning in self._begun
+        return set(self._weighed.intersection(found))
 
     def _add_words(self, words: Sequence[str], found: list[str]) -> None:
-        """Add words in a row, but no row of other words and ends alone."""
-        for one, two, three in zip(words, words[1:], words[2:], strict=False):
-            is_word = one not in _NO_FEATURES
-            if is_word:
-                found.append(one)
-            if two and self._begins(one):
-                row, is_word = f"{one} {two}", is_word or two not in _NO_FEATURES
-                if is_word:
-                    found.append(row)
-                if three and self._begins(row) and (is_word or three not in _NO_FEATURES):
-                    found.append(f"{row} {three}")
+        found += words
+        for place, one in enumerate(words):
+            if (seconds := self._rows.get(one)) is not None and (two := words[place + 1]) in seconds:
+                found.append(f"{one} {two}")
+                if words[place + 2] in seconds[two]:
+                    found.append(f"{one} {two} {words[place + 2]}")
 
     def _add_classes(self, steps: Sequence[Step], found: list[str]) -> None:
-        """Add classes next to each other and those one or two words further."""
         for here, after, third, fourth in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
             for one in here:
-                if self._begins(one):
+                if (seconds := self._classes.get(one)) is not None:
                     for two in after:
-                        pair = f"{one}+{two}"
-                        found.append(pair)
-                        if self._begins(pair):
-                            found += [f"{pair}+{three}" for three in third]
-                    found += [f"{one}..{far}" for far in third + fourth]
+                        if two in seconds:
+                            found.append(f"{one}+{two}")
+                            found += [f"{one}+{two}+{three}" for three in third if three in seconds[two]]
+                if (farther := self._far.get(one)) is not None:
+                    found += [f"{one}..{far}" for far in third + fourth if far in farther]
 
     def _add_signs(self, steps: Sequence[Step], found: list[str]) -> None:
-        """Add the classes of the words around each sign."""
-        named = list(map(_names, steps))
-        for place, here in enumerate(named):
-            if not _SIGNS.isdisjoint(here):
-                before = set().union(*named[max(0, place - _AROUND) : place])
-                after = set().union(*named[place + 1 : place + 1 + _AROUND])
-                found += [f"{one}<" for one in before]
-                found += [f">{one}" for one in after]
-                found += [f"{one}<>{other}" for one in before if self._begins(f"{one}<") for other in after]
+        for before, behind in _around_signs(steps):
+            found += [f"{one}<" for one in before]
+            found += [f">{one}" for one in behind]
+            for one in before:
+                if (others := self._signs.get(one)) is not None:
+                    found += [f"{one}<>{other}" for other in behind if other in others]
 
 
-features_of = Features().of
-"""All features of a sentence."""
+def _beginnings(names: Iterable[str], link: str) -> dict[str, dict[str, set[str]]]:
+    """Return first part -> second part -> third parts of the names whose parts such a link joins."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for first, second, third in ((*name.split(link), "")[:3] for name in names if link in name.strip("<>")):
+        found.setdefault(first, {}).setdefault(second, set()).add(third)
+    return found
+
+
+def _words_and_steps(tokens: Sequence[str]) -> tuple[list[str], list[Step]]:
+    """Return the words of a sentence, the others as one, and what each token is; both with ends."""
+    words = [_START]
+    for token in tokens:
+        if token in _WORDS:
+            words.append(token)
+        elif words[-1] != _OTHER:
+            words.append(_OTHER)
+    return [*words, _END, "", ""], [(_START,), *map(_step, tokens), (_END,), (), (), ()]
+
+
+def _around_signs(steps: Sequence[Step]) -> Iterator[tuple[set[str], set[str]]]:
+    """Yield the classes of the words before and behind each sign."""
+    named = list(map(_names, steps))
+    for place, here in enumerate(named):
+        if not _SIGNS.isdisjoint(here):
+            before, behind = named[max(0, place - _AROUND) : place], named[place + 1 : place + 1 + _AROUND]
+            yield set().union(*before), set().union(*behind)
 
 
 def _classes(token: str) -> Step:

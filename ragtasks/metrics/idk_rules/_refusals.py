@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from ragtasks.metrics.idk_rules._clauses import words_of
 from ragtasks.metrics.idk_rules._vocabulary import (
     ABOUT,
     ADVERBS,
@@ -35,6 +35,8 @@ from ragtasks.metrics.idk_rules._vocabulary import (
     STRONG_SUBJECT,
     SUBJECT,
     TOLD,
+    words_in,
+    words_of,
 )
 
 # The families of meaning in which a clause says that information is missing: who lacks what.
@@ -257,11 +259,17 @@ MISSING = (
 
 
 _MISSING = frozenset(MISSING.split())
-_NEEDS = tuple(
-    frozenset(word for found in words_of(one.needs) for word in (found, f"{found}s", found.removesuffix("s")))
-    for one in FAMILIES
-)
-_BEGINS = tuple(frozenset(words_of(one.begins)) for one in FAMILIES)
+
+
+def _families_by(words: Callable[[Family], str]) -> dict[str, frozenset[int]]:
+    """Return word -> numbers of the families that name it, in the singular or the plural."""
+    named = [(word, number) for number, one in enumerate(FAMILIES) for word in words_in(words(one))]
+    return {word: frozenset(number for form, number in named if form == word) for word, _ in named}
+
+
+_NEEDING = _families_by(lambda family: family.needs)
+_BEGUN_BY = _families_by(lambda family: family.begins)
+_NONE: frozenset[int] = frozenset()
 _GROUNDED = re.compile(GROUNDED)
 _WHOLE = re.compile(WHOLE)
 _CONDITION = re.compile(r"(?:\b(?:if|when|unless|whenever|in case)\b(?! it comes to)|(?:^|, )where\b)[^,]*$")
@@ -275,12 +283,8 @@ def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
         return None
     if is_grounded and (match := _GROUNDED.match(clause)):
         return match[0]
-    patterns = (
-        pattern
-        for number, needs in enumerate(_NEEDS)
-        if (words[0] in _BEGINS[number] or not needs.isdisjoint(words)) and _opens(number, clause)
-        for pattern in _patterns(number)
-    )
+    numbers = _BEGUN_BY.get(words[0], _NONE).union(*[_NEEDING[word] for word in words if word in _NEEDING])
+    patterns = (pattern for number in sorted(numbers) if _opens(number, clause) for pattern in _patterns(number))
     matches = (match for pattern in patterns if (match := pattern.search(clause)))
     return next((match[0].strip() for match in matches if not _is_condition(clause, match)), None)
 

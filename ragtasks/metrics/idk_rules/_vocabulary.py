@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from string import ascii_lowercase
+
+_LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the rows of letters of a text in lower case, in order; a written-out "n't" has been a "t"."""
+    return text.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
+
+
+def words_in(pattern: str) -> frozenset[str]:
+    """Return the words that a pattern names, each in the singular and the plural."""
+    words = words_of(re.sub(r"\\\w", " ", pattern))
+    return frozenset(form for word in words for form in (word, f"{word}s", word.removesuffix("s")))
+
+
 ADVERBS = r"(?:(?:[a-z]+ly|just|also|still|even|yet|either|quite|so far|at present|at all) ){0,3}"
 """Adverbs that may stand between a verb and its "not"."""
 GAP = r"(?:[\w'/-]+ ){0,5}?"
