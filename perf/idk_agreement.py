@@ -12,10 +12,10 @@ DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
 A fourth lies beside this script, `perf/idk_unseen.jsonl`: 480 answers in the manner of eight kinds of systems, which
 language models wrote when both detectors were done, and labelled by the prompt of MTRAG's judge. Nothing may be learned
-from it. A fifth is `perf/idk_plain_answers.jsonl`: 240 answers in ten styles that report what somebody in them does not
-know or do, or what the world lacks ("No, the policy does not cover it."), and 40 refusals beside them. They were
-written for the rules in six rounds (`round`), each before the rules were changed for it; the last three are the harder
-ones, and have other styles.
+from it. A fifth is `perf/idk_plain_answers.jsonl`: 340 answers that report what somebody in them does not know or do,
+or what the world lacks ("No, the policy does not cover it."), and 120 refusals beside them. They were written for the
+rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
+answers of the last two admit a gap and deliver all the same (`not yes`).
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the

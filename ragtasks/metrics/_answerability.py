@@ -57,7 +57,7 @@ class RuleBasedIdk:
 
     known_refusals: tuple[str, ...] = ()
     """Sentences that refuse where a response is one of them; case, blanks, quotes and the full stop aside."""
-    name: str = "rules-4"
+    name: str = "rules-5"
     """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:

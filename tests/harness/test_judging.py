@@ -75,9 +75,9 @@ def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_i
     assert not math.isnan(scores["idk_yes"])
     (file,) = (tmp_path / "out").rglob("results_*.json")
     scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
-    assert (scoring["idk_detector"], scoring["idk_by_rules_instead"]) == ("rules-4", 2)
+    assert (scoring["idk_detector"], scoring["idk_by_rules_instead"]) == ("rules-5", 2)
     for row in samples_in(tmp_path / "out"):
-        assert row["doc"]["scoring"]["idk_reason"].startswith("rules-4 stand in (poor: the reply reached the")
+        assert row["doc"]["scoring"]["idk_reason"].startswith("rules-5 stand in (poor: the reply reached the")
 
 
 def samples_in(folder: Path) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
     assert all(math.isnan(scores[name]) for name in JUDGED - {"judge_coverage"})
     assert scores["judge_coverage"] == 0
-    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "rules-4"}  # who decided in the end
+    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "rules-5"}  # who decided in the end
 
 
 def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_labels_come_in_the_order_of_the_responses() -> None:
     labels = detector.detect([_response("I don't know."), _response("It is blue."), _response("I don't know.")])
     assert [label.verdict for label in labels] == [YES, NO, YES]
     assert detector.detect([]) == []
-    assert detector.name == "rules-4"
+    assert detector.name == "rules-5"
 
 
 @given(st.text())

@@ -104,6 +104,17 @@ def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
         ("A claim for which no information was given.", "No information was given."),
         ("They searched the archive and found no mention of it.", "The archive has no mention of it."),
         ("No vaccine against it has been found.", "No information on it has been found."),
+        ("The treasurer said she had no idea where it went.", "I have no idea where it went."),
+        ("The club found no culprit and could not say who did it.", "I looked at it and could not say who did it."),
+        ("We do not share details about applicants.", "We do not have details about applicants."),
+        ("I can't say it better.", "I can't say it."),
+        ("No contemporary source describes the battle.", "No source describes the battle."),
+        ("You do not have to say who told you.", "The passages do not say who told you."),
+        (
+            "It is unclear whether he was born there, but he died in Graz in 1910.",
+            "It is unclear whether he was born there.",
+        ),
+        ("- No pets\n- No smoking\n- No information to the press", "No information"),
     ],
 )
 def test_who_lacks_information_decides(finding: str, refusal: str) -> None:
@@ -119,18 +130,19 @@ def test_a_gap_beyond_a_reply_of_yes_or_no_is_one() -> None:
 
 def test_plain_answers_in_ten_styles_are_no_refusals() -> None:
     rows = read_unseen(PLAIN_ANSWERS)
-    assert Counter(row.label for row in rows) == {"no": 240, "yes": 40}
-    found = [row.response.text for row in rows if classify(row.response.text)[0] != row.label]
-    assert [text[:16] for text in found] == [  # those that are still taken for one
+    assert Counter(row.label for row in rows) == {"no": 330, "not yes": 10, "yes": 120}
+    found = {row.response.text: (row.label, classify(row.response.text)[0]) for row in rows}
+    plain = [text for text, (label, verdict) in found.items() if label == "no" and verdict is not IdkVerdict.NO]
+    plain += [text for text, (label, verdict) in found.items() if label == "not yes" and verdict is IdkVerdict.YES]
+    assert [text[:16] for text in plain] == [  # those that are still taken for one
         "there's no info ",
-        "Missing from the",
         "tbh I have no id",
-        "Reasons why a cl",
-        "* Does not conta",
         "no clue who desi",
-        "No contemporary ",
-        "- No pets\n- No s",
+        "It is uncertain ",
+        "A 404 page says ",
+        "I have no exact ",
     ]
+    assert sum(label == "yes" and verdict is not IdkVerdict.YES for label, verdict in found.values()) == 3
 
 
 def test_weights_know_words_of_grammar_and_classes_alone() -> None:

@@ -47,7 +47,7 @@ def test_an_evaluation_holds_every_logged_sample(evaluations: Path) -> None:
     found = read_evaluations([evaluations])
     assert sorted(evaluation.model for evaluation in found) == ["ragtasks-oracle", "ragtasks-refuse"]
     for evaluation in found:
-        assert evaluation.kind == ("mtrag (sample)", "none", "rules-4")
+        assert evaluation.kind == ("mtrag (sample)", "none", "rules-5")
         assert Counter(row.setting for row in evaluation.rows) == dict.fromkeys(
             ("reference", "reference_rag", "full_rag"), 4 * LIMIT
         )
@@ -252,10 +252,10 @@ def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> N
 @pytest.mark.parametrize(
     ("scoring", "label"),
     [
-        ({"judges": ""}, "rules-4"),
-        ({"judges": "a, b", "judge_prompts": "ours"}, "rules-4; judges: a, b"),
-        ({"judges": "a, b"}, "rules-4; judges: a, b"),
-        ({"judges": "a, b", "judge_prompts": "official"}, "rules-4; judges: a, b (prompts: official)"),
+        ({"judges": ""}, "rules-5"),
+        ({"judges": "a, b", "judge_prompts": "ours"}, "rules-5; judges: a, b"),
+        ({"judges": "a, b"}, "rules-5; judges: a, b"),
+        ({"judges": "a, b", "judge_prompts": "official"}, "rules-5; judges: a, b (prompts: official)"),
     ],
 )
 def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: dict[str, str], label: str) -> None:
@@ -272,7 +272,7 @@ def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: d
 
 def test_the_harness_s_own_notes_of_how_it_asked_are_read(folder: Path) -> None:
     usual = {
-        "version": 1.3,
+        "version": 1.4,
         "system_instruction_sha": None,
         "has_chat_template": False,
         "generation_kwargs": {

@@ -29,7 +29,7 @@ def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
         for text in ("It lies in the zebra.", "From April.", "It is in the zebra."):
             scorer.score([response(text)])
             detectors.append(scorer.provenance()["idk_detector"])
-    assert detectors == ["rules-4", "judge steady", "judge steady"]
+    assert detectors == ["rules-5", "judge steady", "judge steady"]
     assert scorer.provenance()["idk_by_rules_instead"] == 2
 
 

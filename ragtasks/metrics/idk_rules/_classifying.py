@@ -10,12 +10,13 @@ beside it has to read as an answer as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.metrics.idk_rules._clauses import (
     Clause,
     clauses_of,
+    items_of,
     may_name_source,
     names_source,
     plain_of,
@@ -24,7 +25,16 @@ from ragtasks.metrics.idk_rules._clauses import (
     written_out,
     yes_or_no,
 )
-from ragtasks.metrics.idk_rules._learned import GAP, SIGNS, answer_probabilities, gap_probability, has_sign, tokens_of
+from ragtasks.metrics.idk_rules._learned import (
+    GAP,
+    SIGNS,
+    answer_probabilities,
+    gap_probability,
+    has_sign,
+    is_idle,
+    is_of_others,
+    tokens_of,
+)
 from ragtasks.metrics.idk_rules._refusals import MISSING, refusal_in, refuses_alone
 from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, DO_NOT, SAY, SOURCE, words_of
 from ragtasks.records import IdkVerdict
@@ -37,6 +47,9 @@ LEAST_ANSWER = 0.5
 """What `Parts.weighted` has to come to where no rule found the refusal."""
 LABEL_WORDS = 3
 """Words that "N/A" and the like may have beside them and still be all that is said."""
+
+LEAST_ITEMS = 3
+"""Items that make a list."""
 
 _CONTRACTED = frozenset({"t", "cannot", "cant", "dont"})
 _RULED = _CONTRACTED.union(MISSING.split())
@@ -51,6 +64,13 @@ _GOES_ON = re.compile(r"(?:it|you|there|they|we|he|she|the|this|that|no|i|these)
 _SAYS_NOT = re.compile(rf"\b{DO_NOT}{SAY}")
 _SPEAKER = re.compile(r"\b(?:i|my|me)\b(?!.*\baware$)")
 """Who answers, and lacks what an answer needs; "Probably not, I am not aware of any" has its answer."""
+_NO_SUBJECT = re.compile(r"(?:can|could|do|does|did) ")
+_OPEN = re.compile(
+    rf"it (?:is|was|remains) {ADVERBS}"
+    rf"(?:unclear|uncertain|unknown|disputed|debated|not {ADVERBS}(?:clear|certain|known))"
+    r" (?:if|whether|who|what|when|where|why|how|which)\b"
+)
+_MARKS = "-\u2022\u2013 "
 _LATIN = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"\w[\w'-]*")
 
@@ -61,6 +81,8 @@ class Parts:
 
     refusals: list[str] = field(default_factory=list)
     """The phrases that say that information is missing, in order."""
+    open_question: bool = True
+    """Whether each only says that nobody knows, and names neither source nor speaker: "It is unclear who won"."""
     by_rule: bool = False
     """Whether a rule found one of them."""
     alone: str = ""
@@ -89,6 +111,8 @@ def classify(text: str) -> tuple[IdkVerdict | None, str]:
     if told := unreadable(text):
         return told
     parts = parts_of(text)
+    if parts.refusals and parts.open_question and parts.n_before + parts.n_after >= ANSWER_WORDS_BEFORE:
+        return IdkVerdict.NO, f"an open question of the world beside an answer: {parts.refusals[0]}"
     if parts.refusals:
         return (IdkVerdict.PARTIAL if parts.answers else IdkVerdict.YES), parts.refusals[0]
     if parts.alone and parts.n_before <= LABEL_WORDS:
@@ -177,6 +201,9 @@ def parts_of(text: str) -> Parts:
         rule or (not _LEARNED.isdisjoint(of_one) and reading.has_gap(place))
         for place, (rule, of_one) in enumerate(zip(by_rule, words, strict=True))
     ]
+    if any(gaps):
+        for place in _facts_in_list(raw, gaps, items_of(text)):
+            by_rule[place] = gaps[place] = False
     if not any(gaps):
         return parts
     parts.by_rule = any(by_rule)
@@ -185,9 +212,23 @@ def parts_of(text: str) -> Parts:
     for place, rule, gap, answer in zip(places, by_rule, gaps, answers, strict=True):
         if gap and not rule:
             parts.refusals.append(reading.sentence(place))
+            parts.open_question &= _is_open(reading.sentence(place))
         else:
             _add_sentence(reading.clauses(place), answer, parts)
     return parts
+
+
+def _facts_in_list(raw: Sequence[str], gaps: Sequence[bool], items: Collection[str]) -> list[int]:
+    """Return the places of items that are one fact of a list: "- No pets", "- No information to the press".
+
+    Most items of such a list lack nothing, and nothing in the response names source or speaker.
+    """
+    places = [place for place, sentence in enumerate(raw) if sentence.lstrip(_MARKS) in items]
+    found = [place for place in places if gaps[place]]
+    by_name = any(names_source(sentence) or _SPEAKER.search(sentence) for sentence in raw)
+    if by_name or len(places) < LEAST_ITEMS or 2 * len(found) > len(places):
+        return []
+    return [place for place in found if raw[place].lstrip(_MARKS).startswith("no ") and ":" not in raw[place]]
 
 
 def refuses_by_rule(sentences: Sequence[str]) -> list[bool]:
@@ -207,7 +248,12 @@ def _refuses(clause: Clause) -> bool:
 
 def _refusal_of(clause: Clause) -> str | None:
     phrase = refusal_in(clause.text, is_grounded=clause.is_grounded)
-    return None if phrase and clause.is_reply and not _is_by_name(phrase, clause) else phrase
+    if phrase is None or is_idle(tokens_of(clause.text)):
+        return None
+    if _is_by_name(phrase, clause):
+        return phrase
+    said = clause.sentence if _NO_SUBJECT.match(clause.text) else clause.text
+    return None if clause.is_reply or is_of_others(tokens_of(said)) else phrase
 
 
 def _is_by_name(phrase: str, clause: Clause) -> bool:
@@ -246,6 +292,7 @@ def _add(clauses: list[Clause], parts: Parts) -> None:
             _count(clause.text, parts)
         elif phrase is not None:
             parts.refusals.append(phrase)
+            parts.open_question &= _is_open(clause.text) and not clause.is_grounded
         was_refusal = phrase is not None
         of_world = phrase is not None and not _is_by_name(phrase, clause)
 
@@ -255,6 +302,10 @@ def _is_reason(clause: Clause, conclusions: Sequence[Clause], phrases: Sequence[
     if not any(phrase and _SPEAKER.search(phrase) for phrase in phrases):
         return False
     return _SAYS_NOT.search(clause.text) is not None or (conclusions[0].is_conclusion and names_source(clause.text))
+
+
+def _is_open(text: str) -> bool:
+    return _OPEN.match(text) is not None and not names_source(text) and not _SPEAKER.search(text)
 
 
 def _n_words(text: str) -> int:
@@ -309,6 +360,8 @@ _FILLER = re.compile(
             r"if (?:you (?:can|could|would|have|provide|share|let|give|tell|meant?|are)\b.*"
             r"\b(?:i|we) (?:can|could|would|will|may)|.*\b(?:let me know|feel free|do not hesitate|please))\b",
             # Where to look instead.
+            r"(?!.*\b(?:i|we) )[^,]{0,60}\b(?:may|might|can|could|should|will|would) (?:\w+ )?(?:be able to )?"
+            r"(?:help|assist|advise|answer|tell) (?:you|this|that|your)\b",
             rf"(?:consider )?{_ELSEWHERE}|(?:you|users?|one|your best (?:bet|option)) {_SHOULD} {_ELSEWHERE}",
             rf"(?:i|we) (?:would |can )?(?:\w+ly )?(?:recommend|suggest|advise|encourage)(?: that)?(?: you)?(?: to)?"
             rf" {_ELSEWHERE}",
@@ -334,7 +387,7 @@ _DESCRIPTION = re.compile(
     r"|(?:discuss|focus|deal|concentrate|talk|cover|center|centre|pertain|relate|concern|speak|revolve)(?:es|s|ed)?\b"
     r"|(?:is|are) (?:\w+ )?(?:about|on|related|focused|concerned)\b|appears? to be\b|provides? background\b"
     r"|(?:describe|mention|refer|give|provide|contain|offer|address)s?(?: to)?\b(?! that\b)"
-    r"(?=.*\b(?:instead|general|other|not)\b))"
+    r"(?=.*\b(?:(?:instead|general|other|not)\b|(?:only|alone)$)))"
 )
 
 

@@ -33,6 +33,8 @@ class Clause:
     """Whether "so" draws it from the clause before."""
     is_reply: bool
     """Whether it says no more than the "Yes" or "No" that it opens with or stands behind."""
+    sentence: str
+    """The sentence that it is of."""
 
 
 _CITATION = re.compile(r"\[[\d, ]+\]")
@@ -94,10 +96,11 @@ _SOURCE_IS_SUBJECT = re.compile(rf"(?:none of )?{SOURCE}(?= \w)(?! (?:on|of) )")
 _MISSING_FROM_SOURCE = re.compile(rf"\b(?:not|no|nothing|none)\b.*\b(?:in|by|from) {STRONG_SOURCE}$")
 _SOURCE_NAMED = re.compile(NAMED_SOURCE)
 _SPEAKER_IS_SUBJECT = re.compile(r"i (?!\w+ (?:you|that)\b)")
+_ITEM = re.compile(r"^[ \t]*(?:[-*\u2022\u2013]|\d{1,2}[.)])[ \t]+(.+)$", re.MULTILINE)
 # "There does not seem to be any" is "there is not any".
 _SEEMING = re.compile(
     r"\b(?:do|does|did) not (?:appear|seem) to(?P<be> be)?\b"
-    rf"|\bit (?:does|did) not (?:appear|seem) (?:that|as if) (?P<source>{SOURCE})"
+    rf"|\bit (?:does|did) not (?:appear|seem|look) (?:that|as if|like) (?P<source>{SOURCE})"
 )
 _STRAIGHT_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 _PLAIN = {**_STRAIGHT_QUOTES, "\t": " ", "\xa0": " ", **dict.fromkeys("*_`#>", "")}
@@ -150,6 +153,11 @@ def raw_sentences_of(plain: str) -> list[str]:
     return [sentence for piece in _cut(plain) if (sentence := piece.strip().lower())]
 
 
+def items_of(text: str) -> frozenset[str]:
+    """Return the items of the lists of a response, as `raw_sentences_of` has them, without their marks."""
+    return frozenset(sentence for item in _ITEM.findall(text) for sentence in raw_sentences_of(plain_of(item)))
+
+
 def _cut(plain: str) -> Iterator[str]:
     start = 0
     for end in _SENTENCE_END.finditer(plain):
@@ -190,7 +198,7 @@ def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> 
         source_named = source_named or (may_name_here and names_source(text))
         is_grounded = bool(opening) and may_name and names_source(opening)
         is_conclusion = piece.startswith(("so ", "which is why "))
-        clauses.append(Clause(text, is_question, is_grounded, is_conclusion, is_reply))
+        clauses.append(Clause(text, is_question, is_grounded, is_conclusion, is_reply, sentence))
         is_reply = is_reply and yes_or_no(piece) == "alone"
     return clauses
 

@@ -251,6 +251,32 @@ WHO_LACKS: dict[str, str] = {
     "IT": "it they this that these those which either both one",
     # People, and sources that may as well be what an answer is about.
     "OTHERS": "he she author authors policy policies library history report reports",
+    # Verbs by which somebody else speaks.
+    "REPORTED": (
+        "said says told admitted replied answered claimed stated wrote testified complained recalled insisted argued "
+        "confessed commented conceded"
+    ),
+    # What joins a verb to the subject of another.
+    "JOINED": "and or nor but",
+    # "no ..." and "not ..." that lack nothing.
+    "NO_ISSUE": "longer doubt matter problem problems wonder need",
+    "NOT_ALONE": "only just necessarily saying",
+    # Verbs of duty: what one need not or must not do.
+    "DUTY": "must should shall ought need needs",
+    # What makes a comparison of "can not": "I can not say it better", "can not recommend it highly enough".
+    "COMPARED": "better worse highly",
+    # What those do not give away who have it.
+    "GIVEN_AWAY": "share disclose release sell pass hand",
+    # What is done by a search alone.
+    "SEARCHED": "retrieved indexed returned",
+    # What is of a time or a place in the world, as what was retrieved is not.
+    "OF_ITS_TIME": (
+        "contemporary ancient surviving extant medieval early roman greek written archaeological historical eyewitness"
+    ),
+    # What stands before an adjective.
+    "ARTICLE": "the a an his her their its",
+    # What opens a clause that tells which ones are meant.
+    "THAT": "that which who",
 }
 """Words by which is told who lacks what a sentence says is lacking, as `WORDS`."""
 
@@ -300,15 +326,20 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     start, of_others, n_signs = 0, False, 0
     if _is_instruction(tokens):
         return True
+    reported = _place_of_report(tokens)
     for place, token in enumerate(tokens):
         if token in _WHO["START"]:
             start = place + 1
         elif token in SIGNS:
+            n_signs += 1
+            if place > reported or _is_idle(tokens, place):
+                continue
             subject, after = tokens[start:place], tokens[place + 1 :]
             of_others = (
                 _is_of_world(token, after)
-                or _is_of_noun(subject)
-                or (of_others and subject[:2] == ["and", "there"])
+                or _is_of_noun(subject, after)
+                or _is_policy(subject, after)
+                or (of_others and (subject[:2] == ["and", "there"] or _is_joined(subject)))
                 or (
                     _is_active(subject, token, after)
                     and ((of_others and subject[0] in _WHO["IT"]) or _names_others(subject))
@@ -316,18 +347,70 @@ def is_of_others(tokens: Sequence[str]) -> bool:
             )
             if not of_others:
                 return False
-            n_signs += 1
     return n_signs > 0
+
+
+def _place_of_report(tokens: Sequence[str]) -> int:
+    """Return from where on somebody else speaks: "The treasurer said she had no idea"; else beyond the end."""
+    start = 0
+    for place, token in enumerate(tokens):
+        if token in _WHO["START"]:
+            start = place + 1
+        elif token in _WHO["REPORTED"] and start < place:
+            subject = tokens[start:place]
+            if _names_others(subject) and all(_LACKERS.isdisjoint(_classes(one)) for one in subject):
+                return place
+    return len(tokens)
+
+
+def _is_idle(tokens: Sequence[str], place: int) -> bool:
+    """Return whether a sign says that nothing is missing: "no longer", "must not", "the missing funds"."""
+    before, after = tokens[:place], tokens[place + 1 :]
+    token, last, following = tokens[place], *(before[-1:] or [""]), *(after[:1] or [""])
+    is_adjective = last in _WHO["ARTICLE"] and following != "" and not _step(following)
+    is_choice = last == "or" and token == "not"
+    if token == "no":
+        return following in _WHO["NO_ISSUE"] or after[1:2] == ["than"]
+    if token != "not":
+        return is_adjective and "LACK" in _classes(token)
+    is_duty = last in _WHO["DUTY"] or after[:2] in (["have", "to"], ["need", "to"])
+    is_compared = after[-1:] == ["enough"] or (after[2:3] != [] and after[2] in _WHO["COMPARED"])
+    is_able = last in {"can", "could"}
+    return is_choice or is_duty or (is_able and is_compared) or following in _WHO["NOT_ALONE"] or "anymore" in after
+
+
+def is_idle(tokens: Sequence[str]) -> bool:
+    """Return whether no sign says that anything is missing, whoever speaks: "I can not say it better"."""
+    signs = [place for place, token in enumerate(tokens) if token in SIGNS]
+    return bool(signs) and all(_is_idle(tokens, place) for place in signs)
+
+
+def _is_policy(subject: Sequence[str], after: Sequence[str]) -> bool:
+    """Return whether it is told what is not given away: "we do not share details of applicants"."""
+    is_given_out = after[:2] in (["given", "out"], ["given", "away"])
+    return is_given_out or (subject[-2:] == ["we", "do"] and after[:1] != [] and after[0] in _WHO["GIVEN_AWAY"])
+
+
+def _is_joined(subject: Sequence[str]) -> bool:
+    """Return whether a verb has the subject of the one before: "and could not say"."""
+    return len(subject) > 1 and subject[-2] in _WHO["JOINED"] and subject[-1] in _WHO["AUXILIARY"]
 
 
 def _is_instruction(tokens: Sequence[str]) -> bool:
     """Return whether a sentence tells its reader what not to do: "never give your number"."""
-    return (tokens[:1] == ["never"] or tokens[:2] == ["do", "not"]) and not _WHO["READER"].isdisjoint(tokens)
+    is_order = tokens[:1] == ["never"] or (tokens[:2] == ["do", "not"] and "know" not in tokens[2:4])
+    return is_order and not _WHO["READER"].isdisjoint(tokens)
 
 
-def _is_of_noun(subject: Sequence[str]) -> bool:
+def _is_of_noun(subject: Sequence[str], after: Sequence[str]) -> bool:
     """Return whether what comes is said of a noun before: "a claim for which no papers were given"."""
-    return bool(subject) and subject[-1] in _WHO["OF_WHICH"] and not _WHO["OF"].isdisjoint(subject[-2:-1])
+    if len(subject) < 2 or not _WHO["SEARCHED"].isdisjoint(after):
+        return False
+    if subject[-1] in _WHO["OF_WHICH"] and subject[-2] in _WHO["OF"]:
+        return True
+    named = {name for token in after[:_AROUND] for name in _classes(token)}
+    is_which = subject[-2] in _WHO["THAT"] and subject[-1] in {*WORDS["BE"].split(), *_WHO["AUXILIARY"]}
+    return is_which and subject[-3:-2] != [] and not _step(subject[-3]) and named.isdisjoint({"SOURCE", "SPEAKER"})
 
 
 def _is_of_world(sign: str, after: Sequence[str]) -> bool:
@@ -335,7 +418,7 @@ def _is_of_world(sign: str, after: Sequence[str]) -> bool:
     if sign == "never":
         return after[:1] == ["been"]
     near, ends_in_year = after[:_AROUND], after[-2:-1] and after[-2] in _WHO["UNTIL"] and after[-1] == "0"
-    is_there = not _WHO["EXIST"].isdisjoint(near)
+    is_there = not _WHO["EXIST"].isdisjoint(near) or (after[:1] != [] and after[0] in _WHO["OF_ITS_TIME"])
     return sign == "no" and bool(ends_in_year or is_there or _has_not_been(near) or _is_withheld(near))
 
 

@@ -155,13 +155,14 @@ FAMILIES = (
             rf"|about)\b)",
             rf"{SUBJECT} leaves? [^;]{{1,60}}(?:open|unanswered|unclear|unsaid)\b",
             rf"{SUBJECT} neither {SAY}",
+            rf"{_I}do not (?:think|believe) (?:that )?{SOURCE} (?:{SAY}|{HOLD})",
             rf"{SUBJECT} (?:only|mainly|primarily|mostly) [^;]{{1,90}}\b(?:and|but) {DO_NOT}(?:{SAY}|{HOLD})",
         ),
         opening=SUBJECT,
     ),
     Family(
         "nothing in the source",
-        f"{SOURCE_WORD}|none|neither|nothing|outside|beyond",
+        f"{SOURCE_WORD}|docs|none|neither|nothing|outside|beyond",
         (
             r"^neither (?:mention|specifie|state|say|discusse|addresse|indicate|explain|describe)s\b",
             rf"\b(?:neither|no|(?:none|neither|nothing) (?:of|in)) {SOURCE} {GAP}(?:{SAY}|{HOLD})",
@@ -170,7 +171,7 @@ FAMILIES = (
             rf"\bnowhere (?:do|does|did|in) {SOURCE}",
             rf"\b(?:nothing|nowhere|(?:no|not enough) {GAP}{FACTS}) {GAP}(?:in|from|by|within) {STRONG_SOURCE}\b",
             rf"(?<!\bwas )(?<!\bwere )\b(?:nothing|nowhere|(?:no|not enough) {GAP}{FACTS}) {GAP}(?:in|from|by|within)"
-            rf" the documents?\b",
+            rf" the (?:documents?|docs)\b",
             rf"\b(?:outside|beyond) (?:of )?(?:what (?:{SOURCE}|i (?:know|have|was))|the (?:scope|reach|range) of"
             rf" (?:{SOURCE}|my\b|what i)|my (?:\w+ )?(?:knowledge|expertise|scope))",
         ),
@@ -244,6 +245,7 @@ WHOLE = (
     rf"|none (?:found|given|available)|no (?:\w+ )?answer(?: (?:found|available|given|provided))?"
     rf"|(?:answer )?not (?:{ADVERBS}(?:{SAID}(?: in {SOURCE})?|{TOLD} in [\w ]+)|enough \w+(?: in [\w ]+)?|in {SOURCE})"
     r"|(?:nope, )?nothing (?:on|about) (?:that|this|it))$"
+    rf"|the (?:guide|manual|handbook|faq|brochure|leaflet) {DO_NOT}(?:mention|specify|say|state)\b"
     r"|(?:i would (?:\w+ )?(?:need|require) |(?:more|further|additional|other) (?:\w+ )?"
     r"(?:information|context|details?) (?:is|are|would be) (?:needed|required|necessary))"
 )

@@ -32,7 +32,10 @@ IS = r"(?:is|are|was|were|has|have|remains?)"
 IS_NOT = rf"{IS} {ADVERBS}not {ADVERBS}(?:been )?"
 """The negation of a passive; what was never answered was not answered by anybody, which is a finding."""
 
-_THE = r"(?:the|these|this|those|that|my|our|your|any|either|each|all|both|other|entire|rest of)"
+_THE = (
+    r"(?:the|these|this|those|that|my|our|your|any|either|each|all|both|two|three|four|five|other|entire"
+    r"|rest of)"
+)
 _DETERMINER = rf"(?:(?:{_THE}|of) ){{0,4}}"
 _QUALIFIER = (
     r"(?:provided|given|available|retrieved|supplied|referenced?|relevant|current|above|attached|present"
