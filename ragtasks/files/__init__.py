@@ -49,7 +49,16 @@ from ragtasks.files._trec import (
     write_qrels,
     write_trec,
 )
-from ragtasks.files._untrusted import NO_CODE, BoundedProcess, OutOfBoundsError, loading, refuse_pickles
+from ragtasks.files._untrusted import (
+    NO_CODE,
+    BoundedProcess,
+    OutOfBoundsError,
+    from_cache,
+    is_cached,
+    is_model_folder,
+    loading,
+    refuse_pickles,
+)
 
 __all__ = [
     "CLOSED_BOOK",
@@ -72,8 +81,11 @@ __all__ = [
     "canonical_hash",
     "checked_run_name",
     "contexts_in",
+    "from_cache",
     "has_candidates",
     "in_rank_order",
+    "is_cached",
+    "is_model_folder",
     "json_array",
     "json_lines",
     "labels_of",

@@ -26,6 +26,42 @@ from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
 NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
 """Said outright: left open, transformers asks on the terminal whether a model's own code may run."""
 
+_SAY_WHAT_IT_IS = ("config.json", "adapter_config.json", "modules.json", "tokenizer_config.json", "*.gguf")
+_HUB_WEIGHTS = (
+    "model.safetensors",
+    "pytorch_model.bin",
+    "model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
+)
+_HUB_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model")
+
+
+def is_model_folder(path: str | Path) -> bool:
+    """Return whether a folder holds a model, and does not only have its name, as one with its results has."""
+    folder = Path(path)
+    return folder.is_dir() and any(any(folder.glob(name)) for name in _SAY_WHAT_IT_IS)
+
+
+def is_cached(name: str, *further: str) -> bool:
+    """Return whether weights, configuration, tokeniser and further files of a model are in the cache of the hub."""
+    from huggingface_hub import try_to_load_from_cache
+
+    def has(*files: str) -> bool:
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
+
+    try:
+        # What the cache knows to be missing on the hub is as good as there.
+        is_known = all(try_to_load_from_cache(name, file) is not None for file in further)
+        return has("config.json") and has(*_HUB_WEIGHTS) and has(*_HUB_TOKENIZERS) and is_known
+    except ValueError:  # no name of the hub: a folder
+        return False
+
+
+def from_cache(name: str, *further: str) -> dict[str, bool]:
+    """Return how a model is loaded without waiting for the hub, where it is whole in the cache."""
+    return {"local_files_only": is_cached(name, *further)}
+
+
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 _NO_PICKLE = "openvino_model"  # numbers as they are, and no loader of ours opens them
 _WEIGHTS = "*.safetensors"

@@ -21,7 +21,7 @@ from lm_eval.api.model import LM
 
 from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache, check_reply_cache, read_completion
 from ragtasks.errors import CacheError, ModelError
-from ragtasks.files import canonical_hash, contexts_in
+from ragtasks.files import canonical_hash, contexts_in, is_model_folder
 from ragtasks.records import Passage
 from ragtasks.scoring import record_failure
 
@@ -271,9 +271,12 @@ def _without_login(text: str) -> str:
 
 
 def _state_of_files(text: str) -> list[list[Any]]:
-    """Return name, size and time of change of each file in a local folder; empty where a text names none."""
+    """Return name, size and time of change of each file in a model's folder; empty where a text names none.
+
+    A folder with results of the model, written to the folder that one is in, has its name too.
+    """
     folder = Path(text)
-    if not folder.is_dir():
+    if not is_model_folder(folder):
         return []
     files = sorted(file for file in folder.iterdir() if file.is_file())
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ragtasks.benchmarks import response_of
 from ragtasks.clients import Endpoint, Price, Progress, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import NO_CODE, loading
+from ragtasks.files import NO_CODE, from_cache, loading
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
@@ -82,22 +82,27 @@ def plan(
     progress: Progress = no_progress,
 ) -> tuple[list[SettingPlan], JudgingPlan]:
     """Return what each setting takes, and each judge, for harness tasks and groups by name."""
+    progress("reading tasks", 0, None)
     tasks = load_tasks(names, {**metadata, "encoder": "none"})
+    progress("reading tasks", len(tasks), len(tasks))
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
     if foreign or not tasks:
         raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a task of conversations")
     by_setting: dict[str, list[ConversationTask]] = {}
     for task in tasks:
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
-    plans = [SettingPlan(name, *_prompts(group, count)) for name, group in by_setting.items()]
+    plans = [SettingPlan(name, *_prompts(group, count, progress)) for name, group in by_setting.items()]
     return plans, _judging(tasks, count, progress) if with_judges else JudgingPlan(0, 0)
 
 
-def _prompts(tasks: Iterable[ConversationTask], count: Count) -> tuple[tuple[int, ...], int]:
-    tokens, reply = [], 0
+def _prompts(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> tuple[tuple[int, ...], int]:
+    tokens: list[int] = []
+    reply, n_docs = 0, sum(len(task.dataset["test"]) for task in tasks)
     for task in tasks:
         reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
-        tokens += [count(task.messages(doc)) for doc in task.dataset["test"].to_list()]
+        for doc in task.dataset["test"].to_list():
+            tokens.append(count(task.messages(doc)))
+            progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
     return tuple(sorted(tokens)), reply
 
 
@@ -158,7 +163,7 @@ def counter(tokenizer: str | None) -> Count:
     ):
         from transformers import AutoTokenizer
 
-        loaded = AutoTokenizer.from_pretrained(tokenizer, **NO_CODE)
+        loaded = AutoTokenizer.from_pretrained(tokenizer, **NO_CODE, **from_cache(tokenizer))
     return partial(_counted, loaded)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import orjson
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.files import NO_CODE, loading
+from ragtasks.files import NO_CODE, from_cache, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
 
@@ -55,7 +55,9 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
         ),
         whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
     ):
-        loaded = getattr(library, kind)(str(location), **NO_CODE, **options)
+        # Without the list of its modules, another model than the one that was trained would be made of the weights.
+        how = from_cache(str(location), "modules.json")
+        loaded = getattr(library, kind)(str(location), **NO_CODE, **how, **options)
         missing.extend(_untrained(loaded, str(location)))
     return loaded
 

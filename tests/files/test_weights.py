@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import loading
+from ragtasks.files import from_cache, is_cached, is_model_folder, loading
 from tests._modules import MODULES, each_module, parsed
 
 pytest.importorskip("transformers")
@@ -217,3 +217,38 @@ def test_every_load_says_that_no_code_runs(path: Path) -> None:
 
 def test_the_loads_are_seen() -> None:
     assert sum(1 for path in MODULES for _ in _loads(path)) >= 10
+
+
+def cached_model(home: Path, *files: str) -> str:
+    """Write a model as the cache of the hub has it, and return its name."""
+    folder = home / "models--some--encoder"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    for file in files:
+        path = folder / "snapshots" / "abc" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    return "some/encoder"
+
+
+WHOLE = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+@pytest.mark.parametrize("left_out", [None, *WHOLE])
+def test_what_is_whole_in_the_cache_waits_for_no_hub(
+    left_out: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    name = cached_model(tmp_path, *(file for file in WHOLE if file != left_out))
+    assert is_cached(name) == (left_out is None)
+    assert from_cache(name) == {"local_files_only": left_out is None}
+    assert not is_cached(name, "modules.json"), "without it, another model would be made of the weights"
+    assert not is_cached(str(tmp_path)), "a folder is no name of the hub"
+
+
+def test_a_folder_with_a_model_s_name_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "results_1.json").write_text("{}")
+    assert not is_model_folder(tmp_path)
+    assert not is_model_folder(tmp_path / "none")
+    (tmp_path / "config.json").write_text("{}")
+    assert is_model_folder(tmp_path)

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from rapidfuzz.distance import OSA
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
-from ragtasks.files import NO_CODE, canonical_hash, loading
+from ragtasks.files import NO_CODE, canonical_hash, from_cache, loading
 from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
 
 _HUGE_LENGTH = 1_000_000
@@ -130,7 +130,7 @@ def check_encoder(spec: EncoderSpec, device: str | None = None) -> None:
     from transformers import AutoConfig
 
     with _loading(spec, spec.name):
-        AutoConfig.from_pretrained(spec.name, **NO_CODE)
+        AutoConfig.from_pretrained(spec.name, **NO_CODE, **from_cache(spec.name))
 
 
 class Encoder:
@@ -254,8 +254,9 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
     next_step = f'take a complete copy, or the encoder "{MINILM}"'
     with _loading(spec, source), whole_weights("the encoder for BERTScore", spec.name, next_step):
-        tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE)
-        return tokenizer, AutoModel.from_pretrained(source, **NO_CODE)
+        how = from_cache(source)
+        tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **how)
+        return tokenizer, AutoModel.from_pretrained(source, **NO_CODE, **how)
 
 
 def _loading(spec: EncoderSpec, source: str) -> AbstractContextManager[None]:
