@@ -20,7 +20,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, 
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import JudgedRun, RetrievalMetric
 from ragtasks.progress import progress_bars
-from ragtasks.statistics import Column, Comparisons, compare_columns
+from ragtasks.statistics import Column, Comparisons, compare_columns, mean_columns
 from ragtasks.tables import Section
 from retrieval_cache.engines import encoding_workers
 from retrieval_cache.evaluation import (
@@ -209,14 +209,20 @@ def _ranked_section(place: Place, names: Sequence[str], domains: Sequence[str]) 
 
 
 def compare_runs(
-    place: Place, names: Sequence[str], *, metrics: Sequence[str] = (), by: str = ALL, baseline: str | None = None
+    place: Place,
+    names: Sequence[str],
+    *,
+    metrics: Sequence[str] = (),
+    by: str = ALL,
+    baseline: str | None = None,
+    n_least: int = 2,
 ) -> Comparisons:
-    """Return every run's mean over the judged queries, and the difference of every pair."""
+    """Return every run's mean over the judged queries, and the difference of every pair; one alone has no pair."""
     for metric in metrics:
         check_metric(metric)
     if by not in {ALL, BY_DOMAIN}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
-    if len(set(names)) < 2:
+    if len(set(names)) < n_least:
         raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
     benchmark, store = place.open(), RunStore(place.store)
     columns: list[Column] = []
@@ -224,7 +230,7 @@ def compare_runs(
         evaluation = replace(evaluate_stored(benchmark, store, name), name=name)
         groups = dict.fromkeys(result.domain for result in evaluation.results) if by == BY_DOMAIN else [ALL]
         columns += [column for group in groups for column in columns_of(evaluation, metrics or DEFAULT_METRICS, group)]
-    return compare_columns(columns, baseline)
+    return compare_columns(columns, baseline) if len(set(names)) > 1 else Comparisons(mean_columns(columns), ())
 
 
 def has_judgements(place: Place) -> bool:

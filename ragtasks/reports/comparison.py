@@ -9,7 +9,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 from ragtasks.reports.tables import column_of, means_table, missing_from, p_text
 from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on
-from ragtasks.statistics import Column, Comparison, Comparisons, Mean, compare_columns
+from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Section, Table, Value, csv_lines, fixed, heading
 
@@ -178,3 +178,54 @@ def _cells(pair: Comparison) -> tuple[Cell, ...]:
     tested = (p_text(pair.p), p_text(pair.adjusted_p), Value(pair.detectable, n, n))
     counts = (n, gap.n_clusters, pair.n_unshared, gap.reason)
     return (first.group, first.metric_text, first.name, pair.second.name, *sides, pair.cell, *tested, *counts)
+
+
+# Runs of a retriever, concluded as evaluations are.
+
+_NDCG, _RECALL = "ndcg_5", "recall_5"
+_RUN_COLUMNS = ("benchmark", "run", "n", "nDCG@5", "R@5", "difference to the best")
+
+
+def concluded_runs(section: Section, found: Comparisons) -> Section:
+    """Return the tables of runs, opened by which one finds most and by how much."""
+    of_runs = {mean.column.name: mean for mean in found.means if mean.column.metric == _NDCG}
+    recall = {mean.column.name: mean for mean in found.means if mean.column.metric == _RECALL}
+    best, *others = sorted(of_runs, key=lambda name: -(of_runs[name].estimate.value or 0.0))
+    pairs = {name: _pair(found, best, name) for name in others}
+    rows = tuple(
+        (mean.column.context, name, mean.estimate.n_values, mean.cell, recall[name].cell, _behind(pairs.get(name)))
+        for name, mean in of_runs.items()
+    )
+    notes = next((table.legend for table in section.tables if not table.columns), ())
+    tables = tuple(table for table in section.tables if table.columns)
+    conclusion = Table("Conclusion", _RUN_COLUMNS, rows, legend=notes)
+    top = of_runs[best].estimate
+    lead = f", {_gap(pairs[others[0]])} ahead of {others[0]} ({_certainty(pairs[others[0]])})" if others else ""
+    sentence = f"{best} has nDCG@5 {_number(top.value)} over {top.n_values} queries{lead}."
+    return replace(section, tables=tables, conclusion=conclusion, sentence=sentence)
+
+
+def _pair(found: Comparisons, best: str, other: str) -> Comparison:
+    pairs = (pair for pair in found.pairs if pair.first.metric == _NDCG)
+    return next(pair for pair in pairs if {pair.first.name, pair.second.name} == {best, other})
+
+
+def _behind(pair: Comparison | None) -> str:
+    """Return how far a run is behind the best one, whichever of the two came first."""
+    return "best" if pair is None else f"-{_gap(pair)}, {_certainty(pair)}"
+
+
+def _gap(pair: Comparison) -> str:
+    value = pair.difference.value
+    return _number(None if value is None else abs(value))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else fixed(value)
+
+
+def _certainty(pair: Comparison) -> str:
+    p = pair.adjusted_p
+    if p is None:
+        return f"not tested: {pair.difference.reason}"
+    return f"{'significant' if p <= LEVEL else 'not significant'}, p {p_text(p)}"

@@ -63,6 +63,7 @@ def write_page(
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
+    titles = [evaluation.kind[0] for evaluation in evaluations] or [section.title for section in tables]
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     blocks = _blocks(evaluations, parts, text_stores, failures)
     is_apart = sum(map(len, blocks)) > most_bytes
@@ -70,8 +71,9 @@ def write_page(
     style, script = (asset_text(f"page.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
     template = _environment().from_string(asset_text("page.html.jinja"))
     page = template.render(
-        title=" and ".join(dict.fromkeys(evaluation.kind[0] for evaluation in evaluations)),
-        is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
+        title=" and ".join(dict.fromkeys(titles)),
+        is_sample=any(title.endswith("(sample)") for title in titles),
+        has_conversations=bool(evaluations),
         made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
         **_what_differs(_provenance(evaluations)),
