@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
@@ -49,6 +49,19 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
         finally:
             for line in lines.values():
                 line.draw()
+
+
+@contextmanager
+def step(what: str, console: Console | None = None) -> Iterator[None]:
+    """Show what is done, and for how long, while the block runs: work without parts to count, such as a load.
+
+    The line goes with the block; where the output is no terminal there is none.
+    """
+    console = console or Console(stderr=True)
+    columns = TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def in_rounds(progress: Callable[[str, int, int | None], None]) -> Callable[[str, int, int | None], None]:

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORD = re.compile(r"[a-z0-9]+")
+_CODE = re.compile(r"the code ([0-9a-f]{8})\b")
 _REFUSES = re.compile(r"specific information|don't have|don't know|no information|couldn't find|sorry")
 
 
@@ -59,7 +60,7 @@ class Judge(BaseHTTPRequestHandler):
 
 def sections(prompt: str) -> tuple[str, dict[str, str]]:
     """Return the code of a prompt and its marked parts by name."""
-    code = re.findall(r"the code ([0-9a-f]{8})\b", prompt)[0]
+    code = _CODE.findall(prompt)[0]
     parts = re.findall(rf"^\[{code} (?!end\])([^\]]+)\]\n(.*?)\n\[{code} end\]$", prompt, re.DOTALL | re.MULTILINE)
     return code, dict(parts)
 
@@ -91,7 +92,11 @@ def questions(parts: dict[str, str]) -> dict[str, Any]:
 
 
 def verdict(prompt: str) -> str:
-    """Return a reply in the form that the prompt asks for."""
+    """Return a reply in the form that the prompt asks for; without a code it asks whether anybody answers."""
+    return _judged(prompt) if _CODE.search(prompt) else "ready"
+
+
+def _judged(prompt: str) -> str:
     code, parts = sections(prompt)
     if "answer to be graded" in parts:
         wanted = parts.get("reference answer") or " ".join(parts[name] for name in parts if name.startswith("passage"))

@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ragtasks.progress import in_rounds, progress_bars
+from ragtasks.progress import in_rounds, progress_bars, step
 
 NOTE = "41/s  3 failed  812k tokens  $0.31"
 
@@ -132,3 +132,13 @@ def test_work_in_rounds_is_one_step_whose_counts_go_on() -> None:
         for done in range(total + 1):
             show("judge\t$1", done, total)
     assert seen == [("judge\t$1", done, 3) for done in range(4)] + [("judge\t$1", 3 + done, 5) for done in range(3)]
+
+
+def test_work_without_parts_is_named_while_it_lasts() -> None:
+    console, quiet = screen(), screen(terminal=False)
+    with step("loading lm_eval", console), step("loading lm_eval", quiet):
+        pass
+    drawn = text_of(console)
+    assert "loading lm_eval 0:00:00" in drawn
+    assert drawn.endswith("\x1b[2K"), "the line goes with the work"
+    assert not text_of(quiet)

@@ -15,6 +15,7 @@ from ragtasks.cli.evaluation import label_of, results_folder
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
 from ragtasks.cli.options import evaluation_options
 from ragtasks.cli.reporting import conclude
+from ragtasks.progress import step
 
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -44,7 +45,8 @@ def run(
         echo(context.get_help())
         if HELP_ALL not in wanted:
             return
-    from ragtasks.harness.run import Ending, harness_arguments, run_harness
+    with step("loading lm_eval"):
+        from ragtasks.harness.run import Ending, harness_arguments, run_harness
 
     if wanted:
         run_harness(["--help"])

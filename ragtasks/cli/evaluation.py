@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo, may_be_replaced
-from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
+from ragtasks.cli.app import app, echo
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
 from ragtasks.cli.options import FORCE
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.progress import step
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
+    from ragtasks.cli.score import Piece
     from ragtasks.config import EvaluationFile, ReadEvaluation
     from ragtasks.harness.run import Request
 
@@ -62,6 +64,12 @@ def _commands(context: typer.Context) -> Sequence[str]:
 
 def _label(evaluation: EvaluationFile) -> str:
     """Return what a model or system is evaluated on, as folders are named."""
+    from ragtasks.cli.score import is_of_own_rows
+    from ragtasks.results import ROWS
+
+    answers, named = evaluation.answers, evaluation.named_benchmark
+    if evaluation.traces is not None or (answers is not None and is_of_own_rows(answers.file, named)):
+        return ROWS
     return label_of(evaluation.tasks) if evaluation.tasks else evaluation.benchmark
 
 
@@ -103,43 +111,22 @@ class _Place:
         return Path(named) if named else None
 
     def notes(self) -> dict[str, Any]:
-        """Return how results name what was asked for."""
+        """Return how results say what was asked for."""
         from ragtasks.config import FILE_NAME
         from ragtasks.files import canonical_hash
 
-        return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(self.found.content)}}
+        content = json.loads(json.dumps(self.found.content, default=str))  # YAML has dates
+        return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(content), "content": content}}
 
     def keep_file(self) -> None:
-        """Write what was asked for beside the results."""
+        """Write what was asked for beside the results, but never over a file that somebody wrote."""
         from ragtasks.config import FILE_NAME, written
         from ragtasks.files import write_atomically
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / FILE_NAME, (_COPY_HEAD + written(self.found.content)).encode())
-
-    def begin(self) -> bool:
-        """Return whether to go on with what the harness has no part in."""
-        from ragtasks.config import named_system
-        from ragtasks.harness.preflight import Intention
-        from ragtasks.harness.tasks import own_tasks_of
-
-        evaluation = self.evaluation
-        is_scored = evaluation.retriever is None
-        settings = evaluation.settings or (Setting.FULL_RAG,)
-        intention = Intention(
-            # What an answers file or an endpoint brings needs no passages of the setting.
-            parts=[(evaluation.benchmark, setting) for setting in settings],
-            config=evaluation.config,
-            output=self.folder,
-            system=named_system(evaluation.endpoint) if evaluation.endpoint is not None else None,
-            is_scored=is_scored,
-            needs_passages=False,
-        )
-        tasks = own_tasks_of(evaluation.benchmark, settings) if is_scored else []
-        goes_on = self.look.begin(intention, tasks, evaluation.given_options)
-        if goes_on:
-            self.keep_file()
-        return goes_on
+        target = self.folder / FILE_NAME
+        if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
+            write_atomically(target, (_COPY_HEAD + written(self.found.content)).encode())
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
         """Print the conclusion, where everything lies, and one next step."""
@@ -161,7 +148,8 @@ def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
 
 
 def _run_model(place: _Place) -> None:
-    from ragtasks.harness.run import Ending, run_harness
+    with step("loading lm_eval"):
+        from ragtasks.harness.run import Ending, run_harness
 
     evaluation, notes = place.evaluation, place.notes()
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
@@ -184,8 +172,6 @@ def _run_model(place: _Place) -> None:
 
 def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     """Return the model's section, and what it is asked, as arguments of the harness."""
-    import json
-
     from ragtasks.config.environment import secret
     from ragtasks.harness.tasks import tasks_of
 
@@ -220,28 +206,19 @@ def _missing_key(evaluation: EvaluationFile) -> list[str]:
 
 
 def _score_system(place: _Place) -> None:
-    from ragtasks.config.environment import data_folder, run_store
-    from ragtasks.harness.judge_model import JudgeModel
+    from ragtasks.cli.score import Scoring
+    from ragtasks.files import write_atomically
     from ragtasks.reports.system_scores import score_notes
-    from ragtasks.scoring import Place, score_system
 
-    if not place.begin():
+    scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
+    pieces = _pieces(place)
+    if not scoring.goes_on(pieces):
         return
-    evaluation, notes = place.evaluation, place.notes()
-    folders, may_replace = Place(data_folder(), run_store()), partial(may_be_replaced, force=place.force)
-    done = [
-        score_system(
-            system,
-            answering,
-            evaluation.given_options,
-            place.folder,
-            folders,
-            may_replace=may_replace,
-            local_judge=JudgeModel,
-            notes=notes,
-        )
-        for system, answering in _systems(place)
-    ]
+    place.keep_file()
+    for piece in pieces:
+        if piece.lines:
+            write_atomically(place.folder / "rows.jsonl", piece.lines)
+    done = [scoring.score(piece) for piece in pieces]
     place.end([item.file for item in done], [line for item in done for line in score_notes(item)])
     problems = [problem for item in done for problem in item.problems]
     if problems:
@@ -250,42 +227,42 @@ def _score_system(place: _Place) -> None:
         item.require_plausible()
 
 
-def _systems(place: _Place) -> Iterator[tuple[Any, Any]]:
-    """Yield one's own system in each setting, and what gives its answers there."""
+def _pieces(place: _Place) -> list[Piece]:
+    """Return one's own system in each setting."""
+    from ragtasks.cli.score import Piece, piece_of_file, piece_of_traces
     from ragtasks.config import named_system
-    from ragtasks.config.environment import run_store, secret
-    from ragtasks.results import read_answers
-    from ragtasks.scoring import ScoredSystem, System, ask_endpoint
 
     evaluation = place.evaluation
+    options, settings = evaluation.given_options, evaluation.settings
+    if evaluation.traces is not None:
+        return [piece_of_traces(options, evaluation.traces.file, evaluation.traces.name)]
     if evaluation.answers is not None:
-        file = evaluation.answers.file
-        if len(evaluation.settings) > 1:
+        if len(settings) > 1:
             raise ConfigurationError("settings: a file of answers is of one setting; name the one that they are of")
-        setting = evaluation.settings[0] if evaluation.settings else None
-        name = evaluation.answers.name or file.stem
-        yield (
-            ScoredSystem(name, evaluation.benchmark, setting, file),
-            lambda benchmark, _config, _file: read_answers(file, benchmark),
-        )
-        return
-    endpoint, protocol = named_system(evaluation.endpoint or {})
-    for setting in evaluation.settings or (Setting.FULL_RAG,):
-        asking = ask_endpoint(System(endpoint, protocol, secret), setting, run_store())
-        yield ScoredSystem(endpoint.model, evaluation.benchmark, setting, place.folder), asking
+        file, name = evaluation.answers.file, evaluation.answers.name
+        return [piece_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
+    system = named_system(evaluation.endpoint or {})
+    return [
+        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
+        for setting in settings or (Setting.FULL_RAG,)
+    ]
 
 
 def _run_retriever(place: _Place) -> None:
     from ragtasks.cli.options import retrieval_place
+    from ragtasks.cli.reporting import conclude_runs
     from ragtasks.files import write_atomically
+    from ragtasks.reports.comparison import concluded_runs
     from ragtasks.tables import Format, render
-    from retrieval_cache import Rewriter, evaluate_runs, retrieve
+    from retrieval_cache import Rewriter, compare_runs, evaluate_runs, has_judgements, retrieve
 
     evaluation = place.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
-    if not place.begin():
+    asked = Retrieval(retriever.rewriter, None, retriever.corpora)
+    if not place.look.begin_retrieval(evaluation.benchmark, evaluation.data, retriever.line, asked):
         return
+    place.keep_file()
     where = retrieval_place(evaluation.benchmark, evaluation.data)
     made = [
         retrieve(
@@ -299,13 +276,18 @@ def _run_retriever(place: _Place) -> None:
         )
         for queries in retriever.queries
     ]
-    section = evaluate_runs(where, [run.folder.name for run in made])
-    tables = place.folder / "retrieval.md"
-    write_atomically(tables, render([section], Format.MARKDOWN).encode())
-    opening = replace(section, tables=section.tables if place.full else section.tables[:2])
-    echo(render([opening], Format.MARKDOWN))
-    echo(*(f"run {run.folder.name} in {run.folder}" for run in made), f"wrote {tables}", f"wrote {place.folder}")
+    names = [run.folder.name for run in made]
+    echo(*(f"run {run.folder.name} in {run.folder}" for run in made))
+    if has_judgements(where):
+        section = concluded_runs(evaluate_runs(where, names), compare_runs(where, names, n_least=1))
+        tables = place.folder / "retrieval.md"
+        write_atomically(tables, render([section], Format.MARKDOWN).encode())
+        conclude_runs(section, place.page, full=place.full)
+        echo(f"wrote {tables}")
+    else:
+        echo("no scores and no page: this benchmark has no relevance judgements")
+    echo(f"wrote {place.folder}")
     data = ["--data", evaluation.data] if evaluation.data else []
-    others = [run.folder.name for run in made] if len(made) > 1 else ["official", made[0].folder.name]
+    others = names if len(names) > 1 else ["official", names[0]]
     step = ["ragtasks", "compare", *others, "--benchmark", evaluation.benchmark, *data]
     echo(f"next: {shlex.join(step)}")

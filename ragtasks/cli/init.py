@@ -17,11 +17,14 @@ from ragtasks.records import Setting
 _SUBJECTS = {
     "server": "a model behind an OpenAI-compatible server",
     "weights": "a model whose weights run here",
-    "answers": "a file with the answers of your own system",
+    "answers": "a file with the answers of your own system, to a benchmark or to questions of your own",
+    "traces": "traces of your own system (OpenTelemetry, OpenInference)",
     "endpoint": "your own system behind an address",
     "retriever": "a retriever",
     "baseline": "a baseline without a model, to see how it works",
 }
+
+_FILES = {"answers": ("File of answers", "answers.jsonl"), "traces": ("File of spans", "spans.jsonl")}
 
 
 @app.command()
@@ -31,7 +34,10 @@ def init(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="A model: its name at --server, weights here, openai/NAME, or a baseline.")
     ] = None,
     server: Annotated[str | None, typer.Option(help="Address of the model's server: http://localhost:8000/v1.")] = None,
-    answers: Annotated[str | None, typer.Option(help="File with the answers of your own system, JSON lines.")] = None,
+    answers: Annotated[
+        str | None, typer.Option(help="File with the answers of your own system, or with rows of your own, JSON lines.")
+    ] = None,
+    traces: Annotated[str | None, typer.Option(help="File with traces of your own system: spans, JSON lines.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Address of your own system, running.")] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
     retriever: Annotated[str | None, typer.Option(help="A retriever: bm25, dense:minilm, run:FILE, ...")] = None,
@@ -49,7 +55,13 @@ def init(  # noqa: PLR0917 (one parameter an option)
     if schema:
         _print_schema(context)
         return
-    subject: dict[str, Any] = {"model": model, "answers": answers, "endpoint": endpoint, "retriever": retriever}
+    subject: dict[str, Any] = {
+        "model": model,
+        "answers": answers,
+        "traces": traces,
+        "endpoint": endpoint,
+        "retriever": retriever,
+    }
     named = [key for key, value in subject.items() if value is not None]
     if len(named) > 1:
         raise ConfigurationError(f"init: names {' and '.join('--' + key for key in named)}. Next step: name one")
@@ -61,13 +73,17 @@ def init(  # noqa: PLR0917 (one parameter an option)
     asked |= {"data": data, "judges": list(judge or ())}
     if named:
         key, value = named[0], subject[named[0]]
-        asked[key] = _section(key, value, server, protocol)
+        asked[key] = _section(key, str(value), server, protocol)
+        if _is_of_own_rows(asked) and (data or setting):
+            raise ConfigurationError(
+                f"init: {value} holds questions of its own. Next step: leave out --data and --setting"
+            )
     elif at_terminal():
         asked |= _questions()
     else:
         raise ConfigurationError(
-            "init: there is no terminal to ask at. Next step: name what is evaluated by --model, --answers, --endpoint "
-            "or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
+            "init: there is no terminal to ask at. Next step: name what is evaluated by --model, --answers, --traces, "
+            "--endpoint or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
         )
     _write(output, asked)
 
@@ -82,7 +98,7 @@ def _section(key: str, value: str, server: str | None, protocol: str) -> Any:
         return {"name": value, **({"server": server} if server else {})}
     if key == "endpoint":
         return {"base_url": value, "protocol": protocol}
-    return {"file" if key == "answers" else "line": value}
+    return {"line" if key == "retriever" else "file": value}
 
 
 def _questions() -> dict[str, Any]:
@@ -91,6 +107,8 @@ def _questions() -> dict[str, Any]:
     echo("What is evaluated?", *(f"  {number}  {_SUBJECTS[key]}" for number, key in enumerate(keys, 1)))
     chosen = keys[typer.prompt("Number", default=1, type=int) - 1]
     found = _ask_subject(chosen)
+    if _is_of_own_rows(found):
+        return found | {"judges": _ask_judges()}
     found["benchmark"] = typer.prompt("Benchmark (mtrag, mtrag_un, multihop_rag, custom, ...)", default="mtrag")
     data = typer.prompt("Data: `sample` to try it offline, `fetched` for the official files, or a folder", "sample")
     found["data"] = None if data == "fetched" else data
@@ -98,9 +116,20 @@ def _questions() -> dict[str, Any]:
         default = "full_rag" if chosen in {"answers", "endpoint"} else "all"
         settings = typer.prompt(f"Settings ({', '.join(item.value for item in Setting)}, or all)", default)
         found["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
-        judges = typer.prompt("LLM judges, such as openai/gpt-4o-mini (none: metrics without a judge)", "none")
-        found["judges"] = [] if judges == "none" else [judges]
+        found["judges"] = _ask_judges()
     return found
+
+
+def _ask_judges() -> list[str]:
+    judges = typer.prompt("LLM judges, such as openai/gpt-4o-mini (none: metrics without a judge)", "none")
+    return [] if judges == "none" else [judges]
+
+
+def _is_of_own_rows(asked: dict[str, Any]) -> bool:
+    """Return whether what is evaluated brings its own questions."""
+    from ragtasks.cli.score import is_of_own_rows
+
+    return "traces" in asked or ("answers" in asked and is_of_own_rows(Path(asked["answers"]["file"]), None))
 
 
 def _ask_subject(chosen: str) -> dict[str, Any]:
@@ -110,8 +139,8 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
     if chosen == "weights":
         name = typer.prompt("Weights: a name of the hub, or a folder", default="Qwen/Qwen2.5-7B-Instruct")
         return {"model": {"name": name, "kind": typer.prompt("Run by hf or vllm", default="hf")}}
-    if chosen == "answers":
-        return {"answers": {"file": typer.prompt("File of answers", default="answers.jsonl")}}
+    if chosen in _FILES:
+        return {chosen: {"file": typer.prompt(*_FILES[chosen])}}
     if chosen == "endpoint":
         address = typer.prompt("Address of your system", default="http://localhost:8010")
         return {"endpoint": {"base_url": address, "protocol": typer.prompt("Asked how: openai or plain", "plain")}}
@@ -139,33 +168,43 @@ def _write(output: Path, asked: dict[str, Any]) -> None:
 
 def _text(asked: dict[str, Any]) -> str:
     """Return the file: what was asked for as keys, what may be wanted next as comments."""
-    subject = next(key for key in ("model", "answers", "endpoint", "retriever") if key in asked)
+    from ragtasks.config import SUBJECTS
+
+    subject = next(key for key in SUBJECTS if key in asked)
     lines = [
         "# An evaluation: `ragtasks eval FILE` runs it, with --dry-run it only looks at what that will take.",
         "# All keys: docs/evaluate-a-model.md; for an editor: ragtasks init --schema > evaluation.schema.json",
         "",
-        f"benchmark: {_yaml(asked['benchmark'])}",
     ]
-    if subject != "retriever":
-        settings = asked["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
-        line = f"settings: {_yaml(settings)}" if settings else "# settings: [reference, full_rag]"
-        lines.append(f"{line}  # where passages come from: reference, reference_rag, full_rag; default: all there are")
-    data = asked["data"]
-    line = f"data: {_yaml(data)}" if data else "# data: sample"
-    lines += [f"{line}  # `sample` is inside the package; without this line the fetched files are read", ""]
+    data = None
+    if not _is_of_own_rows(asked):
+        data = asked["data"]
+        lines += [*_benchmark_lines(subject, asked), ""]
     lines += [f"{subject}:", *(f"  {key}: {_yaml(value)}" for key, value in asked[subject].items())]
     lines += [f"  {line}" for line in _HINTS[_hints_for(subject, asked[subject])]]
     if subject != "retriever":
         judges = asked["judges"]
         line = f"judges: {_yaml(judges)}" if judges else "# judges: [openai/gpt-4o-mini]"
         lines += ["", f"{line}  # LLM judges; the key comes from the environment (OPENAI_API_KEY)"]
-        lines += ["", "options:  # every other option of an evaluation", *_option_lines(data)]
+        unscored = "BERTScore" if _is_of_own_rows(asked) else "BERTScore, and rb_alg with it,"
+        lines += ["", "options:  # every other option of an evaluation", *_option_lines(data, unscored)]
     lines += [
         "",
         "# output: results/mine  # default: a folder below results/ named by model, benchmark and time",
         "# report: {html: page.html}  # default: page.html in the folder of the results; html: null writes none",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _benchmark_lines(subject: str, asked: dict[str, Any]) -> list[str]:
+    """Return the lines on what is answered; rows of one's own need none."""
+    lines = [f"benchmark: {_yaml(asked['benchmark'])}"]
+    if subject != "retriever":
+        settings = asked["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
+        line = f"settings: {_yaml(settings)}" if settings else "# settings: [reference, full_rag]"
+        lines.append(f"{line}  # where passages come from: reference, reference_rag, full_rag; default: all there are")
+    line = f"data: {_yaml(asked['data'])}" if asked["data"] else "# data: sample"
+    return [*lines, f"{line}  # `sample` is inside the package; without this line the fetched files are read"]
 
 
 _HINTS = {
@@ -182,6 +221,7 @@ _HINTS = {
     ),
     "baseline": ("# limit: 20  # only the first 20 prompts of each harness task",),
     "answers": ("# name: my-system  # in tables; default: the file's",),
+    "traces": ("# name: my-system  # in tables; default: the file's",),
     "endpoint": ("# name: my-system  # in tables", "# slots: 8  # requests that are open at once"),
     "retriever": ("queries: [last_turn]  # query forms, each a run: rewrite, all_questions, ...", "# depth: 100"),
 }
@@ -195,10 +235,10 @@ def _hints_for(subject: str, section: dict[str, Any]) -> str:
     return "baseline" if str(section["name"]).startswith("ragtasks-") else "weights"
 
 
-def _option_lines(data: str | None) -> list[str]:
+def _option_lines(data: str | None, unscored: str) -> list[str]:
     return [
         ("  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none")
-        + "  # leaves BERTScore, and rb_alg with it, unscored",
+        + f"  # leaves {unscored} unscored",
         "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
     ]
 

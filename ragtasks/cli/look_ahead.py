@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragtasks.cli.app import echo
+from ragtasks.progress import progress_bars
 
 if TYPE_CHECKING:
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
+    from ragtasks.records import Setting
 
 _PANEL = "Before the first request"
 DRY_RUN = Annotated[
@@ -24,12 +27,27 @@ PROBE = Annotated[
 ]
 TOKENIZER = Annotated[
     str | None,
-    typer.Option(help="Of --dry-run: a tokeniser that counts tokens; default: an estimate.", rich_help_panel=_PANEL),
+    typer.Option(help="A tokeniser that counts the tokens of prompts; default: an estimate.", rich_help_panel=_PANEL),
 ]
 PROMPTS_PER_MINUTE = Annotated[
     float | None,
     typer.Option(min=0.001, help="Of --dry-run: the model's rate, for the hours.", rich_help_panel=_PANEL),
 ]
+
+
+_ENCODERS = re.compile(r"\b(?:dense|sparse|cross-encoder):([^,;()\"]+)")
+"""Weights in the line of a retriever that the hub has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What a run needs beside its retriever."""
+
+    rewriter: str | None = None
+    """Endpoint that rewrites questions."""
+    base_url: str | None = None
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    """Domain -> another corpus than the benchmark's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +63,49 @@ class LookAhead:
         """Return whether what the harness is asked for shall be evaluated; refuse what lacks something."""
         from ragtasks.harness.preflight import intention_of
 
-        return self.begin(replace(intention_of(request), problems=problems), request.tasks, request.metadata)
+        intention = replace(intention_of(request), problems=problems, tokenizer=self.tokenizer)
+        return self.begin(intention, request.tasks, request.metadata)
+
+    def begin_system(self, intention: Intention, options: Mapping[str, Any]) -> bool:
+        """Return whether to score what a system answered, or will: to a benchmark, or to rows of one's own."""
+        from ragtasks.harness.tasks import own_tasks_of
+
+        settings: dict[str, list[Setting]] = {}
+        for benchmark, setting in intention.parts:
+            settings.setdefault(benchmark, []).append(setting)
+        tasks = [task for name, chosen in settings.items() for task in own_tasks_of(name, chosen)]
+        # What an answers file or an endpoint brings needs no passages of the setting.
+        return self.begin(replace(intention, needs_passages=False), tasks, options)
+
+    def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
+        """Return whether to make runs of a retriever."""
+        from ragtasks.clients import endpoint_of
+        from ragtasks.config import config_from_options
+        from ragtasks.config.environment import run_store, secret
+        from ragtasks.errors import RagtasksError
+        from ragtasks.harness.preflight import Intention
+        from ragtasks.records import Setting
+        from retrieval_cache import parse
+
+        config, problems = config_from_options({"data": data} if data else {}), []
+        try:
+            parse(line, secret, run_store())
+        except RagtasksError as error:
+            problems.append(str(error))
+        if asked.rewriter:
+            rewriter = endpoint_of(asked.rewriter, base_url=asked.base_url)
+            config = config.model_copy(update={"rewriter": rewriter})
+        intention = Intention(
+            parts=[(benchmark, Setting.FULL_RAG)],
+            config=config,
+            output=run_store(),
+            is_scored=False,
+            needs_passages=False,
+            encoders=_ENCODERS.findall(line),
+            corpora=asked.corpora,
+            problems=problems,
+        )
+        return self.begin(intention, (), {})
 
     def begin(self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any]) -> bool:
         """Return whether to go on; `tasks` are the harness tasks that a dry run looks at."""
@@ -63,7 +123,6 @@ class LookAhead:
     def _print_plan(self, tasks: Sequence[str], options: Mapping[str, Any], *, has_judges: bool) -> None:
         """Print prompts, tokens, contexts, and what judges will be asked and cost."""
         from ragtasks.harness import planning
-        from ragtasks.progress import progress_bars
         from ragtasks.tables import Format, Section, render
 
         with progress_bars() as progress:
@@ -81,7 +140,6 @@ class LookAhead:
     def _print_cost(self, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
         """Say what judges will cost, as far as their prices are known."""
         from ragtasks.harness import planning
-        from ragtasks.progress import progress_bars
 
         with progress_bars() as progress:
             _, judging = planning.plan(tasks, options, planning.estimated_tokens, progress=progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -15,6 +16,7 @@ import typer
 from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, may_be_replaced, put
 from ragtasks.cli.options import DATA, FORCE, FORMAT, TABLES, key_option, names_results, retrieval_place
 from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
+from ragtasks.progress import step
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks.mtrag import RatedResponse
@@ -73,7 +75,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
         )
     rated = _ratings(ratings, evaluations) if ratings is not None else ()
     options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()), rated)
-    sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
+    with step("tables and intervals"):
+        sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
     is_short = form is TableFormat.MARKDOWN and output is None and not full
     n_added = len(options.tables) + bool(rated)
     put(render([_opening(one, n_added) for one in sections] if is_short else sections, Format(form.value)), output)
@@ -88,23 +91,31 @@ def report(  # noqa: PLR0917 (one parameter an option)
 
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
     """Print the conclusion of results files and further notes, and write the page of them where one is named."""
-    from ragtasks.progress import progress_bars
     from ragtasks.reports.tables import ReportOptions, report_sections
     from ragtasks.tables import Format, render
 
     try:
-        evaluations = _evaluations(list(results), human_evaluation=False, data=None)
-        sections = report_sections(evaluations, ReportOptions())
+        with step("reading the results"):
+            evaluations = _evaluations(list(results), human_evaluation=False, data=None)
+        with step("tables and intervals"):
+            sections = report_sections(evaluations, ReportOptions())
     except RagtasksError as error:  # everything is saved, and what is saved may be of tasks that are not ours
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
         return
     echo(render([replace(one, tables=() if one.conclusion else one.tables) for one in sections], Format.MARKDOWN))
     echo(*notes)
     if page is not None:
-        with progress_bars() as show:
-            show("writing the page", 0, 1)
-            _write_page(evaluations, sections, page, ())
-            show("writing the page", 1, 1)
+        _write_page(evaluations, sections, page, ())
+        echo(f"wrote {page}")
+
+
+def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
+    """Print the conclusion of a retriever's runs, with all tables where they are wanted, and write the page of it."""
+    from ragtasks.tables import Format, render
+
+    echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
+    if page is not None:
+        _write_page([], [section], page, ())
         echo(f"wrote {page}")
 
 
@@ -170,14 +181,12 @@ def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Pa
     """Write the page; another process draws its pictures meanwhile, as both take long."""
     from ragtasks.reports.page import drawn_meanwhile, write_page
 
-    if find_spec("matplotlib") is None:
-        write_page(evaluations, sections, path, metrics=metrics)
-        _tell_of_files(path)
-        echo("the page has no plots. Next step: pip install 'ragtasks[report]'")
-        return
-    with drawn_meanwhile(sections) as plots_drawn:
-        write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
+    has_plots = find_spec("matplotlib") is not None
+    with step("writing the page"), drawn_meanwhile(sections) if has_plots else nullcontext(()) as plots:
+        write_page(evaluations, sections, path, plots, metrics=metrics)
     _tell_of_files(path)
+    if not has_plots:
+        echo("the page has no plots. Next step: pip install 'ragtasks[report]'")
 
 
 def _tell_of_files(path: Path) -> None:

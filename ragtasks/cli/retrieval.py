@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 
@@ -41,6 +42,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         str | None,
         typer.Option(help="Encode passages on other machines or GPUs: ray[:ADDRESS][,workers=8][,gpus=1]."),
     ] = None,
+    probe: PROBE = True,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once.
 
@@ -51,6 +53,8 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache import retrieve as make
 
     model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
+    corpora = _pairs(corpus)
+    LookAhead(probe=probe).begin_retrieval(benchmark, data, retriever, Retrieval(rewriter, base_url, corpora))
     if encode_with is not None:
         forbid_usage_reports()
     run = make(
@@ -60,7 +64,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         name=name,
         depth=depth,
         rewriter=model,
-        corpora=_pairs(corpus),
+        corpora=corpora,
         encode_with=encode_with,
     )
     made = run.folder.name

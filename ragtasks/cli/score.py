@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.look_ahead import PROBE, LookAhead
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
+
+if TYPE_CHECKING:
+    from ragtasks.clients import Endpoint, SystemProtocol
+    from ragtasks.results import OwnRows, SavedTask
+    from ragtasks.scoring import SystemScores
 
 _DEFAULT_OUTPUT = Path("results")
 
@@ -55,11 +62,15 @@ def score(
     rows_output: Annotated[Path | None, typer.Option(help="File for the rows that --traces holds.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     force: FORCE = False,
+    probe: PROBE = True,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
     JSON lines with a question are rows of your own; others answer a benchmark; folders are results.
     """
+    from ragtasks.benchmarks import DEFAULT_BENCHMARK
+    from ragtasks.clients import system_endpoint
+
     given = answers or []
     if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
         raise ConfigurationError(
@@ -67,36 +78,136 @@ def score(
         )
     if rows_output is not None and traces is None:
         raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
-    places = _Places(options, output, force=force)
-    if endpoint is not None:
-        asked = (endpoint, protocol, name)
-        _score_endpoint(places, asked, benchmark, setting or Setting.FULL_RAG)
-    elif traces is not None:
-        _refuse_setting(places, traces, setting)
-        _score_rows(places, _rows_of_traces(traces, rows_output, force=force), name or traces.stem, traces)
-    elif any(map(_is_saved, given)):
-        _score_again(places, given, benchmark, setting, name)
-    elif name is not None and len(given) > 1:
+    if name is not None and len(given) > 1:
         raise ConfigurationError("--name is for one file; several have the names of their files")
+    scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
+    scoring.check_options()
+    if any(map(_is_saved, given)):
+        if output is None or name is not None:
+            raise ConfigurationError(
+                "results that are scored again keep their names and go to another folder: give --output DIR, and no "
+                "--name"
+            )
+        _score_again(scoring, given, benchmark, setting)
+        return
+    if endpoint is not None:
+        found = system_endpoint(endpoint, name or "rag-system", protocol)
+        chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
+        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found)]
+    elif traces is not None:
+        _refuse_setting(options, traces, setting)
+        pieces = [piece_of_traces(options, traces, name)]
+        if rows_output is not None:
+            _write_rows(rows_output, pieces[0].lines, force=force)
     else:
-        for file in given:
-            _score_file(places, file, name or file.stem, benchmark, setting)
+        pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
+    if scoring.goes_on(pieces):
+        for piece in pieces:
+            _show(scoring.score(piece), scoring.output)
 
 
-class _Places:
-    """Where things are, and what is the same for all that one call scores."""
+@dataclass(frozen=True)
+class Piece:
+    """What is scored as one: rows of one's own, answers to a benchmark, or those that a running system will give."""
 
-    def __init__(self, options: dict[str, Any], output: Path | None, *, force: bool) -> None:
+    name: str
+    """Name of the system."""
+    source: Path
+    """The file, or the folder of what an endpoint replies."""
+    rows: OwnRows | None = None
+    """Rows of one's own; None where a benchmark was answered."""
+    benchmark: str = ""
+    setting: Setting | None = None
+    endpoint: tuple[Endpoint, SystemProtocol] | None = None
+    """The running system; None where a file holds the answers."""
+    lines: bytes = b""
+    """The rows that a file of spans came to, as JSON lines."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How answers are scored, and where to: what is the same for all that one call scores."""
+
+    options: Mapping[str, Any]
+    output: Path
+    look: LookAhead
+    force: bool = False
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def check_options(self) -> None:
+        """Find what is wrong with the options before any file is read."""
         from ragtasks.config import config_from_options
+
+        config_from_options(self.options)
+
+    def goes_on(self, pieces: Sequence[Piece]) -> bool:
+        """Return whether to score, after a look at all that it needs; refuse what lacks something."""
+        from ragtasks.config import config_from_options
+        from ragtasks.harness.preflight import Intention
+
+        own = [piece.rows.benchmark for piece in pieces if piece.rows is not None]
+        parts = [(piece.benchmark, piece.setting or Setting.FULL_RAG) for piece in pieces if piece.rows is None]
+        systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
+        files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
+        missing = [] if self.look.dry_run else [_not_there(file) for file in files if not file.is_file()]
+        intention = Intention(
+            parts=parts,
+            opened=own,
+            config=config_from_options(self.options),
+            output=self.output,
+            system=systems[0] if systems else None,
+            problems=missing,
+        )
+        return self.look.begin_system(intention, self.options)
+
+    def look_at_saved(self, tasks: Sequence[SavedTask]) -> None:
+        """Refuse what the answers of saved evaluations lack to be scored again."""
+        from ragtasks.config import config_from_options
+        from ragtasks.harness.preflight import Intention
+        from ragtasks.results import ROWS
+
+        of_benchmarks = [task for task in tasks if task.benchmark != ROWS]
+        intention = Intention(
+            parts=list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in of_benchmarks)),
+            config=config_from_options(self.options),
+            output=self.output,
+            suites={task.benchmark: task.provenance["suite"] for task in of_benchmarks if task.provenance.get("suite")},
+            needs_passages=False,
+        )
+        self.look.begin(intention, (), self.options)
+
+    def score(self, piece: Piece) -> SystemScores:
+        """Score one and save it."""
         from ragtasks.config.environment import data_folder, run_store
-        from ragtasks.scoring import Place
+        from ragtasks.scoring import Place, ScoredSystem, score_rows, score_system
 
-        config_from_options(options)  # before any file is read: what is wrong with them is found at once
+        place = Place(data_folder(), run_store())
+        how: dict[str, Any] = {
+            "may_replace": partial(may_be_replaced, force=self.force),
+            "local_judge": _local_judge,
+            "notes": self.notes,
+        }
+        if piece.rows is not None:
+            return score_rows(piece.rows, self.options, self.output, place, name=piece.name, source=piece.source, **how)
+        system = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source)
+        return score_system(system, _answering(piece), self.options, self.output, place, **how)
 
-        self.options = options
-        self.named_output, self.output = output, output or _DEFAULT_OUTPUT
-        self.place = Place(data_folder(), run_store())
-        self.may_replace = partial(may_be_replaced, force=force)
+
+def _not_there(file: Path) -> str:
+    return (
+        f"answers {file}: there is no such file. Next step: correct its path; `ragtasks tasks export` writes the tasks"
+    )
+
+
+def _answering(piece: Piece) -> Callable[..., Any]:
+    """Return what gives the answers to a benchmark."""
+    from ragtasks.config.environment import run_store, secret
+    from ragtasks.results import read_answers
+    from ragtasks.scoring import System, ask_endpoint
+
+    if piece.endpoint is None:
+        return lambda benchmark, _config, _results: read_answers(piece.source, benchmark)
+    return ask_endpoint(System(*piece.endpoint, secret), piece.setting or Setting.FULL_RAG, run_store())
 
 
 def _is_saved(path: Path) -> bool:
@@ -105,41 +216,56 @@ def _is_saved(path: Path) -> bool:
     return is_folder or (path.name.startswith("results_") and path.suffix == ".json")
 
 
-def _score_file(places: _Places, file: Path, name: str, benchmark: str | None, setting: Setting | None) -> None:
+def is_of_own_rows(file: Path, benchmark: str | None) -> bool:
+    """Return whether a file answers questions of its own, where a benchmark is named or not."""
+    from ragtasks.results import ROWS, holds_own_rows
+
+    return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file))
+
+
+def piece_of_file(
+    options: Mapping[str, Any], file: Path, name: str | None, benchmark: str | None, setting: Setting | None
+) -> Piece:
+    """Return what a file holds: rows of one's own where no benchmark is named and it has questions, else answers."""
     from ragtasks.benchmarks import DEFAULT_BENCHMARK
-    from ragtasks.results import ROWS, holds_own_rows, read_answers, read_own_rows
-    from ragtasks.scoring import ScoredSystem
+    from ragtasks.results import read_own_rows
 
-    if benchmark == ROWS or (benchmark is None and holds_own_rows(file)):
-        _refuse_setting(places, file, setting)
-        _score_rows(places, read_own_rows(file), name, file)
-    else:
-        system = ScoredSystem(name, benchmark or DEFAULT_BENCHMARK, setting, file)
-        _score_answers(places, system, lambda opened, _config, _results: read_answers(file, opened))
+    name = name or file.stem
+    if is_of_own_rows(file, benchmark):
+        _refuse_setting(options, file, setting)
+        rows = read_own_rows(file)
+        if rows.unread_note:
+            typer.echo(f"ragtasks: {file}: {rows.unread_note}", err=True)
+        return Piece(name, file, rows)
+    return Piece(name, file, benchmark=benchmark or DEFAULT_BENCHMARK, setting=setting)
 
 
-def _rows_of_traces(traces: Path, target: Path | None, *, force: bool) -> Any:
-    """Return the rows that a file of spans holds, and write them where a file is named for them."""
-    from ragtasks.files import write_atomically
+def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) -> Piece:
+    """Return the answers that a file of spans holds, as rows."""
     from ragtasks.results import own_rows, read_traces
 
+    _refuse_setting(options, traces, None)
     found = read_traces(traces)
     for note in found.notes:
         typer.echo(f"ragtasks: {traces}: {note}", err=True)
-    if target is not None:
-        if target.exists() and not may_be_replaced([target], force=force):
-            raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows]
-        write_atomically(target, "".join(lines).encode())
-        echo(f"wrote {target} ({len(lines)} rows)")
     problems: list[str] = []
     rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems, problems
-    return rows
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows)
+    return Piece(name or traces.stem, traces, rows, lines=lines.encode())
 
 
-def _refuse_setting(places: _Places, file: Path, setting: Setting | None) -> None:
-    named = [f"--{key}" for key in ("run", "data") if key in places.options] + (["--setting"] if setting else [])
+def _write_rows(target: Path, lines: bytes, *, force: bool) -> None:
+    from ragtasks.files import write_atomically
+
+    if target.exists() and not may_be_replaced([target], force=force):
+        raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")
+    write_atomically(target, lines)
+    echo(f"wrote {target} ({len(lines.splitlines())} rows)")
+
+
+def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | None) -> None:
+    named = [f"--{key}" for key in ("run", "data") if key in options] + (["--setting"] if setting else [])
     if named:
         raise ConfigurationError(
             f"{file}: {', '.join(named)}: rows of your own rest on the contexts that they name, and on no benchmark's. "
@@ -147,55 +273,7 @@ def _refuse_setting(places: _Places, file: Path, setting: Setting | None) -> Non
         )
 
 
-def _score_rows(places: _Places, rows: Any, name: str, source: Path) -> None:
-    from ragtasks.scoring import score_rows
-
-    if rows.unread_note:
-        typer.echo(f"ragtasks: {source}: {rows.unread_note}", err=True)
-    done = score_rows(
-        rows,
-        places.options,
-        places.output,
-        places.place,
-        name=name,
-        source=source,
-        may_replace=places.may_replace,
-        local_judge=_local_judge,
-    )
-    _show(done, places.output)
-
-
-def _score_endpoint(
-    places: _Places, endpoint: tuple[str, str, str | None], benchmark: str | None, setting: Setting
-) -> None:
-    """Ask a running system, given as address, protocol and name, and score what it answers."""
-    from ragtasks.benchmarks import DEFAULT_BENCHMARK
-    from ragtasks.clients import system_endpoint
-    from ragtasks.config.environment import run_store, secret
-    from ragtasks.scoring import ScoredSystem, System, ask_endpoint
-
-    address, protocol, name = endpoint
-    found, chosen = system_endpoint(address, name or "rag-system", protocol)
-    system = ScoredSystem(name or found.model, benchmark or DEFAULT_BENCHMARK, setting, places.output)
-    _score_answers(places, system, ask_endpoint(System(found, chosen, secret), setting, run_store()))
-
-
-def _score_answers(places: _Places, system: Any, answering: Any) -> None:
-    from ragtasks.scoring import score_system
-
-    done = score_system(
-        system,
-        answering,
-        places.options,
-        places.output,
-        places.place,
-        may_replace=places.may_replace,
-        local_judge=_local_judge,
-    )
-    _show(done, places.output)
-
-
-def _show(done: Any, output: Path) -> None:
+def _show(done: SystemScores, output: Path) -> None:
     from ragtasks.reports.system_scores import describe_scores
 
     echo(describe_scores(done))
@@ -205,28 +283,24 @@ def _show(done: Any, output: Path) -> None:
     done.require_plausible()
 
 
-def _score_again(
-    places: _Places, paths: Sequence[Path], benchmark: str | None, setting: Setting | None, name: str | None
-) -> None:
+def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None, setting: Setting | None) -> None:
     """Score what was saved, with judges or without, and without the model that answered."""
-    from ragtasks.scoring import rescore
+    from ragtasks.config.environment import data_folder, run_store
+    from ragtasks.scoring import Place, rescore
 
-    if places.named_output is None or name is not None:
-        raise ConfigurationError(
-            "results that are scored again keep their names and go to another folder: give --output DIR, and no --name"
-        )
     lines = rescore(
         paths,
-        places.options,
-        places.output,
-        places.place,
+        scoring.options,
+        scoring.output,
+        Place(data_folder(), run_store()),
         benchmark=benchmark,
         setting=None if setting is None else setting.value,
-        may_replace=places.may_replace,
+        may_replace=partial(may_be_replaced, force=scoring.force),
         local_judge=_local_judge,
+        before=scoring.look_at_saved,
     )
     echo(*lines)
-    echo(f"next: {shlex.join(['ragtasks', 'report', str(places.output), '--html', 'page.html'])}")
+    echo(f"next: {shlex.join(['ragtasks', 'report', str(scoring.output), '--html', 'page.html'])}")
 
 
 def _local_judge(model: Any) -> Any:

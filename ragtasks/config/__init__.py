@@ -3,6 +3,7 @@
 from ragtasks.config._evaluation_file import (
     FILE_KEYS,
     FILE_NAME,
+    SUBJECTS,
     EvaluationFile,
     ReadEvaluation,
     checked_text,
@@ -35,6 +36,7 @@ __all__ = [
     "MODEL_KEYS",
     "NO_ENCODER",
     "SAMPLE_ENCODER",
+    "SUBJECTS",
     "EvaluationConfig",
     "EvaluationFile",
     "GateConfig",

@@ -23,7 +23,7 @@ FILE_NAME = "evaluation.yaml"
 """What `ragtasks init` writes, and the name of its copy beside the results."""
 BASELINES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")
 """Models that need neither weights nor a server."""
-SUBJECTS = ("model", "answers", "endpoint", "retriever")
+SUBJECTS = ("model", "answers", "traces", "endpoint", "retriever")
 """What can be evaluated: a file names one of them."""
 
 _OPENAI = "openai/"
@@ -104,7 +104,19 @@ class AnswersSection(BaseModel):
 
     model_config = _STRICT
 
-    file: Path = Field(description="JSON lines: id, answer, and contexts where the system retrieved any")
+    file: Path = Field(
+        description="JSON lines: id, answer, and contexts where the system retrieved any; or your rows: question, "
+        "answer, contexts"
+    )
+    name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
+
+
+class TracesSection(BaseModel):
+    """A file with the traces of one's own system: each is a row."""
+
+    model_config = _STRICT
+
+    file: Path = Field(description="spans of OpenTelemetry or OpenInference, JSON lines")
     name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
 
 
@@ -135,7 +147,12 @@ class EvaluationFile(BaseModel):
 
     model_config = _STRICT
 
-    benchmark: str = Field("mtrag", min_length=1, description="such as mtrag, mtrag_un, multihop_rag, custom")
+    benchmark: str = Field(
+        "mtrag",
+        min_length=1,
+        description="such as mtrag, mtrag_un, multihop_rag, custom; `rows`: answers to questions of your own, as is a "
+        "file of answers with questions where no benchmark is named",
+    )
     settings: tuple[Setting, ...] = Field(
         (), description="where passages come from; default: all that the benchmark has, full_rag for your own system"
     )
@@ -143,6 +160,9 @@ class EvaluationFile(BaseModel):
     data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
     model: ModelSection | None = Field(None, description="a model, by its name alone or with these keys")
     answers: AnswersSection | None = Field(None, description="answers of your own system, by the file alone or so")
+    traces: TracesSection | None = Field(
+        None, description="traces of your own system, without any benchmark, by the file alone or so"
+    )
     endpoint: dict[str, Any] | None = Field(
         None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint"
     )
@@ -178,6 +198,8 @@ class EvaluationFile(BaseModel):
         named = [key for key in SUBJECTS if getattr(self, key) is not None]
         if len(named) > 1:
             raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
+        if self.traces is not None and {"benchmark", "settings", "data"} & self.model_fields_set:
+            raise ValueError("traces: they are rows of your own: leave out benchmark, settings and data")
         if self.tasks and self.model is None:
             raise ValueError("tasks: harness tasks are for a model; name benchmark and settings")
         if self.tasks and self.settings:
@@ -199,12 +221,18 @@ class EvaluationFile(BaseModel):
         return named[0]
 
     @property
+    def named_benchmark(self) -> str | None:
+        """The benchmark, None where the file names none."""
+        return self.benchmark if "benchmark" in self.model_fields_set else None
+
+    @property
     def name(self) -> str:
         """What is evaluated, as files are named."""
         if self.model is not None:
             return slug(Path(self.model.name).name)
-        if self.answers is not None:
-            return slug(self.answers.name or self.answers.file.stem)
+        for section in (self.answers, self.traces):
+            if section is not None:
+                return slug(section.name or section.file.stem)
         if self.endpoint is not None:
             return slug(named_system(self.endpoint)[0].model)
         return slug(self.retriever.line if self.retriever is not None else "evaluation")
@@ -234,7 +262,7 @@ def slug(text: str) -> str:
 
 # Reading: YAML and `--set` to one mapping, all problems of it at once.
 
-_BY_NAME_ALONE = {"model": "name", "answers": "file", "endpoint": "base_url", "retriever": "line"}
+_BY_NAME_ALONE = {"model": "name", "answers": "file", "traces": "file", "endpoint": "base_url", "retriever": "line"}
 FILE_KEYS = tuple(EvaluationFile.model_fields)
 """The keys of a file beside the sections of commands."""
 
@@ -398,6 +426,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
     sections: dict[str, type[BaseModel]] = {
         "model": ModelSection,
         "answers": AnswersSection,
+        "traces": TracesSection,
         "retriever": RetrieverSection,
         "gate": GateConfig,
     }

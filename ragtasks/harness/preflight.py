@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_for, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_for, open_benchmark, retrieval_side
 from ragtasks.clients import (
     DEFAULT_KEY,
     OPENAI_URL,
@@ -35,7 +36,6 @@ from ragtasks.clients import (
     system_endpoint,
 )
 from ragtasks.config import (
-    DEFAULT_ENCODER,
     KEYS,
     NO_ENCODER,
     SAMPLE_ENCODER,
@@ -44,7 +44,9 @@ from ragtasks.config import (
     config_from_metadata,
 )
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, masked_text
+from ragtasks.files import is_cached, is_model_folder
+from ragtasks.progress import progress_bars, step
 from ragtasks.records import Setting
 from ragtasks.scoring import ready_judge
 from ragtasks.suites import suite_named
@@ -59,6 +61,7 @@ _SPARE_BYTES = 200_000_000
 _GIGABYTE = 1e9
 _QUESTION = "Reply with the word ready."
 _FEW_TOKENS = 16
+_CACHED = "; --no-probe goes on without it, for replies that are all cached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class Intention:
     parts: Sequence[tuple[str, Setting]]
     """Benchmarks with settings; empty where nothing of them is known."""
     config: EvaluationConfig
+    opened: Sequence[Benchmark] = ()
+    """Benchmarks that lie in no folder: rows of one's own are each their own."""
     output: Path | None = None
     """Folder for the results."""
     model: ServedModel | None = None
@@ -102,19 +107,27 @@ class Intention:
     """The configuration as it was given, for these tasks."""
     weights: str | None = None
     """Weights that this process will load, by name or folder."""
+    tokenizer: str | None = None
+    """A tokeniser that counts the tokens of prompts; None: that of the weights, else an estimate."""
+    encoders: Sequence[str] = ()
+    """Encoders of a retriever, by name or folder."""
+    corpora: Mapping[str, str] | None = None
+    """Domain -> another corpus than the benchmark's own, where passages are retrieved; None where none are."""
     problems: Sequence[str] = ()
     """What is known to be missing already."""
 
 
 def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
     """Return what would keep an evaluation from its scores, each with its cure; servers are asked where `probes`."""
-    benchmarks, found = _benchmarks(intention)
-    found += intention.problems
-    if intention.is_scored:
-        found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
-    found += [*_model_key(intention.model), *_disk(intention, benchmarks)]
-    if probes:
-        found += _probes(intention)
+    with step("checking what it needs"):
+        benchmarks, found = _benchmarks(intention)
+        found += intention.problems
+        if intention.is_scored:
+            found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
+        found += [*_corpora(intention, benchmarks), *_retriever_encoders(intention), *_rewriter(intention.config)]
+        found += [*_model_key(intention.model), *_weights(intention.weights), *_disk(intention, benchmarks)]
+        if probes:
+            found += _probes(intention)
     return [*found, *(_context(intention, asks_server=probes) if not found else ())]
 
 
@@ -136,7 +149,7 @@ def require(intention: Intention, *, probes: bool = True) -> None:
 
 def _benchmarks(intention: Intention) -> tuple[dict[str, tuple[Benchmark, int]], list[str]]:
     """Return benchmark -> (benchmark, tasks in the settings), and what of it is missing."""
-    found: dict[str, tuple[Benchmark, int]] = {}
+    found = {benchmark.name: (benchmark, len(benchmark.tasks)) for benchmark in intention.opened}
     problems: list[str] = []
     for name in dict.fromkeys(name for name, _ in intention.parts):
         settings = [setting for benchmark, setting in intention.parts if benchmark == name]
@@ -177,14 +190,20 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
     config = intention.config
     for benchmark, _ in benchmarks.values():
         suite = suite_named(intention.suites.get(benchmark.name, benchmark.suite))
-        name = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER)
+        name = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else suite.encoder)
+        is_own = (
+            benchmark in intention.opened
+        )  # whose main scores need no encoder: only one that was named must be there
         if not suite.uses_encoder or name == NO_ENCODER or config.encode_with is not None:
+            continue
+        if is_own and config.encoder is None:
             continue
         try:
             _have_encoder(name, config.encoder_device)
         except RagtasksError as error:
+            score = "BERTScore" if is_own else "the main score rb_alg"
             yield (
-                f"encoder {name}: the main score rb_alg would be unscored: {_on_one_line(error)}; or do without it: "
+                f"encoder {name}: {score} would be unscored: {_on_one_line(error)}; or do without it: "
                 "`options: {encoder: none}` in the file, --encoder none on the command line"
             )
             return
@@ -194,20 +213,42 @@ def _have_encoder(name: str, device: str | None) -> None:
     from ragtasks.metrics import check_encoder, resolve_encoder
 
     spec = resolve_encoder(name)
-    if spec.name != SAMPLE_ENCODER and not Path(spec.name).is_dir() and not _is_cached(spec.name):
-        _reach_hub(spec.name)
+    _have_weights(spec.name)
     check_encoder(spec, device)
 
 
-def _is_cached(name: str) -> bool:
-    """Return whether weights of the hub are in the local cache."""
-    from huggingface_hub import try_to_load_from_cache
+def _have_weights(name: str) -> None:
+    """Refuse weights that are in no folder and not in the cache, where the hub is not within reach."""
+    if name != SAMPLE_ENCODER and not Path(name).is_dir() and not is_cached(name):
+        _reach_hub(name)
 
-    files = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json", "pytorch_model.bin.index.json")
-    try:
-        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
-    except ValueError:  # no name of the hub: a folder that is not there
-        return False
+
+# What retrieval needs: corpora, and the encoders of the retriever.
+
+
+def _corpora(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int]]) -> Iterator[str]:
+    """Yield which corpora are not there: a rewriter would be paid before they are read."""
+    if intention.corpora is None:
+        return
+    for benchmark, _ in benchmarks.values():
+        side = retrieval_side(benchmark.name)
+        files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains_of(benchmark.tasks)}
+        missing = [str(file) for domain, file in files.items() if domain not in intention.corpora and not file.exists()]
+        if missing:
+            yield (
+                f"corpora of {benchmark.name}: not there: {', '.join(missing)}. Next step: `ragtasks data fetch "
+                f"{benchmark.name} --group corpora`, or name another corpus for the domain"
+            )
+
+
+def _retriever_encoders(intention: Intention) -> Iterator[str]:
+    for name in intention.encoders:
+        try:
+            if find_spec("sentence_transformers") is None:
+                raise MissingExtraError("sentence-transformers", "dense", f"the encoder {name}")
+            _have_weights(name)
+        except RagtasksError as error:
+            yield f"encoder {name} of the retriever: {_on_one_line(error)}"
 
 
 def _reach_hub(name: str) -> None:
@@ -234,18 +275,22 @@ def _judges(config: EvaluationConfig) -> Iterator[str]:
     """Yield what judges lack before they are asked: a library, a key."""
     for judge in [*config.judges, *([config.picker] if config.picker else [])]:
         if not isinstance(judge, HarnessModel):
-            yield from _judge(judge)
+            yield from _endpoint("judge", judge)
+
+
+def _rewriter(config: EvaluationConfig) -> Iterator[str]:
+    """Yield what the model lacks that rewrites questions."""
     if config.rewriter is not None:
-        yield from _key(f"rewriter {config.rewriter.model}", config.rewriter)
+        yield from _endpoint("rewriter", config.rewriter)
 
 
-def _judge(judge: Endpoint) -> Iterator[str]:
+def _endpoint(what: str, endpoint: Endpoint) -> Iterator[str]:
     try:
-        ready_judge(judge, None)
+        ready_judge(endpoint, None)
     except RagtasksError as error:
-        yield f"judge {judge.model}: {_on_one_line(error)}"
+        yield f"{what} {endpoint.model}: {_on_one_line(error)}"
     else:
-        yield from _key(f"judge {judge.model}", judge)
+        yield from _key(f"{what} {endpoint.model}", endpoint)
 
 
 def _model_key(model: ServedModel | None) -> Iterator[str]:
@@ -272,9 +317,10 @@ def _probes(intention: Intention) -> list[str]:
     if intention.system is not None:
         probes.append(_bound(_probe_system, intention.system))
     config = intention.config
-    for what, judge in (*(("judge", one) for one in config.judges), ("rewriter", config.rewriter)):
-        if isinstance(judge, Endpoint) and not list(_judge(judge)) and intention.is_scored:
-            probes.append(_bound(_probe_endpoint, (what, judge)))
+    judges = [("judge", one) for one in config.judges] if intention.is_scored else []
+    for what, endpoint in (*judges, ("rewriter", config.rewriter)):
+        if isinstance(endpoint, Endpoint) and not list(_endpoint(what, endpoint)):
+            probes.append(_bound(_probe_endpoint, (what, endpoint)))
     if not probes:
         return []
     with ThreadPoolExecutor(len(probes)) as pool:
@@ -318,7 +364,7 @@ def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str
         step = (
             "" if "Next step" in why else ". Next step: start it, or correct address, model or key (docs/endpoints.md)"
         )
-        return f"{where}: {why}{step}"
+        return f"{where}: {why}{step}{_CACHED if where.startswith('judge ') else ''}"
     if reply.outcome is Outcome.ANSWERED or (reply.reason or "").startswith("the reply has no"):
         return None
     return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"
@@ -375,33 +421,55 @@ def _on_one_line(error: Exception) -> str:
 
 # What the prompts take of the model's context.
 
-_TOLERANCE = 1.25  # tokens are estimated here, and weights in this process are asked with their own tokeniser
+
+def _weights(name: str | None) -> Iterator[str]:
+    """Yield that a folder stands in the way of weights of the hub: loaders take a folder first."""
+    if name is not None and Path(name).is_dir() and not is_model_folder(name):
+        yield (
+            f"model {name}: the folder {Path(name).resolve()} is taken for it, and holds no model. Next step: name the "
+            "right folder; or, if results of the model lie there, rename it or start from another folder"
+        )
+
+
+_TOLERANCE = 1.25  # of an estimate, where weights in this process are asked with their own tokeniser
 
 
 def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
     """Yield each setting with prompts that the model's context does not hold, as far as it is known before it runs."""
-    config, tolerance = intention.config, 1.0
+    config = intention.config
     context = config.context_tokens
     if context is None and intention.model is not None and asks_server:
         from ragtasks.harness.prompts import context_of_server
 
         context = context_of_server(intention.model.address, intention.model.name, intention.model.headers)
     if context is None and intention.weights is not None:
-        context, tolerance = _context_of_weights(intention.weights), _TOLERANCE
+        context = _context_of_weights(intention.weights)
     if context is None or not intention.tasks or config.too_long != "refuse":
         return
-    from ragtasks.harness.planning import estimated_tokens, plan
+    from ragtasks.harness.planning import counter, plan
 
-    plans, _ = plan(intention.tasks, intention.options, estimated_tokens, with_judges=False)
+    tokenizer = intention.tokenizer or _tokenizer_here(intention)
+    tolerance = _TOLERANCE if tokenizer is None and intention.weights is not None else 1.0
+    with progress_bars() as progress:
+        plans, _ = plan(intention.tasks, intention.options, counter(tokenizer), with_judges=False, progress=progress)
     for item in plans:
         room = int(context * tolerance)
         n_long = sum(tokens + item.reply_tokens > room for tokens in item.tokens)
         if n_long:
+            has = "has about" if tokenizer is None else "has"
             yield (
-                f"context: {n_long} of {len(item.tokens)} prompts of {item.name} do not fit: the longest has about "
+                f"context: {n_long} of {len(item.tokens)} prompts of {item.name} do not fit: the longest {has} "
                 f"{item.tokens[-1]:,} tokens and its reply up to {item.reply_tokens:,}, and the model's context is "
                 f"{context:,}. Next step: a server with a larger context, or `options: {{too_long: drop_passages}}`"
             )
+
+
+def _tokenizer_here(intention: Intention) -> str | None:
+    """Return the model whose tokeniser is on this machine: the weights, or those that a server has under that name."""
+    name = intention.weights or (intention.model.name if intention.model is not None else "")
+    if not name or find_spec("transformers") is None:
+        return None
+    return name if is_model_folder(name) or is_cached(name) else None
 
 
 def _context_of_weights(name: str) -> int | None:

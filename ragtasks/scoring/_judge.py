@@ -57,8 +57,9 @@ def rescore(
     setting: str | None = None,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
+    before: Callable[[Sequence[SavedTask]], None] = lambda _: None,
 ) -> list[str]:
-    """Return one line a results file that was written below `output`.
+    """Return one line a results file that was written below `output`; `before` sees the tasks before any is scored.
 
     All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
     """
@@ -69,7 +70,9 @@ def rescore(
     require_leave(output, files, may_replace)
     _show_unused(evaluations)
     _warn_of_pickers(evaluations)
-    scored = score_tasks([task for evaluation in evaluations for task in evaluation.tasks], place, local_judge)
+    tasks = [task for evaluation in evaluations for task in evaluation.tasks]
+    before(tasks)
+    scored = score_tasks(tasks, place, local_judge)
     lines = []
     checked: list[CheckedAnswers] = []
     for evaluation, file in zip(evaluations, files, strict=True):

@@ -42,7 +42,7 @@ from ragtasks.metrics import (
     resolve_encoder,
     semantic_scores,
 )
-from ragtasks.progress import progress_bars
+from ragtasks.progress import progress_bars, step
 from ragtasks.records import Response, Score
 from ragtasks.scoring._anchors import AnchorJudging, anchors_named
 from ragtasks.scoring._failures import record_failure, survive
@@ -250,11 +250,9 @@ class ResponseScorer:
         return survive("encoder", lambda: self._encoded_with_bar(bert, responses), lambda why: Semantics(None, why))
 
     def _encoded_with_bar(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
-        loading = f"loading the encoder {self.encoder}"
-        with progress_bars() as show:
-            show(loading, 0, 1)
+        with step(f"loading the encoder {self.encoder}"):
             bert.load()
-            show(loading, 1, 1)
+        with progress_bars() as show:
             bert.progress = lambda done, total: show("BERTScore: texts", done, total)
             try:
                 return self._encoded(bert, responses)

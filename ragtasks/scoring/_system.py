@@ -122,6 +122,7 @@ def score_rows(
     source: Path,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> SystemScores:
     """Return what was scored of rows of one's own, and written below `output` as `score_system` does."""
     take_failures()
@@ -129,7 +130,7 @@ def score_rows(
     file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
     require_leave(output, [file], may_replace)
     answers = _SystemAnswers(name, source, rows.benchmark, rows.contexts, config, rows.given)
-    return _scored(answers, file, place, local_judge)
+    return _scored(answers, file, place, local_judge, notes)
 
 
 @dataclass(frozen=True, slots=True)

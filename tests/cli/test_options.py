@@ -44,6 +44,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
         raise SystemExit
 
     monkeypatch.setattr("ragtasks.harness.run.run_harness", run_harness)
+    monkeypatch.setattr("ragtasks.harness.preflight.require", lambda *_, **__: None)
     for name in ("ragtasks.scoring.rescore", "ragtasks.scoring.score_system", "ragtasks.harness.planning.plan"):
         monkeypatch.setattr(name, stop)
 

@@ -120,7 +120,7 @@ def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Pa
         status, out, _ = ask("plain", "--judge", judge, "--output", "later")
         assert status == 0
         assert "next: ragtasks report later --html page.html" in out
-        assert len(server.asked) == n_asked  # cached: word for word the same questions
+        assert len(server.asked) == n_asked + 1  # whether it answers; the rest is cached: word for word the same
     (now,), (later,) = (read_evaluations([tmp_path / name]) for name in ("now", "later"))
     assert [row.values for row in now.rows] == [row.values for row in later.rows]
     assert now.revision == later.revision

@@ -125,9 +125,73 @@ def test_a_retriever(command: Command) -> None:
     done = command("eval", "evaluation.yaml", "--set", "retriever.queries=[last_turn, rewrite]")
     assert done.status == 0, done.err
     assert done.out.splitlines()[-1].startswith("next: ragtasks compare bm25.last_turn.sample bm25.rewrite.sample ")
+    assert (
+        "bm25.rewrite.sample has nDCG@5 0.782 over 92 queries, 0.102 ahead of bm25.last_turn.sample (significant"
+        in done.out
+    )
     (folder,) = Path("results").iterdir()
     assert "## By domain" in (folder / "retrieval.md").read_text("utf-8")
     assert "## By domain" not in done.out
+    page = (folder / "page.html").read_text("utf-8")
+    assert "By domain (as Table 15)" in page
+    assert 'id="tab-conversations" hidden' in page, "a retriever answers nothing"
+    alone = command("eval", "evaluation.yaml", "--set", "output=alone", "--set", "report.html=null")
+    assert "bm25.last_turn.sample has nDCG@5 0.679 over 92 queries.\n" in alone.out
+    assert not Path("alone/page.html").exists()
+
+
+ROWS = [
+    {"question": "How long is it?", "answer": "Two years.", "contexts": ["It lasts two years."]},
+    {"question": "Where is it?", "answer": "In Bonn.", "contexts": ["It is in Berlin."]},
+]
+
+
+def test_rows_of_ones_own_need_no_benchmark(command: Command) -> None:
+    Path("mine.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    assert command("init", "--answers", "mine.jsonl").status == 0
+    assert "benchmark:" not in Path("evaluation.yaml").read_text("utf-8")
+    done = command("eval", "evaluation.yaml", *LIGHT)
+    assert done.status == 0, done.err
+    assert "mine has k_precision" in done.out
+    folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
+    assert folder.name.startswith("mine-rows-20")
+    (evaluation,) = read_evaluations([folder])
+    assert [row.values["k_precision"] for row in evaluation.rows] == [1.0, 0.5]
+    (results,) = folder.glob("*/results_*.json")
+    asked_for = json.loads(results.read_text("utf-8"))["evaluation_file"]["content"]
+    assert asked_for["answers"] == {"file": "mine.jsonl"}
+    assert asked_for["options"]["encoder"] == "none", "with what --set gave"
+    refused = command("init", "--answers", "mine.jsonl", "--data", "sample", "--force")
+    assert (refused.status, "questions of its own" in refused.err) == (1, True)
+    refused = command("eval", "evaluation.yaml", "--set", "data=sample")
+    assert (refused.status, "rest on the contexts that they name" in refused.err) == (1, True)
+
+
+def test_traces_are_rows_of_ones_own(command: Command) -> None:
+    def said(text: str) -> str:
+        return json.dumps([{"role": "user", "parts": [{"type": "text", "content": text}]}])
+
+    span = {
+        "name": "chat",
+        "context": {"trace_id": "0x1", "span_id": "0x2"},
+        "start_time": "2026-01-01T00:00:00Z",
+        "end_time": "2026-01-01T00:00:02Z",
+        "attributes": {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": said("How long is it?"),
+            "gen_ai.output.messages": said("Two years.").replace("user", "assistant"),
+        },
+    }
+    Path("spans.jsonl").write_text(json.dumps(span), encoding="utf-8")
+    command("init", "--traces", "spans.jsonl")
+    done = command("eval", "evaluation.yaml", *LIGHT)
+    assert done.status == 0, done.err
+    folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
+    row = json.loads((folder / "rows.jsonl").read_text("utf-8"))
+    assert (row["question"], row["answer"], row["seconds"]) == ("How long is it?", "Two years.", 2.0)
+    assert len(read_evaluations([folder])[0].rows) == 1
+    refused = command("eval", "evaluation.yaml", "--set", "benchmark=mtrag")
+    assert (refused.status, "leave out benchmark, settings and data" in refused.err) == (1, True)
 
 
 @pytest.mark.slow
@@ -144,6 +208,15 @@ def test_a_baseline_in_another_process_without_torch_and_outside_of_any_reposito
     assert (folder / "ragtasks-extractive").is_dir()
 
 
+def test_a_file_that_somebody_wrote_is_not_written_over(command: Command) -> None:
+    text = "# mine\ndata: sample\nmodel: ragtasks-oracle\nsettings: [reference]\noutput: .\n"
+    Path("evaluation.yaml").write_text(text, encoding="utf-8")
+    done = command("eval", "evaluation.yaml", *LIGHT, "--set", "model.limit=1")
+    assert done.status == 0, done.err
+    assert Path("evaluation.yaml").read_text("utf-8") == text
+    assert list(Path("ragtasks-oracle").glob("results_*.json"))
+
+
 def test_what_is_evaluated_must_be_named(command: Command) -> None:
     Path("evaluation.yaml").write_text("benchmark: mtrag\n", encoding="utf-8")
     done = command("eval", "evaluation.yaml")
@@ -156,7 +229,7 @@ def test_what_is_evaluated_must_be_named(command: Command) -> None:
 def test_init_asks_nobody_without_a_terminal_and_replaces_nothing(command: Command) -> None:
     done = command("init")
     assert done.status == 1
-    assert "--model, --answers, --endpoint or --retriever" in done.err
+    assert "--model, --answers, --traces, --endpoint or --retriever" in done.err
     command("init", "--model", "ragtasks-oracle")
     before = Path("evaluation.yaml").read_bytes()
     done = command("init", "--retriever", "bm25")
@@ -173,9 +246,9 @@ def test_init_asks_nobody_without_a_terminal_and_replaces_nothing(command: Comma
         ("1\n\nqwen\n", "model", {"name": "qwen", "server": "http://localhost:8000/v1", "concurrent": 32}),
         ("2\n./weights\nvllm\n", "model", {"name": "./weights", "kind": "vllm"}),
         ("3\nmine.jsonl\n", "answers", {"file": "mine.jsonl"}),
-        ("4\nhttp://x:1\nopenai\n", "endpoint", {"base_url": "http://x:1", "protocol": "openai"}),
-        ("5\n\n", "retriever", {"line": "bm25", "queries": ["last_turn"]}),
-        ("6\n", "model", {"name": "ragtasks-extractive"}),
+        ("5\nhttp://x:1\nopenai\n", "endpoint", {"base_url": "http://x:1", "protocol": "openai"}),
+        ("6\n\n", "retriever", {"line": "bm25", "queries": ["last_turn"]}),
+        ("7\n", "model", {"name": "ragtasks-extractive"}),
     ],
 )
 def test_init_asks_at_a_terminal(

@@ -16,6 +16,7 @@ import pytest
 from ragtasks.errors import MissingExtraError
 from tests.clients._server import ChatServer, chat_server, closed_port, completion, refusal
 from tests.evaluation.conftest import Command, Done
+from tests.judges._demo import DemoServer
 
 HEAD = "data: sample\nmodel: ragtasks-oracle\nsettings: [reference]\n"
 LIGHT = "options: {encoder: none}\n"
@@ -189,6 +190,31 @@ def test_a_context_that_does_not_hold_the_prompts_is_found(command: Command) -> 
     assert "too_long: drop_passages" in found
 
 
+def test_tokens_are_counted_by_a_tokeniser_where_one_is_named(command: Command) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained("words")
+    text = (
+        HEAD.replace("ragtasks-oracle", "{name: nobody/has, kind: hf}")
+        + "options: {encoder: none, context_tokens: 1100}\n"
+    )
+    (found,) = problems(evaluate(command, text, "--no-probe"))
+    assert "the longest has about " in found
+    (counted,) = problems(evaluate(command, text, "--no-probe", "--tokenizer", "words"))
+    assert "the longest has about " not in counted
+    assert "the longest has " in counted
+
+
+def test_a_folder_of_results_is_not_taken_for_weights(command: Command) -> None:
+    Path("gpt2").mkdir()
+    (found,) = problems(evaluate(command, "data: sample\nmodel: {name: gpt2, kind: hf}\n" + LIGHT))
+    assert found.startswith("model gpt2: the folder ")
+    assert "holds no model" in found
+
+
 def test_a_mistyped_task_is_named_before_anything_is_loaded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_model(*_: object, **__: object) -> None:
         raise AssertionError("the model is loaded")
@@ -204,3 +230,64 @@ def test_a_judge_with_a_price_is_said_to_cost_before_it_is_asked(command: Comman
     text = "data: sample\nmodel: ragtasks-oracle\ntasks: [mtrag_full_rag_govt]\n" + LIGHT + judge
     done = evaluate(command, text, "--set", "model.limit=1", "--set", "report.html=null")
     assert "judge j: 108 calls, about $" in done.err
+
+
+ROW = {"question": "How long is it?", "answer": "Two years.", "contexts": ["It lasts two years."]}
+
+
+def test_score_looks_at_everything_before_it_asks_a_judge(command: Command, server: ChatServer) -> None:
+    Path("rows.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
+    judge = json.dumps({"model": "j", "base_url": f"http://127.0.0.1:{closed_port()}/v1"})
+    done = command("score", "rows.jsonl", "--judge", judge, "--judge", "openai/gpt-4o-mini", "--encoder", "nobody/has")
+    encoder, key, down = problems(done)
+    assert encoder.startswith("encoder nobody/has: BERTScore would be unscored")
+    assert key.startswith("judge openai/gpt-4o-mini: OPENAI_API_KEY is not set")
+    assert down.endswith("; --no-probe goes on without it, for replies that are all cached")
+    gone, unfetched = problems(command("score", "gone.jsonl", "--encoder", "none"))[::-1]
+    assert gone.startswith("answers gone.jsonl: there is no such file")
+    assert "ragtasks data fetch mtrag" in unfetched
+    nowhere = f"http://127.0.0.1:{closed_port()}"
+    (found,) = problems(command("score", "--endpoint", nowhere, "--data", "sample", "--encoder", "none"))
+    assert found.startswith(f"endpoint {nowhere} (openai protocol): no connection")
+
+
+def test_a_judge_that_is_down_stops_nothing_where_its_replies_are_cached(command: Command) -> None:
+    Path("rows.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
+    with DemoServer() as server:
+        line = ("score", "rows.jsonl", "--encoder", "none", "--judge", json.dumps(server.judge("steady")))
+        assert command(*line, "--output", "first").status == 0
+    assert "--no-probe goes on" in problems(command(*line, "--output", "again"))[0]
+    assert not Path("again").exists()
+    done = command(*line, "--output", "again", "--no-probe")
+    assert done.status == 0, done.err
+    first, again = (
+        json.loads(Path(f"{name}/rows/results_rows-rows.json").read_text("utf-8")) for name in ("first", "again")
+    )
+    assert first["results"] == again["results"]
+
+
+def test_saved_results_are_looked_at_before_they_are_scored_again(command: Command) -> None:
+    text = HEAD + LIGHT + "output: results\n"
+    assert evaluate(command, text, "--set", "report.html=null", "--set", "model.limit=1").status == 0
+    done = command("score", "results", "--output", "again", "--data", "sample", "--judge", "openai/gpt-4o-mini")
+    assert problems(done)[0].startswith("judge openai/gpt-4o-mini: OPENAI_API_KEY is not set")
+    assert not Path("again").exists()
+
+
+def test_a_retriever_s_needs_are_found_before_its_rewriter_is_paid(command: Command) -> None:
+    asked = (
+        "retrieve",
+        "--retriever",
+        "dense:nobody/has",
+        "--queries",
+        "llm_rewrite",
+        "--rewriter",
+        "openai/gpt-4o-mini",
+    )
+    encoder, key = problems(command(*asked, "--data", "sample"))
+    assert encoder.startswith("encoder nobody/has of the retriever: ")
+    assert key.startswith("rewriter openai/gpt-4o-mini: OPENAI_API_KEY is not set")
+    (found,) = problems(command("retrieve", "--retriever", "bm52", "--data", "sample"))
+    assert "did you mean 'bm25'" in found
+    text = "data: sample\nretriever: dense:nobody/has\n"
+    assert problems(evaluate(command, text))[0].startswith("encoder nobody/has of the retriever: ")
