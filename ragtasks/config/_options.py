@@ -177,6 +177,11 @@ class EvaluationConfig(BaseModel):
         description="judge prompts: shipped; shipped, with the conversation before the instructions, which costs less "
         "on servers with a prefix cache (docs/judges.md); or those of the official checkout in the data folder",
     )
+    skip_settled: bool = Field(
+        default=False,
+        description="leave judges unasked for rb_llm and rl_f where a refusal, or the kind of task, decides the score; "
+        "their `_raw` scores are then unscored there",
+    )
     metrics: tuple[str, ...] = Field(
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
@@ -269,6 +274,15 @@ class EvaluationConfig(BaseModel):
             raise ValueError('idk "judges" needs judges')
         if self.combination is not None and not self.judges:
             raise ValueError("combination needs the judges that it was fitted with")
+        return self
+
+    @model_validator(mode="after")
+    def _settled_as_ours(self) -> EvaluationConfig:
+        if self.skip_settled and self.prompts == "official":
+            raise ValueError(
+                "skip_settled goes with the shipped prompts: the official scripts condition otherwise, and their "
+                "scores need every verdict; leave one of the two out"
+            )
         return self
 
     @property

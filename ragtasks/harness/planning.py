@@ -23,7 +23,8 @@ from ragtasks.files import NO_CODE, from_cache, loading
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
-from ragtasks.metrics import parse_cited
+from ragtasks.metrics import is_settled, parse_cited
+from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
 
@@ -118,6 +119,8 @@ def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress
             progress("counting what judges will be sent", n_done, n_docs)
             for rubric in rubrics:
                 answer = doc["target"] or "I do not know."
+                if task.evaluation.skip_settled and rubric.name in suite.settled and _is_settled(doc):
+                    continue
                 for question in _questions(rubric.open(response_of(doc, answer)), answer):
                     n_calls += 1
                     n_tokens += count([{"role": "user", "content": question.text}])
@@ -126,6 +129,11 @@ def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress
     # Anchors are other answers; what judges are asked about one of them is taken to be as much as about a task.
     share = _n_anchors(tasks) / n_docs if n_docs else 0.0
     return JudgingPlan(math.ceil((1 + share) * total_calls), math.ceil((1 + share) * total_tokens))
+
+
+def _is_settled(doc: Mapping[str, Any]) -> bool:
+    """Return whether judges are left unasked about any response to a task, if not about a refusal."""
+    return is_settled(Answerability(doc["answerability"]), IdkVerdict.NO)
 
 
 def _n_anchors(tasks: Sequence[ConversationTask]) -> int:

@@ -33,7 +33,7 @@ from ragtasks.judges._combination import (
 from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
-from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, JudgeIdk, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
     CITATION_SUPPORT,
     CONTEXT_PRECISION,
@@ -83,6 +83,7 @@ __all__ = [
     "RL_MTB",
     "RL_R",
     "TARGETS",
+    "UNASKED",
     "YES_NO",
     "AnchorVerdicts",
     "Anchors",

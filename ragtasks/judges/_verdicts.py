@@ -33,6 +33,8 @@ class VerdictOutcome(str, Enum):
     """The judge answered, and there is nothing in the response that the rubric could count."""
     NOT_ASKED = "not asked"
     """The rubric has no question for this response."""
+    SETTLED = "settled"
+    """A refusal, or the kind of task, decides the score: the judge was not asked."""
     UNPARSABLE = "unparsable"
     """The reply holds no verdict in the form asked for."""
     REFUSED = "refused"
@@ -54,6 +56,8 @@ class VerdictOutcome(str, Enum):
 
 
 _ANSWERS = frozenset({VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS})
+UNASKED = frozenset({VerdictOutcome.NOT_ASKED, VerdictOutcome.SETTLED})
+"""Outcomes for which no judge was asked."""
 _STAYING = frozenset({VerdictOutcome.REFUSED, VerdictOutcome.FILTERED})
 
 
@@ -131,6 +135,11 @@ class Verdicts:
         self.usage = dict(usage or {})
         self._table = dict(table)
 
+    def joined(self, other: Verdicts, rubrics: Sequence[str]) -> Verdicts:
+        """Return these verdicts with those of the same judges on the same responses under other rubrics."""
+        usage = {judge: self.usage.get(judge, Usage()) + other.usage.get(judge, Usage()) for judge in self.judges}
+        return Verdicts(self.responses, rubrics, self.judges, {**self._table, **other._table}, usage)
+
     def verdict(self, index: int, rubric: str, judge: str) -> Verdict:
         """Return one verdict; KeyError where there was no such response, rubric or judge."""
         return self._table[index, rubric, judge]
@@ -160,7 +169,7 @@ class Verdicts:
 
     def is_answered(self, index: int, rubric: str) -> bool:
         """Return whether any judge did its part on one response, or had none to do."""
-        return any(row.is_answered or row.outcome is VerdictOutcome.NOT_ASKED for row in self._of(index, rubric))
+        return any(row.is_answered or row.outcome in UNASKED for row in self._of(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:
         """Return (label, what it rests on) of each response: the label in the middle of those that judges gave.
@@ -189,7 +198,7 @@ class Verdicts:
         """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
         counted = self.rubrics if rubrics is None else rubrics
         rows = [self._table[index, rubric, name] for rubric in counted for name in self.judges]
-        requested = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
+        requested = [row for row in rows if row.outcome not in UNASKED]
         return sum(row.is_answered for row in requested) / len(requested) if requested else 1.0
 
     def coverage(self) -> list[Coverage]:
@@ -198,7 +207,7 @@ class Verdicts:
 
     def _coverage(self, rubric: str, judge: str) -> Coverage:
         found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
-        requested = [verdict for verdict in found if verdict.outcome is not VerdictOutcome.NOT_ASKED]
+        requested = [verdict for verdict in found if verdict.outcome not in UNASKED]
         missing = Counter(verdict.outcome.value for verdict in requested if not verdict.is_answered)
         return Coverage(judge, rubric, len(requested), len(requested) - missing.total(), dict(missing))
 

@@ -23,6 +23,7 @@ from ragtasks.metrics._answerability import (
     answerability_accuracy,
     condition_paper,
     ibm_visible_answerability,
+    is_settled,
 )
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
@@ -156,6 +157,7 @@ __all__ = [
     "is_changed",
     "is_error_text",
     "is_no_answer",
+    "is_settled",
     "k_precision",
     "krippendorff_alpha",
     "language_of",

@@ -239,6 +239,13 @@ def condition_paper(
     return Score(0.0) if is_refusal else score
 
 
+def is_settled(answerability: Answerability, verdict: IdkVerdict | None) -> bool:
+    """Return whether `condition_paper` does not look at the raw score, whatever that is."""
+    if answerability in UNDEFINED_ON or verdict is IdkVerdict.YES:
+        return True
+    return answerability is Answerability.UNANSWERABLE and verdict is not None
+
+
 def condition_ibm(
     raw: float | None,
     answerability: Answerability | None,

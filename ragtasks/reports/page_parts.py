@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.judges import VerdictOutcome
+from ragtasks.judges import UNASKED, VerdictOutcome
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
@@ -25,7 +25,7 @@ UNSCORED = "unscored"
 NO_VERDICT = "a judge gave no verdict"
 """A judge was asked and gave no value; others may have given theirs."""
 
-_NO_PROBLEM = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
+_NO_PROBLEM = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS, *UNASKED)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.files import canonical_hash
-from ragtasks.judges import VerdictOutcome
+from ragtasks.judges import UNASKED
 from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
 
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
@@ -77,11 +77,14 @@ def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
             yield row
 
 
+_UNASKED = {outcome.value for outcome in UNASKED}
+
+
 def row_of(sample: Mapping[str, Any]) -> Row:
     doc = sample["doc"]
     notes = doc.get("scoring", {})
     references = set(doc["references"])
-    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") != VerdictOutcome.NOT_ASKED.value]
+    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") not in _UNASKED]
     return Row(
         task_id=doc["task_id"],
         conversation_id=doc["conversation_id"],

@@ -28,7 +28,7 @@ DECISION_FILE = "decision.json"
 """The file of the output folder that says what was asked, and how it ended."""
 
 _COVERAGE = "judge_coverage"
-_ANSWERED = frozenset({"given", "no statements", "not asked"})
+_ANSWERED = frozenset({"given", "no statements", "not asked", "settled"})
 
 Row = tuple[int, int, int]
 """Where an answer stands: evaluation, harness task, row."""
@@ -230,6 +230,11 @@ def _metric(task: SavedTask, question: Question) -> Metric:
     }
     if question.metric is None and judged:
         return next(iter(judged.values()))
+    if question.metric in judged and task.config.skip_settled and str(question.metric).endswith("_raw"):
+        raise ConfigurationError(
+            f"metric {question.metric!r} needs the verdicts that skip_settled leaves out. Next step: leave that "
+            f"out, or decide by {str(question.metric).removesuffix('_raw')}"
+        )
     if question.metric in judged:
         return judged[question.metric]
     if question.metric in {metric.name for metric in metrics}:

@@ -26,7 +26,18 @@ from ragtasks.config.environment import (
 )
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.files import canonical_hash
-from ragtasks.judges import IDK, Combination, JudgeIdk, Verdicts, judge_responses, latest_card, read_combination
+from ragtasks.judges import (
+    IDK,
+    Combination,
+    Finding,
+    JudgeIdk,
+    Rubric,
+    VerdictOutcome,
+    Verdicts,
+    judge_responses,
+    latest_card,
+    read_combination,
+)
 from ragtasks.metrics import (
     BertScorer,
     EmbeddingCache,
@@ -39,11 +50,13 @@ from ragtasks.metrics import (
     Semantics,
     check_device,
     check_encoder,
+    is_no_answer,
+    is_settled,
     resolve_encoder,
     semantic_scores,
 )
 from ragtasks.progress import progress_bars, step
-from ragtasks.records import Response, Score
+from ragtasks.records import IdkVerdict, Response, Score
 from ragtasks.scoring._anchors import AnchorJudging, anchors_named
 from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.scoring._retrieval import CorpusSearch
@@ -170,7 +183,7 @@ class ResponseScorer:
         responses = [evidence.responses[index] for index in indexes]
         for number in range(2, config.repeats + 1):
             judging = f"repeat {number}"
-            verdicts = survive(judging, partial(self._judge_responses, responses, judging=judging), lambda _: None)
+            verdicts = survive(judging, partial(self._judged, responses, judging), lambda _: None)
             if verdicts is None:
                 break
             labels = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk).labels
@@ -219,7 +232,7 @@ class ResponseScorer:
         """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""
         if not self._rubrics:
             return None
-        verdicts = survive("judging", lambda: self._judge_responses(responses), lambda _: None)
+        verdicts = survive("judging", lambda: self._judged(responses), lambda _: None)
         if verdicts is None:
             return None
         try:
@@ -228,16 +241,33 @@ class ResponseScorer:
             record_failure(str(error))
         return verdicts
 
+    def _judged(self, responses: Sequence[Response], judging: str = "") -> Verdicts:
+        """Return what the judges say; where the configuration says so, nothing about what is settled without them."""
+        later = self.suite.settled if self._config.skip_settled else ()
+        first = [rubric for rubric in self._rubrics if rubric.name not in later]
+        verdicts = self._judge_responses(responses, judging=judging, rubrics=first)
+        if not later:
+            return verdicts
+        labels = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk).labels
+        settled = frozenset(item for item, label in zip(responses, labels, strict=True) if _is_settled(item, label))
+        rest = [_unless_settled(rubric, settled) for rubric in self._rubrics if rubric.name in later]
+        others = self._judge_responses(responses, judging=judging, rubrics=rest)
+        return verdicts.joined(others, [rubric.name for rubric in self._rubrics])
+
     def _judge_responses(
-        self, responses: Sequence[Response], judges: Sequence[Endpoint | Client] = (), judging: str = ""
-    ) -> Verdicts | None:
+        self,
+        responses: Sequence[Response],
+        judges: Sequence[Endpoint | Client] = (),
+        judging: str = "",
+        rubrics: Sequence[Rubric] | None = None,
+    ) -> Verdicts:
         with progress_bars() as progress:
             return judge_responses(
                 responses,
                 judges or self._clients,
                 secrets=secret,
                 cache_file=reply_cache_file(),
-                rubrics=self._rubrics,
+                rubrics=self._rubrics if rubrics is None else rubrics,
                 progress=progress,
                 judging=judging,
             )
@@ -418,6 +448,19 @@ def judged_again(conversations: Sequence[str], share: float) -> list[int]:
 
 # Who says that a response does not know: the judges, and rules where no judge says anything.
 # Scores that rest on it would else be unscored wherever a weak judge gave no verdict, because of that judge alone.
+
+
+def _is_settled(response: Response, label: IdkLabel) -> bool:
+    """Return whether no verdict can move the scores of a response; what is no answer at all does not refuse."""
+    verdict = IdkVerdict.NO if is_no_answer(response.text) else label.verdict
+    return is_settled(response.task.answerability, verdict)
+
+
+def _unless_settled(rubric: Rubric, settled: frozenset[Response]) -> Rubric:
+    """Return a rubric that is not asked about some responses."""
+    reason = "not asked, as the response refuses or the task has no answer, which decides the conditioned score"
+    finding = Finding(None, None, VerdictOutcome.SETTLED, reason)
+    return replace(rubric, open=lambda response: finding if response in settled else rubric.open(response))
 
 
 @dataclass(frozen=True, slots=True)

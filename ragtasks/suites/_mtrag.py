@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import MissingExtraError
-from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, Verdicts, rubrics_named
+from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome, Verdicts, rubrics_named
 from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unjudged_rl_f
 from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
 from ragtasks.records import Answerability, IdkVerdict
@@ -41,7 +41,9 @@ def judged(verdicts: Verdicts) -> Judged:
         verdicts.clarifications() if CLARIFICATION in verdicts.rubrics else [None for _ in indexes],
         [verdicts.share_answered(index, names) for index in indexes],
         [_ibm_judged(verdicts, index) for index in indexes] if RB_LLM + IBM in verdicts.rubrics else None,
-        is_rl_f_asked=any(item.rubric == RL_F and item.n_asked for item in verdicts.coverage()),
+        is_rl_f_asked=any(
+            item.rubric == RL_F and item.outcome is not VerdictOutcome.NOT_ASKED for item in verdicts.all()
+        ),
     )
 
 
@@ -80,6 +82,11 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
 
 
 SUITE = Suite(
-    metrics=METRICS, score=score, rubrics=lambda: rubrics_named(RUBRICS), official_rubrics=official, uses_encoder=True
+    metrics=METRICS,
+    score=score,
+    rubrics=lambda: rubrics_named(RUBRICS),
+    official_rubrics=official,
+    settled=(RB_LLM, RL_F),
+    uses_encoder=True,
 )
 """What MTRAG and its kin are scored with."""

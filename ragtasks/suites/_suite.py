@@ -59,6 +59,8 @@ class Suite:
     """What judges are asked, in our words."""
     official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
     """Benchmark -> the same in the official words that lie with its files; None: none are known."""
+    settled: tuple[str, ...] = ()
+    """Rubrics whose score counts only where `is_settled` does not hold: `skip_settled` asks them nowhere else."""
     known_refusals: tuple[str, ...] = ()
     """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
     uses_encoder: bool = True

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics import LEFT_OUT, NO_VERDICT, condition_paper, ibm_visible_answerability
+from ragtasks.metrics import LEFT_OUT, NO_VERDICT, condition_paper, ibm_visible_answerability, is_settled
 from ragtasks.metrics._answerability import NO_CLARIFICATION, condition_ibm
 from ragtasks.records import Answerability, IdkVerdict, Score
 
@@ -159,3 +159,17 @@ def test_on_files_with_the_other_spelling_a_right_refusal_scores_zero() -> None:
     seen = ibm_visible_answerability(Answerability.UNANSWERABLE, "Answerability")
     assert condition_ibm(0.7, seen, YES) == Score(0.0)
     assert condition_ibm(0.7, seen, NO) == Score(0.7)
+
+
+@pytest.mark.parametrize("clarification", [None, True, False])
+@pytest.mark.parametrize(("answerability", "verdict"), PAPER)
+def test_settled_is_what_no_raw_score_can_move(
+    answerability: Answerability, verdict: IdkVerdict | None, clarification: bool | None
+) -> None:
+    scores = {
+        condition_paper(Score(raw), answerability, verdict, clarification=clarification) for raw in (0.0, 0.5, 1.0)
+    }
+    if verdict is None and answerability not in (Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED):
+        assert not is_settled(answerability, verdict)  # nobody knows yet
+    else:
+        assert is_settled(answerability, verdict) == (len(scores) == 1)

@@ -1,0 +1,64 @@
+"""`skip_settled`: judges are not asked what a refusal decides, and no score that rests on it moves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.config import config_from_options
+from ragtasks.errors import ConfigurationError
+from ragtasks.results import Evaluation
+from ragtasks.scoring import Place
+from tests.scoring._noisy import NoisyServer
+from tests.scoring.test_repeats import judged, place
+
+__all__ = ["place"]
+CONDITIONED = ("rb_llm", "rl_f")
+
+
+def steady(_prompt: str, _n_before: int) -> int:
+    """Return that a rating is the same each time."""
+    return 0
+
+
+def unscored_of(evaluation: Evaluation, metric: str) -> set[str]:
+    return {row.task_id for row in evaluation.rows if row.values[metric] is None}
+
+
+@pytest.mark.parametrize("idk", [None, "rules"])
+def test_scores_are_equal_and_judges_asked_less(place: Place, tmp_path: Path, idk: str | None) -> None:
+    options: dict[str, Any] = {} if idk is None else {"idk": idk}
+    with NoisyServer(steady) as server:
+        less = judged(place, tmp_path / "less", server, 40, skip_settled=True, **options)
+        n_less = server.n_asked
+        whole = judged(place, tmp_path / "whole", server, 40, **options)
+    assert 0 < n_less < server.n_asked  # what was asked before comes from the cache
+    for row, other in zip(less.rows, whole.rows, strict=True):
+        assert {name: row.values[name] for name in CONDITIONED} == {name: other.values[name] for name in CONDITIONED}
+    settled = unscored_of(less, "rb_llm_raw") - unscored_of(whole, "rb_llm_raw")
+    assert settled
+    assert unscored_of(whole, "rb_llm_raw") == set()
+    assert settled <= unscored_of(less, "rl_f_raw")
+    assert {row.values["judge_coverage"] for row in less.rows} == {1.0}
+    for file in (tmp_path / "less").rglob("samples_*.jsonl"):
+        for doc in (json.loads(line)["doc"] for line in file.read_text(encoding="utf-8").splitlines()):
+            reason = doc["scoring"]["unscored"].get("rb_llm_raw", "")
+            assert ("not asked, as the response refuses" in reason) == (doc["task_id"] in settled)
+
+
+def test_repeats_and_anchors_are_judged_too(place: Place, tmp_path: Path) -> None:
+    with NoisyServer(steady) as server:
+        found = judged(place, tmp_path, server, 30, skip_settled=True, repeats=2, repeat_share=1.0, anchors=20)
+    again = [(row.values["rb_llm"], row.again[0]["rb_llm"]) for row in found.rows if row.again]
+    assert again
+    assert all(one == two for one, two in again)
+    (anchors,) = {len(facts["scoring"]["anchors"]["judges"][0]["conversations"]) for facts in found.provenance.values()}
+    assert anchors == 20  # whole: drift is a matter of all rubrics
+
+
+def test_official_prompts_condition_otherwise() -> None:
+    with pytest.raises(ConfigurationError, match="leave one of the two out"):
+        config_from_options({"skip_settled": True, "prompts": "official", "judges": ["openai/any"]})
