@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
@@ -251,6 +251,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = False,
     judge: Annotated[list[Any] | None, key_option("judges")] = None,
+    prompts: Annotated[Any, key_option("prompts", MORE)] = None,
+    skip_settled: Annotated[bool | None, key_option("skip_settled", MORE)] = None,
     margin: Annotated[
         float | None,
         typer.Option(
@@ -282,8 +284,12 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             )
         if by or baseline:
             raise ConfigurationError("--by, --baseline: until decided, every system races every other. Leave them out")
-        _decide([Path(name) for name in names], judge, metric or [], (margin, setting, seed), data, output, force=force)
+        given = {"judges": judge, "data": data, "prompts": prompts, "skip_settled": skip_settled}
+        options = {key: value for key, value in given.items() if value is not None}
+        _decide([Path(name) for name in names], options, metric or [], (margin, setting, seed), output, force=force)
         return
+    if prompts is not None or skip_settled is not None:
+        raise ConfigurationError("--prompts, --skip-settled: judges are asked --until-decided only. Leave them out")
     if all(of_results):
         _compare_results(
             [Path(name) for name in names], metric or (), _compare_chosen(by, _By.MODEL, _By.SETTING), baseline, form
@@ -296,12 +302,11 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         _compare_runs(place, names, metric or (), _compare_chosen(by, _By.ALL, _By.DOMAIN), baseline, form)
 
 
-def _decide(  # noqa: PLR0917 (as the options)
+def _decide(
     paths: list[Path],
-    judges: list[Any],
+    options: Mapping[str, Any],
     metrics: list[str],
     how: tuple[float | None, str | None, int],
-    data: str | None,
     output: Path,
     *,
     force: bool,
@@ -316,7 +321,7 @@ def _decide(  # noqa: PLR0917 (as the options)
     margin, setting, seed = how
     found = decide(
         paths,
-        {"judges": judges} | ({"data": data} if data else {}),
+        options,
         Question(metrics[0] if metrics else None, setting, margin, seed),
         output,
         Place(data_folder(), run_store()),
