@@ -73,83 +73,26 @@ __all__ = [
 
 _HOMES = {
     "corpora": (
-        "WORD",
-        "Tokenizer",
-        "corpora_tables",
-        "deduplicate_corpus",
-        "describe_corpus",
-        "describe_duplicates",
-        "encoder_tokenizer",
-        "near_duplicates",
-        "plain_tokenizer",
-        "read_corpus",
-        "segment",
-        "segment_corpus",
-        "segment_corpus_by_sentences",
-        "sentence_spans",
-        "sentence_windows",
+        "WORD Tokenizer corpora_tables deduplicate_corpus describe_corpus describe_duplicates encoder_tokenizer "
+        "near_duplicates plain_tokenizer read_corpus segment segment_corpus segment_corpus_by_sentences "
+        "sentence_spans sentence_windows"
     ),
-    "engines": ("encoding_workers",),
-    "engines.ray_bert": ("RayBertScorer",),
-    "indexes": ("domain_retriever",),
-    "judging": (
-        "judge_files",
-        "pairs_of_benchmark",
-        "pairs_of_files",
-        "ranking_named",
-    ),
-    "live": (
-        "checked_form",
-        "searcher",
-        "searcher_of_many",
-    ),
+    "judging": "judge_files pairs_of_benchmark pairs_of_files ranking_named",
     "queries": (
-        "LLM_REWRITE",
-        "MIN_REWRITTEN",
-        "REWRITE",
-        "SEPARATOR",
-        "Queries",
-        "Recipe",
-        "TrainedRewriter",
-        "build_queries",
-        "encoded",
-        "load_language_model",
-        "rewrite_queries",
-        "select_queries",
-        "source_text",
-        "write_recipe",
+        "LLM_REWRITE MIN_REWRITTEN REWRITE SEPARATOR Queries Recipe TrainedRewriter build_queries encoded "
+        "load_language_model rewrite_queries select_queries source_text write_recipe"
     ),
-    "retrievers": (
-        "DenseRetriever",
-        "Retriever",
-        "load_model",
-        "passage_text",
-        "statistics_of",
-    ),
+    "ray_workers": "RayBertScorer encoding_workers",
+    "retrievers": "DenseRetriever Retriever load_model passage_text statistics_of",
     "service": (
-        "Place",
-        "Rewriter",
-        "compare_runs",
-        "evaluate_runs",
-        "has_judgements",
-        "judge_runs",
-        "retrieve",
+        "Place Rewriter checked_form compare_runs evaluate_runs has_judgements judge_runs retrieve searcher "
+        "searcher_of_many"
     ),
-    "spec": ("parse",),
-    "stage": (
-        "DEPTH",
-        "read_run",
-    ),
-    "store": (
-        "SAME_AS",
-        "RunStore",
-        "StoredRun",
-        "diff_runs",
-        "fallbacks_of",
-        "list_runs",
-        "verify_run",
-    ),
+    "spec": "parse",
+    "stage": "DEPTH domain_retriever read_run",
+    "store": "SAME_AS RunStore StoredRun diff_runs fallbacks_of list_runs verify_run",
 }
+"""Module -> the names that it gives."""
 
 if TYPE_CHECKING:
     from retrieval_cache.corpora import (
@@ -169,11 +112,7 @@ if TYPE_CHECKING:
         sentence_spans,
         sentence_windows,
     )
-    from retrieval_cache.engines import encoding_workers
-    from retrieval_cache.engines.ray_bert import RayBertScorer
-    from retrieval_cache.indexes import domain_retriever
     from retrieval_cache.judging import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
-    from retrieval_cache.live import checked_form, searcher, searcher_of_many
     from retrieval_cache.queries import (
         LLM_REWRITE,
         MIN_REWRITTEN,
@@ -190,24 +129,28 @@ if TYPE_CHECKING:
         source_text,
         write_recipe,
     )
+    from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
     from retrieval_cache.retrievers import DenseRetriever, Retriever, load_model, passage_text, statistics_of
     from retrieval_cache.service import (
         Place,
         Rewriter,
+        checked_form,
         compare_runs,
         evaluate_runs,
         has_judgements,
         judge_runs,
         retrieve,
+        searcher,
+        searcher_of_many,
     )
     from retrieval_cache.spec import parse
-    from retrieval_cache.stage import DEPTH, read_run
+    from retrieval_cache.stage import DEPTH, domain_retriever, read_run
     from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run
 else:
 
     def __getattr__(name: str) -> object:
         """Return a name of `__all__`, imported when it is first used (PEP 562)."""
-        home = next((home for home, names in _HOMES.items() if name in names), None)
+        home = next((home for home, names in _HOMES.items() if name in names.split()), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"retrieval_cache.{home}"), name)

@@ -3,29 +3,411 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.mtrag import Counts, edition_of
-from ragtasks.benchmarks.trec_rag_files import (
-    TopicNuggets,
-    nugget_rows,
-    read_narratives,
-    read_nuggets,
-    read_qrels,
-    read_ranking,
-    read_retrieved,
-    read_segments,
-    read_topics,
-)
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Problems
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
+from ragtasks.files import (
+    Misfit,
+    Problems,
+    has_candidates,
+    json_lines,
+    qrel_lines,
+    read_whole,
+    retrieved_topic,
+    run_line,
+)
+from ragtasks.records import (
+    Answerability,
+    Contexts,
+    Grade,
+    Importance,
+    Message,
+    Nugget,
+    Passage,
+    Qrel,
+    Role,
+    Setting,
+    Support,
+    Task,
+)
+
+# The files of TREC RAG: topics, runs, relevance judgements, segments; each is checked whole, line by line.
+
+SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
+"""The id of a segment of MS MARCO V2.1: file, offset of the document's line, number and offset of the segment."""
+
+_NEXT_STEP = "fix these lines, or take the official file"
+_RANK = re.compile(r"[0-9]{1,7}")
+_LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spam
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
+    problems = Problems(path, "TREC RAG topics", _NEXT_STEP)
+    topics: dict[str, str] = {}
+    for number, line in _lines(problems):
+        topic_id, tab, text = line.partition("\t")
+        topic_id, text = topic_id.strip(), text.strip()
+        if not topic_id or not tab or not text:
+            problems.add(number, "id, a tab and a text", line)
+        elif topic_id in topics:
+            problems.add(number, "each topic once", "this topic again", topic_id)
+        else:
+            topics[topic_id] = text
+    problems.raise_if_any()
+    return topics
+
+
+def read_narratives(path: Path) -> dict[str, str]:
+    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
+    problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
+    found: dict[str, str] = {}
+    for number, row in json_lines(problems):
+        topic_id, text = row.get("id"), row.get("title")
+        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not str(topic_id).strip():
+            problems.add(number, "`id` of a narrative", topic_id)
+        elif not isinstance(text, str) or not text.strip():
+            problems.add(number, "`title`, the narrative", text, str(topic_id))
+        elif str(topic_id) in found:
+            problems.add(number, "each narrative once", "this narrative again", str(topic_id))
+        else:
+            found[str(topic_id)] = text
+    problems.raise_if_any()
+    return found
+
+
+def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return topic id -> segment ids in rank order, of a TREC run of these topics.
+
+    Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
+    """
+    problems = Problems(path, "TREC RAG run", _NEXT_STEP)
+    rankings: dict[str, dict[str, None]] = {}
+    last: dict[str, tuple[int, float]] = {}
+    for number, line in _lines(problems):
+        found = run_line(line)
+        if isinstance(found, Misfit):
+            problems.add(number, found.expected, found.found)
+            continue
+        topic_id, segment_id, score = found.query_id, found.passage_id, found.score
+        if not _RANK.fullmatch(found.rank):
+            problems.add(number, "a rank", found.rank, topic_id)
+            continue
+        rank = int(found.rank)
+        ranking = rankings.setdefault(topic_id, {})
+        last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
+        if topic_id not in topics:
+            problems.add(number, "a known topic", topic_id)
+        elif segment_id in ranking:
+            problems.add(number, "each segment once for a topic", segment_id, topic_id)
+        elif rank != last_rank + 1:
+            problems.add(number, f"rank {last_rank + 1}", rank, topic_id)
+        elif score > last_score:
+            problems.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
+        ranking[segment_id] = None
+        last[topic_id] = rank, score
+    problems.raise_if_any()
+    return {topic_id: tuple(ranking) for topic_id, ranking in rankings.items()}
+
+
+def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
+    """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
+    problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
+    found: dict[tuple[str, str], Qrel] = {}
+    for number, judged in qrel_lines(_lines(problems), {4}, least=_LEAST_GRADE):
+        if isinstance(judged, Misfit):
+            problems.add(number, judged.expected, judged.found)
+        elif judged.query_id not in topics:
+            problems.add(number, "a known topic", judged.query_id)
+        elif found.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
+            problems.add(number, "each judgement once", judged.passage_id, judged.query_id)
+    problems.raise_if_any()
+    return tuple(found.values())
+
+
+def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
+    """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
+
+    The lines may be retrieval results too: then the segments are those of the candidates.
+    """
+    problems = Problems(
+        path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
+    )
+    found: dict[str, Passage] = {}
+    for number, row in json_lines(problems):
+        if has_candidates(row):
+            found |= {item.passage_id: item for item in _candidates(number, row, problems)[1]}
+            continue
+        passage = _segment(number, row, problems)
+        if passage and found.setdefault(passage.passage_id, passage) is not passage:
+            problems.add(number, "each segment once", passage.passage_id)
+    for segment_id in sorted(set(wanted or ()) - set(found)):
+        problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
+    problems.raise_if_any()
+    return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
+
+
+def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
+    """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
+    problems = Problems(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
+    found: dict[str, tuple[Passage, ...]] = {}
+    for number, row in json_lines(problems):
+        topic_id, passages = _candidates(number, row, problems)
+        if topic_id in found:
+            problems.add(number, "each topic once", "this topic again", topic_id)
+        elif topic_id and topic_id not in topics:
+            problems.add(number, "a known topic", topic_id)
+        found[topic_id] = passages
+    problems.raise_if_any()
+    return found
+
+
+def _candidates(number: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
+    """Return the topic and the segments of a line of retrieval results; what is wrong with it is noted."""
+    try:
+        topic = retrieved_topic(row)
+    except ValueError as error:
+        problems.add(number, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
+        return "", ()
+    records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
+    passages = [_segment(number, record, problems) for record in records]
+    return topic.topic_id, tuple(passage for passage in passages if passage)
+
+
+def _segment(number: int, row: dict[str, Any], problems: Problems) -> Passage | None:
+    """Return the passage of a segment record, None after noting what is wrong with it."""
+    before = len(problems)
+    segment_id = row.get("docid")
+    if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
+        problems.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
+    for key in ("url", "title", "headings", "segment"):
+        if not isinstance(row.get(key), str):
+            problems.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
+    for key in ("start_char", "end_char"):
+        if not isinstance(row.get(key), int):
+            problems.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
+    if len(problems) > before:
+        return None
+    return Passage(str(segment_id), row["segment"], row["title"], row["url"])
+
+
+def _lines(problems: Problems) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, text) of each line that is not blank; one that is no UTF-8 is noted."""
+    for number, line in enumerate(read_whole(problems).splitlines(), start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            problems.add(number, "UTF-8", str(error))
+            continue
+        if text.strip():
+            yield number, text
+
+
+# Nuggets of TREC RAG: short statements that a good answer to a topic makes, read from the track's files.
+# Two files hold them: nuggets (`qid`, `query`, `nuggets`), and assignments, where every nugget has a grade too.
+# Those of 2025 name the part of the narrative as `mapped_sub_narrative`. A nugget without importance is an error
+# here; the track's own reader takes it for vital.
+# Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
+
+_NUGGETS_NEXT_STEP = "fix these lines; each needs qid and nuggets [{text, importance}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNuggets:
+    """The nuggets of one topic."""
+
+    topic_id: str
+    query: str
+    """Text of the topic; empty where the file has none."""
+    nuggets: tuple[Nugget, ...]
+    """At least one, most important first as a rule; no text twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The nuggets of one topic with the grades of one answer to it."""
+
+    nuggets: TopicNuggets
+    """What was looked for."""
+    run_id: str
+    """Whose answer it is."""
+    grades: tuple[Grade | None, ...]
+    """One a nugget; None where the file says that the judge failed."""
+
+
+def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
+    """Return topic id -> nuggets, in the order of the file."""
+    problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
+    found: dict[str, TopicNuggets] = {}
+    for line, row in json_lines(problems):
+        topic = _topic(line, row, problems)
+        if topic.topic_id and found.setdefault(topic.topic_id, topic) is not topic:
+            problems.add(line, "each topic once", "this topic again", topic.topic_id)
+    problems.raise_if_any()
+    return found
+
+
+def read_assignments(path: Path) -> list[Assignment]:
+    """Return the assignments of a file, in its order; a run and a topic come once together."""
+    problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
+    found: list[Assignment] = []
+    seen: set[tuple[str, str]] = set()
+    for line, row in json_lines(problems):
+        topic = _topic(line, row, problems)
+        grades = tuple(_grades(line, row, problems))
+        run_id = row.get("run_id")
+        if not isinstance(run_id, str):
+            problems.add(line, "a text `run_id`", run_id, topic.topic_id)
+        elif (run_id, topic.topic_id) in seen:
+            problems.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
+        else:
+            seen.add((run_id, topic.topic_id))
+            found.append(Assignment(topic, run_id, grades))
+    problems.raise_if_any()
+    return found
+
+
+def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
+    """Return nuggets as a task carries them; the part of a narrative only where there is one."""
+    rows = (
+        {"text": one.text, "importance": one.importance.value, "sub_narrative": one.sub_narrative} for one in nuggets
+    )
+    return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
+
+
+def _topic(line: int, row: dict[str, Any], problems: Problems) -> TopicNuggets:
+    topic_id, query = row.get("qid"), row.get("query", "")
+    # Some writers give the id as a number.
+    topic_id = str(topic_id) if isinstance(topic_id, (str, int)) and not isinstance(topic_id, bool) else ""
+    if not topic_id:
+        problems.add(line, "`qid`, a topic's id", row.get("qid"))
+    if not isinstance(query, str):
+        problems.add(line, "`query` as a text", query, topic_id)
+    nuggets: dict[str, Nugget] = {}
+    for item in _items(line, row, problems):
+        nugget = _nugget(line, item, topic_id, problems)
+        if nugget and nuggets.setdefault(nugget.text, nugget) is not nugget:
+            problems.add(line, "each nugget once", nugget.text, topic_id)
+    return TopicNuggets(topic_id, str(query), tuple(nuggets.values()))
+
+
+def _items(line: int, row: dict[str, Any], problems: Problems) -> list[Any]:
+    items = row.get("nuggets")
+    if isinstance(items, list) and items:
+        return items
+    problems.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
+    return []
+
+
+def _nugget(line: int, item: object, topic_id: str, problems: Problems) -> Nugget | None:
+    text = item.get("text") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(text, str) or not text.strip():
+        problems.add(line, "a nugget with a `text`", item, topic_id)
+        return None
+    label = item.get("importance", "no importance")
+    try:
+        return Nugget(text, Importance(label), _part(str(item.get("mapped_sub_narrative") or "")))
+    except ValueError:
+        problems.add(line, "`importance`: vital or okay", label, topic_id)
+        return None
+
+
+def _part(label: str) -> str:
+    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
+    added, new, name = label.rpartition("New:")
+    return " ".join(
+        [new, *name.replace('"', "").split()] if new and not added.strip(' "') else label.replace('"', "").split()
+    )
+
+
+def _grades(line: int, row: dict[str, Any], problems: Problems) -> Iterator[Grade | None]:
+    items = row.get("nuggets")
+    for item in items if isinstance(items, list) else []:
+        label = item.get("assignment") if isinstance(item, dict) else None
+        try:
+            yield None if label == "failed" else Grade(label)
+        except ValueError:
+            grades = ", ".join(grade.value for grade in Grade)
+            problems.add(line, f"`assignment`: {grades} or failed", label, str(row.get("qid") or ""))
+
+
+# People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
+# Source: the track's files of 2024 (`final.citation_judgments_*.jsonl`); their labels are "2", "1" and "0", and
+# "-1" for a citation that was not judged, as 110 of the 4,855 of
+# `final.citation_judgments_Webassess.20241031.jsonl`.
+
+_LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
+
+
+@dataclass(frozen=True, slots=True)
+class SupportJudgement:
+    """The judged citations of one answer; sequences have one item a sentence."""
+
+    topic_id: str
+    run_id: str
+    """Whose answer it is."""
+    cites: tuple[bool, ...]
+    """Whether the sentence cites a segment."""
+    levels: tuple[Support | None, ...]
+    """What its first citation gives; None where it does not cite, or nobody judged it."""
+    n_not_judged: int = 0
+    """Citations without a judgement, of which only the first of a sentence would count."""
+
+
+def read_support(path: Path) -> list[SupportJudgement]:
+    """Return the judgements of a file, in its order; a run and a topic come once together.
+
+    A citation without a label (no `support`, null, or -1) was not judged.
+    """
+    problems = Problems(
+        path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
+    )
+    found: dict[tuple[str, str], SupportJudgement] = {}
+    for line, row in json_lines(problems):
+        topic_id, run_id, sentences = row.get("topic_id"), row.get("run_id"), row.get("sentences")
+        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not isinstance(run_id, str):
+            problems.add(line, "`topic_id` and `run_id`", f"{topic_id!r} and {run_id!r}")
+        elif not isinstance(sentences, list):
+            problems.add(line, "a list `sentences`", sentences, str(topic_id))
+        elif (run_id, str(topic_id)) in found:
+            problems.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
+        else:
+            levels = tuple(_levels(line, sentences, str(topic_id), problems))
+            found[run_id, str(topic_id)] = SupportJudgement(
+                str(topic_id),
+                run_id,
+                cites=tuple(bool(level) for level in levels),
+                levels=tuple(level[0] if level else None for level in levels),
+                n_not_judged=sum(level.count(None) for level in levels),
+            )
+    problems.raise_if_any()
+    return list(found.values())
+
+
+def _levels(line: int, sentences: list[Any], topic_id: str, problems: Problems) -> Iterator[tuple[Support | None, ...]]:
+    """Yield the levels of each sentence's citations."""
+    for number, sentence in enumerate(sentences):
+        citations = sentence.get("citations") if isinstance(sentence, dict) else None
+        if not isinstance(citations, list) or not all(isinstance(item, dict) for item in citations):
+            problems.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
+            continue
+        labels = [item.get("support") for item in citations]
+        for label in labels:
+            if str(label) not in _LABELS:
+                expected = f"sentences[{number}]: `support` of 0, 1 or 2, or -1 for not judged"
+                problems.add(line, expected, label, topic_id)
+        yield tuple(_LABELS.get(str(label)) for label in labels)
+
+
+# TREC RAG: topics, runs, relevance judgements, segments, nuggets, support.
 
 # The topics of one year of TREC RAG, and the files that hold what belongs to them.
 

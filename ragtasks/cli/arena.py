@@ -34,7 +34,7 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
 
 
 def _tables(votes: Any, form: TableFormat) -> str:
-    from ragtasks.arena.rating_tables import rating_sections
+    from ragtasks.arena.ratings import rating_sections
     from ragtasks.tables import Format, render
 
     return render(rating_sections(votes), Format(form.value))

@@ -41,7 +41,7 @@ def check_track(  # noqa: PLR0917 (as the options)
     file: Path, form: FileForm, topics: str | None, narratives: Path | None, data: str | None, fixed: Path | None
 ) -> Report:
     """Return what is wrong with an answer file, as far as can be told where the track's topics are not here."""
-    from ragtasks.benchmarks.trec_rag_files import read_narratives
+    from ragtasks.benchmarks.trec_rag import read_narratives
     from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, write_rows
 
     chosen = _set_of(file, form, topics, data)
@@ -262,8 +262,7 @@ def score_track(
 
 
 def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: Path, data: str | None) -> None:
-    from ragtasks.benchmarks.trec_rag import topic_task
-    from ragtasks.benchmarks.trec_rag_files import read_narratives, read_nuggets
+    from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, topic_task
     from ragtasks.submissions.trec_rag import (
         read_answers,
         read_answers_2025,
@@ -310,7 +309,7 @@ def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
 
 
 def _score_labels(assignments: Path | None, support: Path | None, form: TableFormat, output: Path | None) -> None:
-    from ragtasks.benchmarks.trec_rag_files import read_assignments, read_support
+    from ragtasks.benchmarks.trec_rag import read_assignments, read_support
     from ragtasks.submissions.trec_rag import (
         assigned_runs,
         assigned_runs_official,

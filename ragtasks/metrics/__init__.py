@@ -25,18 +25,17 @@ from ragtasks.metrics._answerability import (
     ibm_visible_answerability,
     is_settled,
 )
-from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
-from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
-from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._rewriting import (
-    QUERY_METRICS,
-    Search,
-    Searched,
-    is_changed,
-    length_ratio,
-    n_query_words,
-    query_scores,
+from ragtasks.metrics._answers import (
+    METRICS,
+    IbmJudged,
+    Judged,
+    Semantics,
+    accuracy,
+    accuracy_official,
+    null_accuracy,
+    score_responses,
 )
+from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics.cited import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -71,13 +70,20 @@ from ragtasks.metrics.retrieval import (
     DEPTH,
     EVIDENCE_METRICS,
     IBM_METRICS,
+    QUERY_METRICS,
     RANKED_BY,
     RETRIEVAL_METRICS,
     JudgedRun,
     RetrievalMetric,
     RunScores,
+    Search,
+    Searched,
     by_query,
+    is_changed,
+    length_ratio,
     mean_evidence_scores,
+    n_query_words,
+    query_scores,
     ranking_score,
     retrieval_metric,
     score_run,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.files import Ranked, Run
-from ragtasks.metrics._metric import Metric
-from ragtasks.records import Qrel, Score
+from ragtasks.metrics._metric import Metric, Scores
+from ragtasks.records import Qrel, Score, Task
 
 # Scores of a run against relevance judgements: one value a judged query and metric.
 # Every judged query counts: a run that leaves the hard ones out cannot gain by it. trec_eval's code computes
@@ -380,7 +381,7 @@ def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, fl
 
 def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
     """Return, for each chunk, the places of the facts that it holds."""
-    from ragtasks.benchmarks.multihop_rag_files import compact
+    from ragtasks.benchmarks.multihop_rag import compact
 
     wanted = [compact(fact) for fact in facts]
     return [{place for place, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
@@ -409,7 +410,7 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that appears twice in the
     evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e.
     """
-    from ragtasks.benchmarks.multihop_rag_files import compact
+    from ragtasks.benchmarks.multihop_rag import compact
 
     waiting = {compact(fact) for fact in facts}
     total = 0.0
@@ -439,3 +440,93 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
     if not rows:
         return {metric.name: Score(None, "no query with evidence") for metric in EVIDENCE_METRICS}
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}
+
+
+# Scores of rewritten questions: what a retriever finds with them, and what became of the words.
+# The retriever is handed in as a function that ranks the passages of one corpus for some texts, so that nothing
+# here knows of engines and indexes; a corpus that cannot be searched is a reason, and its scores are unscored.
+
+QUERY_METRICS = ("ndcg_5", "recall_5")
+"""What is reported of a query, by its name in `RETRIEVAL_METRICS` (MTRAG paper, section 5.1)."""
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What was found in one corpus."""
+
+    rankings: Mapping[str, tuple[Ranked, ...]] | None
+    """Text of the query -> passages, best first; None where nothing could be searched."""
+    reason: str = ""
+    """Why there are no rankings; empty where there are."""
+
+
+Search = Callable[[str, Collection[str]], Searched]
+"""(domain, texts of queries) -> what is found in the corpus of the domain."""
+
+
+def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[Qrel], search: Search) -> list[Scores]:
+    """Return `QUERY_METRICS` of each query, in order; each text is searched for once a corpus.
+
+    Source: MTRAG paper, section 5.1; values equal trec_eval's. A query that finds nothing scores 0.
+
+    Args:
+        tasks: whose questions the queries mean; one may come several times.
+        queries: one a task.
+        qrels: judgements of at least these tasks; a task without any is unscored.
+        search: the retriever.
+
+    Raises:
+        BenchmarkFileError: a pair is judged twice.
+        MissingExtraError: something was found, and the extra `retrieval` is not installed.
+    """
+    wanted: dict[str, dict[str, None]] = {}
+    for task, query in zip(tasks, queries, strict=True):
+        wanted.setdefault(task.domain, {})[query] = None
+    searched = {domain: search(domain, list(texts)) for domain, texts in wanted.items()}
+    found = [searched[task.domain] for task in tasks]
+    places = [place for place, item in enumerate(found) if item.rankings is not None]
+    values = _values(tasks, queries, [item.rankings or {} for item in found], places, list(qrels)) if places else {}
+    return [_scores(values.get(str(place)), item.reason) for place, item in enumerate(found)]
+
+
+def _values(
+    tasks: Sequence[Task],
+    queries: Sequence[str],
+    rankings: Sequence[Mapping[str, tuple[Ranked, ...]]],
+    places: Sequence[int],
+    qrels: Sequence[Qrel],
+) -> Mapping[str, Mapping[str, float]]:
+    """Return place -> metric -> value. A task's judgements are repeated for each of its places."""
+    judged: dict[str, list[Qrel]] = {}
+    for qrel in qrels:
+        judged.setdefault(qrel.query_id, []).append(qrel)
+    repeated = [
+        Qrel(str(place), qrel.passage_id, qrel.relevance)
+        for place in places
+        for qrel in judged.get(tasks[place].task_id, ())
+    ]
+    run = {str(place): ranking for place in places if (ranking := rankings[place].get(queries[place]))}
+    return score_run(run, repeated).values
+
+
+def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
+    if values is None:
+        return {name: Score(None, reason or "no relevance judgement") for name in QUERY_METRICS}
+    return {name: Score(values[name]) for name in QUERY_METRICS}
+
+
+def n_query_words(text: str) -> int:
+    """Return the number of words between blanks; 0 for none. No tokens: each model has its own."""
+    return len(text.split())
+
+
+def length_ratio(rewrite: str, question: str) -> float:
+    """Return the words of the rewrite over those of the question; a question without a word counts as one."""
+    return n_query_words(rewrite) / max(n_query_words(question), 1)
+
+
+def is_changed(rewrite: str, question: str) -> bool:
+    """Return whether the rewrite has other words than the question; case, blanks and punctuation aside."""
+    return _WORD.findall(rewrite.casefold()) != _WORD.findall(question.casefold())

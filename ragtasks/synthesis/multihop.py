@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.multihop_rag_files import compact
+from ragtasks.benchmarks.multihop_rag import compact
 from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array

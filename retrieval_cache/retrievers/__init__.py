@@ -1,19 +1,6 @@
 """Retrievers: each in a module of its own, all behind the protocol in `protocol`."""
 
 from retrieval_cache.retrievers._dense import DenseRetriever
-from retrieval_cache.retrievers._encoders import (
-    BATCH_TOKENS,
-    count_truncated,
-    described_name,
-    length_batches,
-    library_versions,
-    load_model,
-    model_hash,
-    passage_text,
-    read_lengths,
-    set_max_length,
-    token_lengths,
-)
 from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
 from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
 from retrieval_cache.retrievers._protocol import (
@@ -30,7 +17,26 @@ from retrieval_cache.retrievers._protocol import (
     wanted_passages,
 )
 from retrieval_cache.retrievers._run_file import LEFT_OUT
-from retrieval_cache.retrievers._vectors import Encoded, Fill, Filled, Place, ShardFolder, chunks, encode_with
+from retrieval_cache.retrievers._vectors import (
+    BATCH_TOKENS,
+    Encoded,
+    Fill,
+    Filled,
+    Place,
+    ShardFolder,
+    chunks,
+    count_truncated,
+    described_name,
+    encode_with,
+    length_batches,
+    library_versions,
+    load_model,
+    model_hash,
+    passage_text,
+    read_lengths,
+    set_max_length,
+    token_lengths,
+)
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 
 __all__ = [

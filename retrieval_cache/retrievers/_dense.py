@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._encoders import (
+from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers._vectors import (
     BATCH_TOKENS,
     TEXT_FORM,
+    Fill,
+    Filled,
+    Place,
+    ShardFolder,
     count_truncated,
     described_name,
     length_batches,
@@ -32,8 +37,6 @@ from retrieval_cache.retrievers._encoders import (
     set_max_length,
     token_lengths,
 )
-from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
-from retrieval_cache.retrievers._vectors import Fill, Filled, Place, ShardFolder
 
 # Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
 # Queries and passages get the instructions that the encoder was trained with, and are cut where it stops reading;

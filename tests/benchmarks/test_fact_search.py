@@ -3,7 +3,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from ragtasks.benchmarks.multihop_rag_files import compact, facts_by_passage, holds
+from ragtasks.benchmarks.multihop_rag import compact, facts_by_passage, holds
 
 # Few signs, so that facts overlap, nest and stand in passages often.
 TEXTS = st.text(alphabet="ab \n", max_size=60)

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, benchmark_folder
 from ragtasks.benchmarks import doc2dial as definitions
-from ragtasks.benchmarks.doc2dial import load_rewrites, read_propositions
-from ragtasks.benchmarks.doc2dial_files import (
+from ragtasks.benchmarks.doc2dial import (
     DOMAINS,
     Document,
     Span,
     cut,
     gold_passages,
+    load_rewrites,
     read_dialogues,
     read_documents,
+    read_propositions,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Passage, Role, Setting

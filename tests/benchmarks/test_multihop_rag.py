@@ -17,16 +17,20 @@ from hypothesis import given
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.multihop_rag import (
+    CHUNK_TOKENS,
     N_PASSAGES,
     OFFICIAL_COUNTS,
     SOURCE,
+    Article,
+    chunk_rows,
     corpus_file,
+    holds,
     load,
     load_facts,
     load_qrels,
     load_rankings,
+    spans,
 )
-from ragtasks.benchmarks.multihop_rag_files import CHUNK_TOKENS, Article, chunk_rows, holds, spans
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, FetchError
 from ragtasks.records import Answerability, Setting
 from tests.conftest import REAL_DATA

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag_files import read_assignments, read_nuggets
+from ragtasks.benchmarks.trec_rag import read_assignments, read_nuggets
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Grade, Importance
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag import N_PASSAGES, TRACK_2024, load_segments
-from ragtasks.benchmarks.trec_rag_files import read_retrieved
+from ragtasks.benchmarks.trec_rag import N_PASSAGES, TRACK_2024, load_segments, read_retrieved
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import read_run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag_files import read_support
+from ragtasks.benchmarks.trec_rag import read_support
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Support
 

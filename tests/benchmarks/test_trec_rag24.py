@@ -13,9 +13,17 @@ from types import ModuleType
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, retrieval_side
-from ragtasks.benchmarks.trec_rag import N_PASSAGES, SHARDS, load_segments
+from ragtasks.benchmarks.trec_rag import (
+    N_PASSAGES,
+    SEGMENT_ID,
+    SHARDS,
+    load_segments,
+    read_qrels,
+    read_ranking,
+    read_segments,
+    read_topics,
+)
 from ragtasks.benchmarks.trec_rag import TRACK_2024 as TRACK
-from ragtasks.benchmarks.trec_rag_files import SEGMENT_ID, read_qrels, read_ranking, read_segments, read_topics
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
 from tests.conftest import REAL_DATA

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, retrieval_side
-from ragtasks.benchmarks.trec_rag import NARRATIVES, TRACK_2025
-from ragtasks.benchmarks.trec_rag_files import read_nuggets
+from ragtasks.benchmarks.trec_rag import NARRATIVES, TRACK_2025, read_nuggets
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Setting
 from tests.conftest import REAL_DATA

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from ragtasks.metrics import IdkLabel, accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._multihop import answer_in, normalised
+from ragtasks.metrics._answers import answer_in, normalised
 from ragtasks.records import IdkVerdict, Score
 
 WORDS = st.lists(st.sampled_from(["Yes", "yes", "no", "the", "The", "Verge", "Guardian", "information."]), max_size=4)

@@ -12,8 +12,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
-from retrieval_cache.evaluation import report_evaluations
-from retrieval_cache.evaluation._evaluation import mean
+from retrieval_cache.evaluation import mean, report_evaluations
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
-from retrieval_cache.engines._milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
+from retrieval_cache.milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
 from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progress
 from retrieval_cache.retrievers._dense import ExactIndex
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
@@ -198,7 +198,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.engines._milvus import MilvusRetriever
+from retrieval_cache.milvus import MilvusRetriever
 
 passages = [Passage(f"p{n:05d}", f"word{n % 97} word{n % 89} cats") for n in range(8000)]
 folder = Path(sys.argv[1])

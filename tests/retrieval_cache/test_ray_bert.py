@@ -29,7 +29,7 @@ PAIRS = [(one, other) for one in SENTENCES for other in SENTENCES[:4]] + [("word
 
 
 def test_scores_are_those_of_one_process_though_a_node_dies(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieval_cache.engines.ray_bert._RUN", 8)
+    monkeypatch.setattr("retrieval_cache.ray_workers._RUN", 8)
     spec, told = resolve_encoder("minilm"), list[tuple[int, int]]()
 
     def tell(done: int, of: int) -> None:

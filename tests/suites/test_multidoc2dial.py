@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.benchmarks.doc2dial import tasks_of
-from ragtasks.benchmarks.doc2dial_files import read_dialogues, read_documents
+from ragtasks.benchmarks.doc2dial import read_dialogues, read_documents, tasks_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore
 from ragtasks.metrics.lexical import open_wordnet

@@ -3,7 +3,7 @@
 from ragtasks.errors import MissingExtraError as _MissingExtraError
 
 try:
-    from ragtasks.arena.web._pipelines import Pipeline, live_systems, pipeline_of
+    from ragtasks.arena.web._live import Pipeline, live_systems, pipeline_of
     from ragtasks.arena.web._server import serve, serve_review
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ragtasks"):

@@ -18,7 +18,7 @@ from ragtasks.arena.ratings import rate
 from ragtasks.arena.store import LONGEST_NAME, VoteRefusedError, clean_name
 from ragtasks.arena.votes import LONGEST_REASON, Preference, View
 from ragtasks.arena.web._comparing import Arena, DisplayedAnswer, trec_of
-from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
+from ragtasks.arena.web._live import Pipeline, ask_pipeline
 from ragtasks.arena.web._site import Site
 from ragtasks.errors import ModelError
 from ragtasks.records import Message, Passage, Response, Role

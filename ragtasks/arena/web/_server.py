@@ -17,9 +17,8 @@ from ragtasks.arena.store import LEASE_SECONDS, Standing, VoteRefusedError, Vote
 from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._interface import interface
-from ragtasks.arena.web._live import LiveBattles, live_pages
+from ragtasks.arena.web._live import LiveBattles, Pipeline, live_pages
 from ragtasks.arena.web._pages import form_pages, pages, pair_pages, refused
-from ragtasks.arena.web._pipelines import Pipeline
 from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.records import Message

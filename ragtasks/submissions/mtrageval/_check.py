@@ -1,24 +1,184 @@
-"""Checks a submission line by line, in constant memory, and names everything that is wrong with it at once."""
+"""The official input: the tasks that a submission must answer, and what goes along with each of them.
+
+A benchmark's own task file has the format of an input file, so both are read the same way. Of a task only what a
+participant is given is kept: no target and no label can get from here into a submission.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import io
 import itertools
 import json
 import math
 import re
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ragtasks.benchmarks.mtrag import domain_of
-from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import bounded_lines
-from ragtasks.records import normalise_task_id, split_task_id
+from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.benchmarks.mtrag import domain_of, unique_rows
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
+from ragtasks.records import Passage, normalise_task_id, split_task_id
 from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words
-from ragtasks.submissions.mtrageval._inputs import Documents, Inputs, InputTask, messages_of, single
+
+_TASK_FILES = {
+    "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
+    "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
+}
+_ALONG = ("conversation_id", "task_type", "turn", "dataset")
+
+
+@dataclass(frozen=True, slots=True)
+class InputTask:
+    """One task as participants are given it."""
+
+    task_id: str
+    """Id as the file writes it: official files differ in the separator, and the official checker compares texts."""
+    collection: str
+    """Name of the corpus, as the file writes it."""
+    domain: str | None
+    """Short name of the corpus; None for one that is not known."""
+    messages: tuple[tuple[str, str], ...]
+    """(speaker, text) of the conversation."""
+    contexts: tuple[Passage, ...] | None
+    """The passages that task B gives; None where the file gives none to any task."""
+    along: Mapping[str, Any]
+    """Further fields that official files have beside these."""
+
+
+Inputs = Mapping[str, InputTask]
+"""Task id in the one form in use (`ragtasks.records`) -> task, in the order of the file."""
+
+
+def benchmark_inputs(benchmark: Benchmark) -> Inputs:
+    """Return the input of a benchmark: all its tasks."""
+    if benchmark.name not in _TASK_FILES:
+        hint = close_matches(benchmark.name, _TASK_FILES)
+        raise ConfigurationError(f"MTRAGEval has no tasks of benchmark {benchmark.name!r}: {hint}")
+    return read_inputs(benchmark.root / _TASK_FILES[benchmark.name])
+
+
+def read_inputs(path: Path) -> Inputs:
+    """Return the tasks of an official input file."""
+    problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
+    rows = unique_rows(list(json_lines(problems)), problems)
+    found = [task for line, row in rows if (task := _input_task(line, row, problems))]
+    problems.raise_if_any()
+    return {normalise_task_id(task.task_id): task for task in found}
+
+
+def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:
+    """Return the task of one line, or None after noting what is wrong with it."""
+    before = len(problems)
+    task_id = row.get("task_id")
+    try:
+        normalise_task_id(task_id if isinstance(task_id, str) else "")
+    except ValueError:
+        problems.add(line, "`task_id` such as <conversation><::><turn>", task_id)
+    messages = messages_of(row.get("input"))
+    if not messages:
+        problems.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
+    raw = row.get("contexts", [])
+    contexts = [passage_of(item, "document_id") for item in raw] if isinstance(raw, list) else [None]
+    if None in contexts:
+        problems.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
+    if len(problems) > before:
+        return None
+    collection = row.get("Collection", row.get("collection"))
+    return InputTask(
+        task_id=str(task_id),
+        collection=collection if isinstance(collection, str) else "",
+        domain=domain_of(collection),
+        messages=messages,
+        contexts=tuple(item for item in contexts if item) if "contexts" in row else None,
+        along={key: row[key] for key in _ALONG if key in row},
+    )
+
+
+def messages_of(value: object) -> tuple[tuple[str, str], ...]:
+    """Return (speaker, text) of the messages of an `input`; () where it is no list of messages."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return ()
+    pairs = [(item.get("speaker"), item.get("text")) for item in value]
+    kept = tuple((speaker, text) for speaker, text in pairs if isinstance(speaker, str) and isinstance(text, str))
+    return kept if len(kept) == len(pairs) else ()
+
+
+# Which documents there are: the ids of a benchmark's corpora, for those that are on this machine.
+
+_BLOCK = 1 << 20  # read ahead: a zip's own reader of bounded lines is slow
+
+Documents = Mapping[str, frozenset[str]]
+"""Short name of a corpus -> ids of its documents."""
+
+
+def document_ids_by_domain(benchmark: Benchmark) -> Documents:
+    """Return the ids of the documents of every corpus that the benchmark's tasks search."""
+    side = retrieval_side(benchmark.name)
+    present = {task.domain for task in benchmark.tasks}
+    files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
+    return {domain: frozenset(document_ids(path)) for domain, path in files.items()}
+
+
+def document_ids(path: Path) -> Iterator[str]:
+    """Yield the ids of the documents of a zipped corpus, which is read as a stream."""
+    number = 0
+    # `number` outlives the loop: the error below says how far the file could be read.
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as member:
+            lines = io.BufferedReader(cast(io.RawIOBase, member), _BLOCK)
+            for number, line in enumerate(bounded_lines(lines), start=1):  # noqa: B007
+                if line.strip():
+                    yield str(parse_json(line)["_id"])
+    # A damaged stream shows as one of these; RuntimeError is zipfile's word for a password or an unknown method.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, TypeError) as e:
+        message = clear_error(
+            "corpus",
+            where=f"{path}, line {number}",
+            expected="a zip with one file of JSON lines with `_id`",
+            found=f"{type(e).__name__}: {e}",
+            next_step="fetch the corpora again, or leave documents unchecked with --no-documents",
+        )
+        raise BenchmarkFileError(message) from e
+
+
+# Scores as the official evaluation reads them: 32-bit floats, equal ones ordered by document id descending.
+# Two scores that differ can be one number there, and the ranking then is not the one that was meant. What is
+# written therefore falls strictly as 32-bit numbers.
+
+
+def single(score: float) -> float:
+    """Return a score as trec_eval holds it: the nearest 32-bit float; infinite beyond their range, NaN for NaN."""
+    try:
+        return ctypes.c_float(score).value
+    except OverflowError:  # a whole number that is too large for any float
+        return math.inf if score > 0 else -math.inf
+
+
+def falls_strictly(scores: Sequence[float]) -> bool:
+    """Return whether every score is finite and smaller than the one before it, as 32-bit floats; True for none."""
+    values = [single(score) for score in scores]
+    return all(map(math.isfinite, values)) and all(first > second for first, second in itertools.pairwise(values))
+
+
+def rank_scores(n: int) -> tuple[float, ...]:
+    """Return n, n - 1, ..., 1: scores that say no more than the rank."""
+    return tuple(float(n - index) for index in range(n))
+
+
+def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
+    """Return scores under which a list ranks officially as it stands: its own where they do, else by rank."""
+    return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))
+
+
+# Checks a submission line by line, in constant memory, and names everything that is wrong with it at once.
 
 _SUFFIX = ".jsonl"
 

@@ -1,6 +1,5 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
-from ragtasks.submissions.trec_rag._build import benchmark_of, build_answers, logged_responses
 from ragtasks.submissions.trec_rag._check import (
     Answer,
     answer_of,
@@ -14,9 +13,12 @@ from ragtasks.submissions.trec_rag._check import (
 from ragtasks.submissions.trec_rag._score import (
     assigned_runs,
     assigned_runs_official,
+    benchmark_of,
+    build_answers,
     create_nuggets,
     first_cited,
     labelled_tables,
+    logged_responses,
     pool,
     score_answers,
     supported_runs,

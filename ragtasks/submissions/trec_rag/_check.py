@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES
-from ragtasks.benchmarks.trec_rag_files import SEGMENT_ID
+from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import bounded_lines, parse_json, write_atomically
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within

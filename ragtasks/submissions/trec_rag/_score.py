@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag_files import Assignment, SupportJudgement, TopicNuggets, nugget_rows
-from ragtasks.errors import JudgeError, clear_error
+from ragtasks.benchmarks.trec_rag import NARRATIVES, Assignment, SupportJudgement, TopicNuggets, nugget_rows
+from ragtasks.errors import BenchmarkFileError, JudgeError, clear_error
 from ragtasks.judges import (
     NUGGET_ASSIGNMENT,
     NUGGET_CREATION,
@@ -37,7 +37,17 @@ from ragtasks.metrics import (
     support_scores,
 )
 from ragtasks.records import Grade, Importance, Nugget, Passage, Qrel, Response, Score, Task
-from ragtasks.submissions.trec_rag._check import Answer, write_rows
+from ragtasks.results import evaluation_files, read_results
+from ragtasks.submissions._findings import render_text
+from ragtasks.submissions.trec_rag._check import (
+    Answer,
+    CheckedFile,
+    answer_of,
+    check_lines,
+    check_lines_2025,
+    row_2025,
+    write_rows,
+)
 from ragtasks.suites.trec_rag import judged_part_scores, judged_scores
 from ragtasks.tables import Cell, Table, Value
 
@@ -371,3 +381,66 @@ def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
             for topic in topics
         ),
     )
+
+
+# From what the harness logged to an answer file that the track takes.
+
+
+def benchmark_of(domain: str) -> str:
+    """Return the benchmark that a set of topics belongs to."""
+    return "trec_rag25" if domain == NARRATIVES else "trec_rag24"
+
+
+def logged_responses(path: Path, domain: str) -> list[Response]:
+    """Return the logged answers to one set of topics, of the one evaluation at a path."""
+    benchmark = benchmark_of(domain)
+    results, _ = evaluation_files(path)
+    saved = [read_results(file, Path(), {}) for file in results]
+    found = [
+        [response for task in one.tasks if task.benchmark == benchmark for response in task.responses] for one in saved
+    ]
+    chosen = [[response for response in responses if response.task.domain == domain] for responses in found]
+    chosen = [responses for responses in chosen if responses]
+    if len(chosen) == 1:
+        return chosen[0]
+    message = clear_error(
+        "logged answers",
+        where=str(path),
+        expected=f"one evaluation of {benchmark} with answers to the set {domain}",
+        found=f"{len(chosen)} of them",
+        next_step=f"name the results file of one; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
+    )
+    raise BenchmarkFileError(message)
+
+
+def build_answers(
+    responses: Sequence[Response],
+    topics: Mapping[str, str],
+    run_id: str,
+    output: Path,
+    *,
+    cut: bool = False,
+    team_id: str = "",
+) -> list[str]:
+    """Write an answer file that has no errors, and return what its reader should know, line by line."""
+    answers = [answer_of(response, run_id, cut=cut) for response in responses]
+    rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
+    checked = _checked(rows, topics, is_2025=bool(team_id))
+    if problems := checked.problems():
+        message = clear_error(
+            "answer file",
+            where=str(output),
+            expected="a file that the track takes",
+            found="\n    ".join(map(str, problems[:20])),
+            next_step="fix what the lines name and build it again; nothing was written",
+        )
+        raise BenchmarkFileError(message)
+    n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
+    write_rows(output, rows)
+    notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
+    return [*render_text(checked.report(output.name)), *notes, f"wrote {output}"]
+
+
+def _checked(rows: Sequence[Mapping[str, Any]], topics: Mapping[str, str], *, is_2025: bool) -> CheckedFile:
+    lines = [json.dumps(row).encode() for row in rows]
+    return check_lines_2025(lines, topics) if is_2025 else check_lines(lines, topics)

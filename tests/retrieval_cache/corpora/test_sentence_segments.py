@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag_files import read_segments
+from ragtasks.benchmarks.trec_rag import read_segments
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage

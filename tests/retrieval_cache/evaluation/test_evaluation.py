@@ -16,8 +16,7 @@ from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 from ragtasks.statistics import Comparison, compare_columns
 from ragtasks.tables import Difference
-from retrieval_cache.evaluation import Evaluation, columns_of, evaluate, report_evaluations
-from retrieval_cache.evaluation._evaluation import mean, slices
+from retrieval_cache.evaluation import Evaluation, columns_of, evaluate, mean, report_evaluations, slices
 
 MTRAG = retrieval_side("mtrag")
 

@@ -11,14 +11,16 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Score
 from ragtasks.tables import Format, render
-from retrieval_cache.evaluation import Evaluation, evaluate, report_evaluations
-from retrieval_cache.evaluation._evaluation import QueryResult
-from retrieval_cache.evaluation._tables import (
+from retrieval_cache.evaluation import (
     OFFICIAL_CORPUS_SIZES,
     OFFICIAL_QUERIES,
     PAPER_ROWS,
     PAPER_SUBSETS,
+    Evaluation,
+    QueryResult,
+    evaluate,
     not_comparable,
+    report_evaluations,
 )
 
 MTRAG = retrieval_side("mtrag")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import SAMPLE, Benchmark, benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Task
-from retrieval_cache.queries import build_queries
-from retrieval_cache.queries._forms import FORMS, last_k_turns, selecting_form
+from retrieval_cache.queries import FORMS, build_queries, last_k_turns, selecting_form
 from tests.benchmarks.mtrag._official import official_queries
 
 

@@ -13,8 +13,7 @@ from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import Decoding, OpenAIClient
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Task
-from retrieval_cache.queries import rewrite_queries
-from retrieval_cache.queries._rewriting import TEMPLATE, Rewrites
+from retrieval_cache.queries import TEMPLATE, Rewrites, rewrite_queries
 from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.retrieval_cache._rewriting_run import SLOTS

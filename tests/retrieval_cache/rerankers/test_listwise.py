@@ -16,7 +16,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, Prompt, Reply, ReplyCac
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.files import Ranked, in_rank_order, read_contexts
 from ragtasks.records import Passage, Setting
-from retrieval_cache.rerankers._listwise import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
+from retrieval_cache.rerankers import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run

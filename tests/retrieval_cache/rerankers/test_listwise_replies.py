@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.records import Passage
-from retrieval_cache.rerankers._listwise import ReplyForm, prompt_text, read_order, reply_form, windows, without_numbers
+from retrieval_cache.rerankers import ReplyForm, prompt_text, read_order, reply_form, windows, without_numbers
 
 # Reply to a window of five -> order (numbers as in the prompt), form. Worked out by hand from the rules of rank_llm.
 GOLDEN = [

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ragtasks.cli import main
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
-from ragtasks.submissions.mtrageval._check import RULES
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
+from ragtasks.submissions.mtrageval._check import RULES, benchmark_inputs
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 

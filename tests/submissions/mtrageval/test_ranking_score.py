@@ -11,9 +11,15 @@ from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._build import Entry, build, entries_of_run
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
-from ragtasks.submissions.mtrageval._service import dataset_mean, describe_answers, describe_ranking
+from ragtasks.submissions.mtrageval._build import (
+    Entry,
+    build,
+    dataset_mean,
+    describe_answers,
+    describe_ranking,
+    entries_of_run,
+)
+from ragtasks.submissions.mtrageval._check import benchmark_inputs
 from tests.submissions.mtrageval._files import sample
 from tests.submissions.mtrageval._official import ranking
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag_files import read_narratives, read_nuggets, read_topics
+from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, read_topics
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels

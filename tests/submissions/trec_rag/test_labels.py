@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag_files import read_assignments, read_support
+from ragtasks.benchmarks.trec_rag import read_assignments, read_support
 from ragtasks.cli import main
 from ragtasks.submissions.trec_rag import (
     assigned_runs,

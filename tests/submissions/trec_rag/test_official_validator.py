@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag_files import read_topics
+from ragtasks.benchmarks.trec_rag import read_topics
 from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import check_answers, write_rows
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA

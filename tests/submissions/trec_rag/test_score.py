@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
-from ragtasks.benchmarks.trec_rag import load_segments
-from ragtasks.benchmarks.trec_rag_files import read_assignments, read_nuggets
+from ragtasks.benchmarks.trec_rag import load_segments, read_assignments, read_nuggets
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.metrics import CitedSentence, nugget_scores
