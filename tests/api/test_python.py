@@ -8,6 +8,7 @@ import json
 import re
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -344,3 +345,189 @@ def test_a_score_of_all_responses_together_is_no_score_of_one() -> None:
     assert {"sentence_bleu", "rouge_l"} <= results.rows[0].keys()
     assert "sacrebleu" not in results.rows[0]
     assert "sacrebleu" not in str(results)
+
+
+ROWS = [
+    {
+        "id": "a",
+        "question": "How long?",
+        "answer": "Three weeks.",
+        "contexts": ["Three weeks."],
+        "reference": "21 days",
+    },
+    {"id": "b", "user_input": "And then?", "response": "I do not know."},
+]
+
+
+def test_rows_of_ones_own_are_scored_without_a_benchmark() -> None:
+    results = ragtasks.score_rows(ROWS, encoder="none", name="mine", max_words=5)
+    assert [(row["task_id"], row["model"], row["benchmark"], row["setting"]) for row in results.rows] == [
+        ("a", "mine", "rows", "full_rag"),
+        ("b", "mine", "rows", "full_rag"),
+    ]
+    assert [row["n_passages"] for row in results.rows] == [1, 0]
+    assert (results.missing, results.left_out) == ((), ())
+    assert results.by_task["a"]["rouge_l"] is not None
+    assert results.by_task["b"]["rouge_l"] is None
+    assert [row["idk"] for row in results.rows] == ["no", "yes"]
+    (evaluation,) = results.evaluations
+    (provenance,) = evaluation.provenance.values()
+    assert (provenance["benchmark"], provenance["suite"]) == ("rows", "rows")
+    assert (provenance["configuration"]["encoder"], provenance["configuration"]["max_words"]) == ("none", 5)
+    assert ragtasks.score_rows(ROWS, encoder="none").rows[0]["model"] == "rows"
+
+
+def test_rows_of_a_data_frame_are_those_of_its_records() -> None:
+    import pandas
+    import polars
+
+    expected = ragtasks.score_rows(ROWS, encoder="none").by_task
+    for frame in (pandas.DataFrame(ROWS), polars.DataFrame(ROWS)):
+        assert ragtasks.score_rows(frame, encoder="none").by_task == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"a": {}}, "rows: expected records or a data frame, found dict"),
+        ("rows.jsonl", "rows: expected records or a data frame, found str"),
+        ([], "found: none"),
+        (
+            [{"question": "q"}],
+            "found: row 1 (row-1): expected `answer`: a text, which may be empty, found 'no `answer`'",
+        ),
+        ([*ROWS, {"id": "c", "answer": 3}, 5], "row 3 (c): expected `answer`: a text, found 3; row 4 ()"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_one_error(rows: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        ragtasks.score_rows(rows, encoder="none")
+    assert said in str(caught.value)
+
+
+def test_of_many_errors_twenty_are_listed_and_the_rest_counted() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        ragtasks.score_rows([{"answer": "a"}] * 23, encoder="none")
+    text = str(caught.value)
+    assert ("row 20 " in text, "row 21 " in text, "and 3 more" in text) == (True, False, True)
+
+
+def test_what_an_earlier_evaluation_left_is_no_failure_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    record_failure("of another evaluation")
+    ragtasks.score_rows(ROWS, encoder="none")
+    from ragtasks.scoring import ResponseScorer
+
+    scored = ResponseScorer.score
+
+    def failing(self: ResponseScorer, responses: Any) -> Any:
+        record_failure("one")
+        record_failure("two")
+        return scored(self, responses)
+
+    monkeypatch.setattr(ResponseScorer, "score", failing)
+    with pytest.raises(ragtasks.ScoringError, match=r"what there is:\none\ntwo$") as caught:
+        ragtasks.score_rows(ROWS, encoder="none")
+    assert len(caught.value.results.rows) == 2
+
+
+def test_a_setting_may_be_left_out_where_every_answer_brings_its_passages(sample: ragtasks.LoadedBenchmark) -> None:
+    own = {"answer": "x", "contexts": ["A passage."]}
+    results = score(sample, {FIRST: own}, setting=None)
+    (row,) = (row for row in results.rows if row["task_id"] == FIRST)
+    assert (row["setting"], row["n_passages"]) == ("full_rag", 1)
+    with pytest.raises(
+        ConfigurationError, match=r"1 of 2 answers(.|\n)*give `setting`: reference, reference_rag, full_rag"
+    ):
+        score(sample, {FIRST: own, SECOND: "x"}, setting=None)
+    with pytest.raises(ConfigurationError, match="0 of 0 answers"):
+        score(sample, {}, setting=None)
+
+
+def test_a_file_of_answers_read_as_records_scores_as_the_mapping_does(sample: ragtasks.LoadedBenchmark) -> None:
+    expected = score(sample, {FIRST: "It is blue."}, max_words=3).by_task
+    for answers in ({FIRST: {"text": "It is blue."}}, [{"id": FIRST, "answer": "It is blue."}]):
+        assert score(sample, answers, max_words=3).by_task == expected
+
+
+def test_results_say_whose_they_are_and_what_their_rows_rest_on(sample: ragtasks.LoadedBenchmark) -> None:
+    results = score(sample, {FIRST: "<think>hm</think>It is blue."}, name="mine")
+    assert repr(results) == "<Results of mine: 108 responses>"
+    row = next(row for row in results.rows if row["task_id"] == FIRST)
+    task = next(task for task in sample.tasks if task.task_id == FIRST)
+    assert {key: row[key] for key in ("conversation_id", "turn", "domain", "answerability", "question_types")} == {
+        "conversation_id": task.conversation_id,
+        "turn": 1,
+        "domain": task.domain,
+        "answerability": task.answerability.value,
+        "question_types": list(task.question_types),
+    }
+    assert (row["multi_turn"], row["n_references"]) == (task.multi_turn, len(task.references))
+    assert row["unscored"].startswith("rb_alg: encoder: none; rb_alg_raw: encoder: none")
+
+
+def test_runs_compare_by_the_measures_that_both_have(sample: ragtasks.LoadedBenchmark) -> None:
+    """Over conversations: the queries of a conversation are its tasks."""
+    ids = list(sample.qrels)
+    best = {query_id: {name: 1.0 for name, grade in sample.qrels[query_id].items() if grade} for query_id in ids}
+    half = {query_id: found for place, (query_id, found) in enumerate(best.items()) if place % 2}
+    one = ragtasks.evaluate_run(half, sample, measures=["recall_5", "NumRet"], name="half")
+    other = ragtasks.evaluate_run(best, sample, measures=["recall_5", "mrr"], name="whole")
+    assert repr(one) == f"<RunEvaluation of half: {len(ids)} judged queries>"
+    assert one.conversation_of == {query_id: query_id.partition("<::>")[0] for query_id in ids}
+    found = ragtasks.compare(one, other)
+    (pair,) = found.pairs
+    assert (pair.first.metric, pair.first.name, pair.second.name) == ("recall_5", "half", "whole")
+    assert pair.difference.value == pytest.approx(1 - one.means["recall_5"])
+    assert pair.difference.n_clusters == len({name.partition("<::>")[0] for name in ids})
+    for part in ("queries", "run", "| half ", "| whole "):
+        assert part in str(found), str(found)
+    assert repr(found) == f"<Differences: recall_5 {pair.difference.value}>"
+    (named,) = ragtasks.compare(one, replace(other, name="half"), metric="recall_5").pairs
+    assert (named.first.name, named.second.name) == ("half (first)", "half (second)")
+
+
+def test_a_printed_run_says_what_was_judged_and_what_was_not() -> None:
+    found = ragtasks.evaluate_run({"q1": {"a": 1}, "x": {"a": 1}}, {"q1": {"a": 1}}, measures=["mrr"], name="mine")
+    text = str(found)
+    assert "# Retrieval on judgements given" in text
+    for part in ("mine", f"judgements: {found.judgements}", "1 queries without a judgement", "| mrr"):
+        assert part in text, text
+    assert "ignored" not in str(ragtasks.evaluate_run({"q1": {"a": 1}}, {"q1": {"a": 1}}, measures=["mrr"]))
+    assert found.conversation_of == {"q1": "q1"}
+
+
+def test_equal_scores_of_a_run_are_in_the_order_of_the_official_tool() -> None:
+    qrels = {"q": {"b": 1}}
+    values = [
+        ragtasks.evaluate_run({"q": dict.fromkeys(names, 1.0)}, qrels, measures=["mrr"]).means for names in ("ab", "ba")
+    ]
+    assert values[0] == values[1]
+
+
+def test_judgements_have_a_hash_of_their_content() -> None:
+    run = {"q": {"a": 1.0}}
+
+    def key(qrels: Any) -> str:
+        return ragtasks.evaluate_run(run, qrels, measures=["mrr"]).judgements
+
+    first = key({"q": {"a": 1, "b": 0}})
+    assert re.fullmatch(r"[0-9a-f]{12}", first)
+    assert key({"q": {"a": 1, "b": 0}}) == first
+    assert len({first, key({"q": {"a": 2, "b": 0}}), key({"q": {"a": 1}}), key({"p": {"a": 1}, "q": {"b": 0}})}) == 4
+
+
+def test_results_are_read_from_one_path_or_several(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
+    answers = "".join(json.dumps({"id": name, "answer": "x"}) + "\n" for name in (FIRST, SECOND))
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(answers)
+        given = {"data": "sample", "encoder": "none", "max_implausible": 1}
+        where: dict[str, Any] = {"benchmark": "mtrag", "setting": "reference"}
+        rescore([tmp_path / f"{name}.jsonl"], given, tmp_path / name, Place(tmp_path, tmp_path / "store"), **where)
+    n = len(ragtasks.read_results(tmp_path / "one").rows)
+    assert n >= 2
+    several: tuple[Any, ...] = ([tmp_path / "one", str(tmp_path / "two")], (tmp_path / "one", tmp_path / "two"))
+    for paths in several:
+        found = ragtasks.read_results(paths)
+        assert len(found.rows) == 2 * n
+        assert len(found.evaluations) == 2
+    assert len(ragtasks.read_results(str(tmp_path / "one")).rows) == n
