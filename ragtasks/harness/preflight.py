@@ -52,6 +52,7 @@ from ragtasks.scoring import ready_judge
 from ragtasks.suites import suite_named
 
 if TYPE_CHECKING:
+    from ragtasks.harness.planning import Count
     from ragtasks.harness.run import Request
 
 _SECONDS = 20.0  # for one short request
@@ -446,22 +447,35 @@ def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
         context = _context_of_weights(intention.weights)
     if context is None or not intention.tasks or config.too_long != "refuse":
         return
-    from ragtasks.harness.planning import counter, plan
+    from ragtasks.harness.planning import estimated_tokens, plan
 
-    tokenizer = intention.tokenizer or _tokenizer_here(intention)
-    tolerance = _TOLERANCE if tokenizer is None and intention.weights is not None else 1.0
+    count = _count(intention)
+    is_estimate = count is estimated_tokens
+    tolerance = _TOLERANCE if is_estimate and intention.weights is not None else 1.0
     with progress_bars() as progress:
-        plans, _ = plan(intention.tasks, intention.options, counter(tokenizer), with_judges=False, progress=progress)
+        plans, _ = plan(intention.tasks, intention.options, count, with_judges=False, progress=progress)
     for item in plans:
         room = int(context * tolerance)
         n_long = sum(tokens + item.reply_tokens > room for tokens in item.tokens)
         if n_long:
-            has = "has about" if tokenizer is None else "has"
+            has = "has about" if is_estimate else "has"
             yield (
                 f"context: {n_long} of {len(item.tokens)} prompts of {item.name} do not fit: the longest {has} "
                 f"{item.tokens[-1]:,} tokens and its reply up to {item.reply_tokens:,}, and the model's context is "
                 f"{context:,}. Next step: a server with a larger context, or `options: {{too_long: drop_passages}}`"
             )
+
+
+def _count(intention: Intention) -> Count:
+    """Return what counts the tokens of a prompt; the estimate where the model's tokeniser is not beside its weights."""
+    from ragtasks.harness.planning import counter, estimated_tokens
+
+    if intention.tokenizer is not None:
+        return counter(intention.tokenizer)
+    try:
+        return counter(_tokenizer_here(intention))
+    except RagtasksError:
+        return estimated_tokens
 
 
 def _tokenizer_here(intention: Intention) -> str | None:

@@ -107,7 +107,8 @@ def test_whoever_is_of_openai_needs_a_key(options: dict[str, Any], who: str, mon
         f"{who}: OPENAI_API_KEY is not set, and https://api.openai.com/v1 wants a key. Next step: export "
         "OPENAI_API_KEY, or name the variable that holds it by api_key_env"
     )
-    assert problems_of(replace(intention, is_scored=False), probes=False) == []
+    without_scores = problems_of(replace(intention, is_scored=False), probes=False)
+    assert without_scores == [line for line in found if line.startswith("rewriter")]
     monkeypatch.setenv(KEY, "sk-of-a-test-0123456789")
     assert problems_of(intention, probes=False) == []
 
@@ -192,8 +193,9 @@ def test_an_endpoint_is_asked_once(role: str, who: str, server: ChatServer) -> N
         assert problems_of(intention) == []
     n_asked = len(server.asked)
     assert problems_of(intention, probes=False) == []
-    assert problems_of(replace(intention, is_scored=False)) == []
     assert len(server.asked) == n_asked
+    problems_of(replace(intention, is_scored=False))
+    assert len(server.asked) == n_asked + (role == "rewriter"), "rankings have no judges"
 
 
 def test_ones_own_system_is_asked_and_what_is_odd_is_left_to_the_evaluation(server: ChatServer) -> None:
@@ -233,6 +235,19 @@ def test_prompts_must_fit_the_context_where_it_is_known(tmp_path: Path) -> None:
     assert long(config=config(context_tokens=100_000)) == 0
     assert long(config=config(context_tokens=2048, too_long="drop_passages")) == 0
     assert long(config=config(context_tokens=2048), tasks=()) == 0
+    (other,) = problems_of(replace(intention, config=config(context_tokens=2048), problems=("first this",)))
+    assert other == "first this"
+
+
+@pytest.mark.slow
+def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -> None:
+    intention = replace(SAMPLE, tasks=("mtrag_reference",), options={"data": "sample", "encoder": "none"})
+
+    def long(**changes: Any) -> int:
+        found = problems_of(replace(intention, **changes))
+        return int(found[0].split()[1]) if found else 0
+
+    n_long = long(config=config(context_tokens=2048))
     # The tokens of weights are only estimated here: a quarter more is let pass.
     assert long(weights=weights(tmp_path / "w", {"max_position_embeddings": 2048})) < n_long
     assert long(weights=weights(tmp_path / "w", {"max_position_embeddings": 1639})) == n_long
@@ -241,8 +256,6 @@ def test_prompts_must_fit_the_context_where_it_is_known(tmp_path: Path) -> None:
         assert long(weights=weights(tmp_path / "w", unknown)) == 0
     for nothing in (str(tmp_path / "nothing"), "nobody/has-this", "no name of the hub: //"):
         assert long(weights=nothing) == 0
-    (other,) = problems_of(replace(intention, config=config(context_tokens=2048), problems=("first this",)))
-    assert other == "first this"
 
 
 def request(**changes: Any) -> Request:

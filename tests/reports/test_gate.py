@@ -307,3 +307,138 @@ def test_the_drop_that_is_promised_to_be_found_is_found_four_times_out_of_five()
 def test_what_cannot_be_tested_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         gated(BEFORE, BEFORE, **options)
+
+
+def by_domain(model: str, shift: float = 0.0, n: int = N, **changes: Any) -> Side:
+    """Return a system with answers of five domains, the last of which has few."""
+    values = noisy(1 if model == "old" else 2, shift)
+    rows = [row(place, 0, domain="rare" if place < 4 else f"d{place % 4}", values={"rouge_l": values(place)} | changes)
+            for place in range(n)]  # fmt: skip
+    return side_of(evaluation(rows, model=model))
+
+
+def test_slices_may_have_margins_of_their_own() -> None:
+    found = gated(by_domain("new"), by_domain("old"), slices=("domain",), slice_margins={"rouge_l": 0.3})
+    margins = {item.slice: item.margin for item in found.rows}
+    assert margins.pop("all tasks") == 0.05
+    assert set(margins.values()) == {0.3}
+    assert {item.margin for item in gated(by_domain("new"), by_domain("old"), slices=("domain",)).rows} == {0.05}
+
+
+def test_the_sentence_names_what_it_rests_on() -> None:
+    assert gated(by_domain("new"), by_domain("old")).sentence == (
+        "not worse: 1 test, each with its interval above the drop that is allowed"
+    )
+    worse = gated(by_domain("new", -0.3), by_domain("old"), slices=("domain",))
+    shown = [item for item in worse.rows if item.decides]
+    assert len(shown) == 5
+    head, *named = worse.sentence.split("; ")
+    assert head.startswith("worse: 5 of 5 tests: rouge_l in reference, all tasks: change -0.")
+    assert head.endswith(", margin 0.05")
+    assert len(named) == 3
+    assert named[-1] == "and 2 more"
+    unsure = gated(by_domain("new", -0.045, n=12), by_domain("old", n=12))
+    assert unsure.sentence.startswith("cannot say: 1 of 1 test: rouge_l in reference, all tasks: change ")
+    assert "(too few answers: 12 conversations serve a margin of 0." in unsure.sentence
+    nothing = gated(side(lambda _: None), side(lambda _: None), margins={"rouge_l": 0.05})
+    assert nothing.sentence == (
+        f"cannot say: 1 of 1 test: rouge_l in reference, all tasks: {nothing.rows[0].change.reason}"
+    )
+    other = gated(with_fields(BEFORE, encoder="x"), BEFORE)
+    assert other.sentence == "cannot say: old and old do not match: encoder in reference: - -> x"
+
+
+def test_a_row_holds_the_means_of_the_tasks_that_both_sides_scored() -> None:
+    now = side(lambda n: None if n == 0 else 0.4 + 0.001 * n)
+    before = side(lambda n: None if n == 1 else 0.5 + 0.001 * n)
+    (only,) = gated(now, before, most_unscored=0.5).rows
+    shared = [n for n in range(N) if n > 1]
+    assert only.baseline == pytest.approx(sum(0.5 + 0.001 * n for n in shared) / len(shared))
+    assert only.candidate == pytest.approx(sum(0.4 + 0.001 * n for n in shared) / len(shared))
+    assert (only.change.value, only.change.n_values, only.n_tests) == (pytest.approx(-0.1), len(shared), 1)
+
+
+def test_a_slice_in_which_nothing_is_scored_is_left_out_and_the_whole_is_not() -> None:
+    def rows(model: str) -> Side:
+        values = noisy(1 if model == "old" else 2)
+        found = [row(n, 0, domain="bare" if n < 20 else "full", values={"rouge_l": None if n < 20 else values(n)})
+                 for n in range(N)]  # fmt: skip
+        return side_of(evaluation(found, model=model))
+
+    found = gated(rows("new"), rows("old"), slices=("domain",))
+    assert [(item.slice, item.decides) for item in found.rows] == [("all tasks", True), ("domain=full", True)]
+
+
+def two_settings(model: str, *settings: str) -> Side:
+    values = noisy(1 if model == "old" else 2)
+    rows = [row(n, 0, setting=name, values={"rouge_l": values(n)}) for name in settings for n in range(N)]
+    return side_of(evaluation(rows, model=model))
+
+
+def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note() -> None:
+    one, both = (two_settings("new", *names) for names in (("reference",), ("reference", "full_rag")))
+    found = gated(one, two_settings("old", "reference", "full_rag"))
+    assert (found.verdict, found.problems) == (Verdict.CANNOT_SAY, ("setting full_rag is in the baseline only",))
+    more = gated(both, two_settings("old", "reference"))
+    assert (more.verdict, more.problems) == (Verdict.NOT_WORSE, ())
+    assert more.notes == ("not tested: setting full_rag, which the baseline has not",)
+    assert [item.setting for item in gated(both, two_settings("old", "reference", "full_rag")).rows] == [
+        "reference",
+        "full_rag",
+    ]
+
+
+def test_what_differs_without_a_say_is_a_note() -> None:
+    found = gated(with_fields(side(noisy(2)), **{"generation options": "temperature 1"}), BEFORE)
+    assert (found.verdict, found.problems) == (Verdict.NOT_WORSE, ())
+    assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
+    hinted = gated(with_fields(BEFORE, **{"system prompt": "terse"}), BEFORE)
+    assert hinted.problems == ("system prompt in reference: - -> terse (--may-differ prompts if that is what changes)",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slice_margins": {"rouge": 0.1}}, "margin of an unknown metric 'rouge': did you mean 'rouge_l'"),
+        ({"slice_margins": {"rouge_l": 1.5}}, "margin rouge_l=1.5 allows any drop. Next step: below 1"),
+        ({"slices": ("domain=fiqa",)}, "unknown slice 'domain=fiqa'"),
+        ({"margins": {}}, r"--margin rb_llm=0.03.*Metrics: rb_llm, ans_acc, rouge_l"),
+        ({"may_differ": ("promts",)}, "may_differ 'promts': did you mean 'prompts'"),
+    ],
+)
+def test_a_refusal_names_the_nearest(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        gated(BEFORE, BEFORE, **options)
+
+
+def test_power_grows_with_the_root_of_the_conversations() -> None:
+    def least(n: int) -> float:
+        values = noisy(1)
+        before, now = (side(lambda number, k=k: values((7 * number + k) % N), n=n) for k in (0, 3))  # type: ignore[misc]
+        (only,) = power_of(before, GateConfig(margins={"rouge_l": 0.05}), now).rows
+        assert only.least_margin is not None
+        return only.least_margin
+
+    assert least(30) / least(60) == pytest.approx(2**0.5, rel=0.15)
+
+
+def test_power_without_a_candidate_says_what_it_takes_it_to_be() -> None:
+    found = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
+    (only,) = found.rows
+    assert found.candidate == "a system as uneven as the baseline, whose answers are independent of it"
+    assert (only.candidate, only.change.value, only.verdict, only.margin) == (None, None, Verdict.CANNOT_SAY, 0.05)
+    assert only.baseline == pytest.approx(sum(map(noisy(1), range(N))) / N)
+    assert only.found_drop is not None
+    assert power_of(BEFORE, GateConfig()).rows[0].found_drop is None, "no margin, so no drop beyond it"
+    assert is_powerful(only) == (only.least_margin is not None and only.least_margin <= 0.05)
+    assert not is_powerful(replace(only, least_margin=None))
+    assert is_powerful(replace(only, least_margin=0.05))
+
+
+def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
+    now, before = (side(lambda _: 0.5, answer_hash=text) for text in "ab")
+    (only,) = gated(now, before, margins={"rouge_l": 0.02}).rows
+    assert only.least_margin is not None
+    assert int(only.why.split()[-1]) == pytest.approx(N * only.least_margin / 0.02, abs=1)
+    assert gated(now, before, margins={"rouge_l": 1.01 * only.least_margin}).verdict is Verdict.NOT_WORSE
+    assert gated(now, before, margins={"rouge_l": 0.99 * only.least_margin}).verdict is Verdict.CANNOT_SAY
