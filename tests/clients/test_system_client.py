@@ -1,0 +1,187 @@
+"""A RAG system behind HTTP: what it is sent, and where its answer and its passages are looked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ragtasks.clients import ChatMessage, Outcome, Prompt, Reply, SystemClient, SystemProtocol, system_endpoint
+from ragtasks.errors import ConfigurationError
+from tests.clients._server import Action, ChatServer, chat_server, completion
+
+MESSAGES = [{"role": "user", "content": "q1"}, {"role": "assistant", "content": "a1"}, {"role": "user", "content": "q"}]
+PROMPT = Prompt(tuple(ChatMessage(**message) for message in MESSAGES), body={"id": "task-7"})  # type: ignore[arg-type]
+
+
+def asked(action: Action, protocol: SystemProtocol, **options: Any) -> tuple[Reply, SystemClient, ChatServer]:
+    with chat_server(lambda *_: action) as server:
+        endpoint, chosen = system_endpoint({"base_url": server.base_url, **options}, "mine", protocol.value)
+        client = SystemClient(endpoint, chosen, lambda _: None)
+        (reply,) = client.answer([PROMPT])
+    return reply, client, server
+
+
+def test_a_chat_system_is_sent_the_conversation_and_nothing_that_was_not_named() -> None:
+    reply, client, server = asked(completion("fine"), SystemProtocol.OPENAI)
+    assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
+    assert server.bodies == [{"model": "mine", "messages": MESSAGES}]
+    assert server.paths == ["/v1/chat/completions"]
+    assert client.describe() == {"model": "mine", "protocol": "openai", "extra_body": {}}
+    assert (client.name, client.origin) == ("mine", server.base_url)
+
+
+def test_what_the_user_names_is_sent_and_described() -> None:
+    options = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low", "extra_body": {"top_k": 3}}
+    _, client, server = asked(completion(), SystemProtocol.OPENAI, **options)
+    named = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low"}
+    assert server.bodies == [{"model": "mine", "messages": MESSAGES, **named, "top_k": 3}]
+    assert client.describe() == {"model": "mine", "protocol": "openai", **named, "extra_body": {"top_k": 3}}
+    _, _, server = asked(completion(), SystemProtocol.OPENAI, temperature="server")
+    assert "temperature" not in server.bodies[0]
+
+
+def test_a_plain_system_is_sent_the_id_and_the_conversation_at_its_address() -> None:
+    action = Action(b'{"answer": "fine", "contexts": ["one", {"id": "p", "text": "two", "title": "t"}]}')
+    reply, client, server = asked(action, SystemProtocol.PLAIN, extra_body={"k": 3}, temperature=0.3)
+    assert (reply.outcome, reply.text, reply.raw) == (Outcome.ANSWERED, "fine", action.body.decode())
+    assert server.bodies == [{"id": "task-7", "messages": MESSAGES, "k": 3}]
+    assert server.paths == ["/v1"]
+    found = client.contexts(reply)
+    assert [(item.passage_id, item.text, item.title) for item in found or ()] == [
+        ("context-1", "one", ""),
+        ("p", "two", "t"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"[]", "the reply has no text as `answer`"),
+        (b'{"answer": null}', "the reply has no text as `answer`"),
+        (b'{"answer": "a", "contexts": "c"}', "`contexts`: expected a list, found str"),
+        (b'{"answer": "a", "contexts": [{"id": "p"}]}', "`contexts`: expected context 1: a text"),
+    ],
+)
+def test_a_plain_reply_of_another_form_says_what_is_wrong(body: bytes, reason: str) -> None:
+    reply, _, server = asked(Action(body), SystemProtocol.PLAIN)
+    assert (reply.outcome, reply.text, reply.raw) == (Outcome.MALFORMED, None, body.decode())
+    assert reply.reason.startswith(reason)
+    assert len(reply.reason) <= 200
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("contexts", "n"), [({}, None), ({"contexts": None}, None), ({"contexts": []}, 0)])
+def test_retrieving_nothing_is_not_saying_nothing(contexts: Mapping[str, Any], n: int | None) -> None:
+    reply, client, _ = asked(Action(json.dumps({"answer": "", **contexts}).encode()), SystemProtocol.PLAIN)
+    assert reply.text == ""
+    found = client.contexts(reply)
+    assert (None if found is None else len(found)) == n
+
+
+@pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", "cut o"])
+def test_the_text_of_a_chat_system_is_left_as_it_is(content: str) -> None:
+    reply, _, server = asked(completion(content, finish_reason="length"), SystemProtocol.OPENAI)
+    assert (reply.outcome, reply.text) == (Outcome.ANSWERED, content)
+    assert len(server.asked) == 1, "a system is given no more room: it has a limit of its own"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (completion(None, refusal="no").body, "the model refused"),
+        (completion(None).body, "the reply has no text as choices[0].message.content"),
+        (b'{"choices": []}', "the reply has no text as choices[0].message.content"),
+        (b'{"choices": ["x"]}', "the reply has no text as choices[0].message.content"),
+        (b'{"choices": [{"message": 5}]}', "the reply has no text as choices[0].message.content"),
+        (b"[1]", "the reply has no text as choices[0].message.content"),
+    ],
+)
+def test_a_chat_reply_without_a_text_says_so(body: bytes, reason: str) -> None:
+    reply, client, _ = asked(Action(body), SystemProtocol.OPENAI)
+    assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, reason)
+    assert client.contexts(reply) is None
+
+
+def contexts_in(message: Mapping[str, Any], choice: Mapping[str, Any], body: Mapping[str, Any]) -> list[Any] | None:
+    content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
+    reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
+    found = client.contexts(reply)
+    return None if found is None else [(item.passage_id, item.text, item.title) for item in found]
+
+
+TWO = [{"text": "one", "id": "p", "title": "t"}, {"text": "two"}]
+AS_TWO = [("p", "one", "t"), ("context-2", "two", "")]
+
+
+@pytest.mark.parametrize("field", ["contexts", "context", "citations", "sources"])
+@pytest.mark.parametrize("place", range(3), ids=["message", "choice", "body"])
+def test_passages_may_stand_in_every_usual_place(field: str, place: int) -> None:
+    holders: list[dict[str, Any]] = [{}, {}, {}]
+    holders[place] = {field: TWO}
+    assert contexts_in(*holders) == AS_TWO
+    holders[place] = {field: []}
+    assert contexts_in(*holders) == []
+
+
+@pytest.mark.parametrize("text", ["text", "content", "page_content"])
+@pytest.mark.parametrize("name", ["id", "passage_id", "document_id", "chunk_id", "filepath"])
+def test_a_passage_has_its_text_and_its_id_under_every_usual_key(text: str, name: str) -> None:
+    assert contexts_in({"contexts": [{text: "x", name: "p"}]}, {}, {}) == [("p", "x", "")]
+    assert contexts_in({"contexts": [{text: "x", name: ""}, {text: "y", name: 7}]}, {}, {}) == [
+        ("context-1", "x", ""),
+        ("context-2", "y", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ({"contexts": ["one", 5, "two"]}, [("context-1", "one", ""), ("context-3", "two", "")]),
+        ({"citations": ["http://one", "http://two"]}, None),
+        ({"context": {"citations": TWO}}, AS_TWO),
+        ({"context": {"intent": "x"}, "sources": TWO}, AS_TWO),
+        ({"sources": [{"document": ["one", 5, "two"]}]}, [("context-1.1", "one", ""), ("context-1.3", "two", "")]),
+        ({"contexts": [{"score": 1}], "citations": TWO}, AS_TWO),
+        ({"contexts": [{"text": "x", "title": 5}]}, [("context-1", "x", "")]),
+        ({"contexts": "text"}, None),
+        ({}, None),
+    ],
+)
+def test_a_list_counts_as_far_as_it_holds_texts(message: Mapping[str, Any], found: list[Any] | None) -> None:
+    assert contexts_in(message, {}, {}) == found
+
+
+def test_the_message_s_own_passages_go_before_those_of_the_whole_reply() -> None:
+    assert contexts_in({"sources": TWO}, {"contexts": ["choice"]}, {"contexts": ["body"]}) == AS_TWO
+    assert contexts_in({}, {"contexts": ["choice"]}, {"contexts": ["body"]}) == [("context-1", "choice", "")]
+
+
+@pytest.mark.parametrize(
+    ("named", "address", "protocol", "name"),
+    [
+        ("http://x/ask", "http://x/ask", "plain", "mine"),
+        ('{"base_url": "http://x", "protocol": "openai", "model": "m"}', "http://x", "openai", "m"),
+        (' {"base_url": "http://x"}', "http://x", "plain", "mine"),
+        ({"base_url": "http://x", "slots": 3}, "http://x", "plain", "mine"),
+    ],
+)
+def test_a_system_is_named_by_its_address_or_an_object(named: Any, address: str, protocol: str, name: str) -> None:
+    endpoint, found = system_endpoint(named, "mine", "plain")
+    assert (endpoint.address, found.value, endpoint.model) == (address, protocol, name)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ('{"base_url": ', "expected an address, or a JSON object with base_url"),
+        ("{}[", "expected an address, or a JSON object with base_url"),
+        ({"base_url": "http://x", "protocol": "opnai"}, "unknown protocol 'opnai': did you mean 'openai'"),
+        ("not an address", "base_url must begin with http"),
+    ],
+)
+def test_what_names_no_system_is_refused(named: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        system_endpoint(named, "mine", "plain")
