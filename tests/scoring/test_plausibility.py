@@ -12,10 +12,11 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import main
+from ragtasks.errors import ImplausibleError
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Setting, Task
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible
+from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible, plausibility_of, require_plausible
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -257,3 +258,248 @@ def test_what_nobody_can_read_is_unscored(
     ended(capsys, "score", file(lambda *_: GERMAN), "--setting", "reference", *options(tmp_path))
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert {(row.idk, row.values["ans_acc"]) for row in evaluation.rows} == {(None, None)}
+
+
+def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
+    """Return the checks that find a single answer."""
+    return set(find_implausible([Response(task, tuple(passages), text)], [text if reply is None else reply])[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "odd", "silent"),
+    [
+        ("empty", "", 0),
+        ("error", "502 Bad Gateway", 0),
+        ("wrapped", "<answer>It is so.</answer>", 2),
+        ("echo", "", 5),
+        ("cut_off", "It is one of the", 10),
+        ("language", GERMAN, 2),
+    ],
+)
+def test_a_check_that_guesses_is_silent_below_a_share_of_the_answers(name: str, odd: str, silent: int) -> None:
+    """Of 108 answers: 2 % are three of them, 5 % six, 10 % eleven."""
+
+    def found(n: int) -> float:
+        replies = [task.target for task in TASKS]
+        for place in range(n):
+            replies[place] = f"{conversation(TASKS[place])}\nassistant: {replies[place]}" if name == "echo" else odd
+        return checked(replies).get(name, 0.0)
+
+    assert found(silent) == 0
+    assert found(silent + 1) == pytest.approx((silent + 1) / len(TASKS))
+
+
+def test_what_was_found_is_said_with_its_share_and_the_first_example() -> None:
+    long = "word " * 40
+    found = CheckedAnswers(
+        "mtrag in reference",
+        (("t1", {}), ("t2", {"error": "x"}), ("t3", {"empty": "", "error": "y"}), ("t4", {"unknown_passages": "p"})),
+    )
+    assert [(item.name, item.count, item.n, item.share, item.example, item.excerpt) for item in found.summary] == [
+        ("empty", 1, 4, 0.25, "t3", ""),
+        ("error", 2, 4, 0.5, "t2", "x"),
+        ("unknown_passages", 1, 4, 0.25, "t4", "p"),
+    ]
+    assert found.lines == [
+        "implausible: 1 of 4 answers (25%) are empty, such as t3",
+        'implausible: 2 of 4 answers (50%) are an error\'s text, such as t2: "x"',
+        'implausible: 1 of 4 answers (25%) rest on passages with ids that the benchmark does not know, such as t4: "p"',
+    ]
+    assert found.n_implausible == 2, "ids that are not known are only shown"
+    assert str(found) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error's text)")
+    (shown,) = find_implausible([Response(TASKS[0], (), f"<answer>{long}\n{long}</answer>")])
+    assert len(shown["wrapped"]) == 80
+    assert shown["wrapped"].startswith("<answer>word word")
+    assert shown["wrapped"].endswith("...")
+
+
+def answered(*texts: str, tasks: Sequence[Task] = TASKS) -> list[set[str]]:
+    return [set(found) for found in find_implausible([Response(*pair) for pair in zip(tasks, [()] * 999, texts)])]  # noqa: B905
+
+
+def test_three_tasks_with_one_text_are_too_many_and_two_are_not() -> None:
+    tasks = [task for task in TASKS if task.answerability is Answerability.ANSWERABLE][:20]
+    text = "The library opens at nine."
+    targets = [task.target for task in tasks]
+    assert not any("identical" in found for found in answered(text, text, *targets[2:], tasks=tasks))
+    three = answered(text, text, text, *targets[3:], tasks=tasks)
+    assert [place for place, found in enumerate(three) if "identical" in found] == [0, 1, 2]
+    short = answered(*["It does so."] * 3, *targets[3:], tasks=tasks)
+    assert not any(short), "a few words may be right for many questions"
+    alike = [replace(task, target="The same.") for task in tasks[:3]]
+    assert not any(
+        "identical" in found for found in answered(text, text, text, *targets[3:], tasks=[*alike, *tasks[3:]])
+    )
+    without = [replace(task, answerability=Answerability.UNANSWERABLE) for task in tasks[:2]]
+    some = answered(text, text, text, *targets[3:10], tasks=[*without, *tasks[2:10]])
+    assert [place for place, found in enumerate(some) if "identical" in found] == ([2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The fee is paid by the",
+        "You need a passport, a photograph,",
+        "It is open from nine (",
+        "He said that it was -",
+        'The sign above says "',
+        "You need:\n- a passport\n-",
+        "You need:\n1. a passport\n2.",
+        "You can ask for the informatio",
+    ],
+)
+def test_an_answer_that_breaks_off_is_found(text: str) -> None:
+    known = Passage("p", "All of the information is here.")
+    assert one(text, passages=[known]) == {"cut_off"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The fee is paid by the city.",
+        "The fee is paid by the city",
+        "paid by the",
+        "It is open from nine to five)",
+        "You will find it at https://example.org/the",
+        "Write to the office at help@example.org",
+        "It stands in the file notes.the",
+        "You need:\nthe",
+        "The total comes to 12",
+        "It is called a zyxwvutsr",
+        "The answer is number 2.",
+    ],
+)
+def test_an_answer_that_ends_in_an_unusual_way_is_none_that_breaks_off(text: str) -> None:
+    assert "cut_off" not in one(text, passages=[Passage("p", "All of the information is here.")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"answer": "It is open from nine to five."}',
+        '[{"text": "It is open from nine to five."}]',
+        '{"answer": "It is cut o',
+        "{'answer': 'It is so.'}",
+        "content='It is so.' role='assistant'",
+        'Response(text="It is so.")',
+        '```json\n{"answer": "It is open from nine to five."}\n```',
+        "```\nThe office is open from nine to five.\n```",
+        "```markdown\nThe office is open from nine to five.",
+        "<Answer>It is so.</Answer>",
+        " <output>\nIt is so.\n</output> ",
+    ],
+)
+def test_an_answer_in_a_wrapping_is_found(text: str) -> None:
+    assert "wrapped" in one(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "x", "b": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}',
+        '{"n": 5}',
+        "```bash\nls -la\n```",
+        "```\nfirst a few words without capitals and a full stop\n```",
+        "```\nOne two.\n```",
+        "Use `content='x'` in the call.",
+        "<b>It is so.</b>",
+        "<answer>It is so.</answer> It is.",
+        'It is so: {"answer": "x"}',
+    ],
+)
+def test_data_code_and_quotations_are_no_wrapping(text: str) -> None:
+    assert "wrapped" not in one(text)
+
+
+QUESTION = "How long may I keep a book from the library?"
+REPLY = "You may keep every book for three weeks."
+
+
+def asked(*texts: str) -> Task:
+    roles = [
+        TASKS[0].messages[-1].role,
+        next(m.role for task in TASKS for m in task.messages if m.role.value != "user"),
+    ]
+    messages = tuple(replace(TASKS[0].messages[-1], role=roles[n % 2], text=text) for n, text in enumerate(texts))
+    return replace(TASKS[0], messages=messages)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{QUESTION} Three weeks.",
+        f"User: {QUESTION}\nThree weeks.",
+        f"<|user|> {QUESTION} Three weeks.",
+        "how long may i keep a book from the LIBRARY -- three weeks",
+    ],
+)
+def test_an_answer_that_begins_with_the_question_repeats_it(text: str) -> None:
+    assert "echo" in one(text, task=asked(QUESTION))
+    assert "echo" not in one(text, task=asked("Why so?"))
+    page = Passage("p", f"Questions and answers. {QUESTION} For three weeks.")
+    assert "echo" not in one(text, task=asked(QUESTION), passages=[page]), "the page has the question itself"
+
+
+def test_an_answer_that_holds_the_conversation_repeats_it_wherever_it_stands() -> None:
+    task = asked(QUESTION, REPLY, "And may I renew it after that time?")
+    assert "echo" in one(f"So far: {QUESTION} {REPLY} You may renew it twice.", task=task)
+    assert "echo" in one(f"{QUESTION} You may.", task=task)
+    assert "echo" not in one(f"As I said: {REPLY} You may renew it twice.", task=task)
+    assert "echo" not in one("You may renew it twice, and then bring it back.", task=task)
+
+
+def test_where_a_question_is_too_short_the_language_of_the_others_counts() -> None:
+    tasks = [asked("Ok?"), *TASKS[1:]]
+    found = answered(GERMAN, *[task.target for task in tasks[1:3]], tasks=tasks[:3])
+    assert [("language" in item) for item in found] == [True, False, False]
+    assert "language" not in one(GERMAN, task=asked("Ok?")), "nothing is known of what was expected"
+    german = "Welche Unterlagen muss ich für meinen Antrag mitbringen?"
+    assert "language" in one("I do not have any information about this question.", task=asked(german))
+
+
+def origins(*ids: str, n: int = 10, task: Task = TASKS[0]) -> list[set[str]]:
+    responses = [Response(task, tuple(Passage(name, "A text.") for name in ids), task.target) for _ in range(n)]
+    return [set(found) for found in find_implausible(responses, setting=Setting.FULL_RAG, benchmark=BENCHMARK)]
+
+
+def test_most_of_the_passages_must_be_elsewhere_to_be_foreign() -> None:
+    own = next(task for task in TASKS if len(task.references) > 1)
+    other = next(task for task in TASKS if task.domain != own.domain and len(task.references) > 1)
+    here, there = ([item.passage_id for item in task.references[:2]] for task in (own, other))
+    assert not any("foreign_passages" in found for found in origins(*here, *there, task=own))
+    assert all("foreign_passages" in found for found in origins(here[0], *there, task=own))
+    assert not any(origins("context-1", "context-2", task=own)), "passages without ids say nothing of their origin"
+
+
+def test_ids_that_nobody_knows_are_named_from_five_answers_on() -> None:
+    assert not any(origins("mine-1", n=4))
+    assert all(found == {"unknown_passages"} for found in origins("mine-1", n=5))
+
+
+def test_a_passage_without_text_beside_others_is_named() -> None:
+    passages = [Passage("a", "A text."), Passage("b", "\n")]
+    (found,) = find_implausible([Response(TASKS[0], tuple(passages), TASKS[0].target)])
+    assert found == {"bare_passages": "passage b"}
+
+
+def test_more_than_the_limit_is_an_error_and_the_limit_itself_is_none() -> None:
+    found = CheckedAnswers("mtrag in reference", tuple((f"t{n}", {"empty": ""} if n < 2 else {}) for n in range(10)))
+    require_plausible([found, CheckedAnswers("nothing", ())], 0.2, "saved in x")
+    with pytest.raises(ImplausibleError) as caught:
+        require_plausible([found, found], 0.19, "saved in x")
+    assert str(caught.value).startswith(
+        "saved in x, but 2 of 10 answers to mtrag in reference (20%) are implausible (most are empty); 2 of 10 answers"
+    )
+    assert "more than 19%, so these scores mean nothing yet. Next step: look at the answers" in str(caught.value)
+
+
+def test_results_say_of_checked_answers_what_was_found() -> None:
+    notes = {"t1": {"implausible": {"empty": ""}}, "t2": {"implausible": {}}, "t3": {"other": 1}}
+    assert plausibility_of(notes) == {
+        "plausibility": {
+            "n": 2,
+            "n_implausible": 1,
+            "checks": [{"name": "empty", "count": 1, "n": 2, "example": "t1", "excerpt": "", "share": 0.5}],
+        }
+    }
+    assert plausibility_of({"t3": {"other": 1}}) == {}
