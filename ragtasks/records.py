@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -104,6 +104,18 @@ class Task:
     def question(self) -> str:
         """The last user message."""
         return self.messages[-1].text
+
+    @property
+    def variants(self) -> tuple[Task, ...]:
+        """The task as each of its annotators labelled it, this one first: a score takes the best of them.
+
+        The others stand in `extra["other_labels"]`, a `target` and an `answerability` each.
+        """
+        others = self.extra.get("other_labels", ())
+        return (
+            self,
+            *(replace(self, target=one["target"], answerability=Answerability(one["answerability"])) for one in others),
+        )
 
 
 @dataclass(frozen=True, slots=True)

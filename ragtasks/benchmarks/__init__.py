@@ -13,6 +13,7 @@ from ragtasks.benchmarks._docs import (
     passage_rows,
     published_passages,
     response_of,
+    targets_of,
     tasks_checksum,
 )
 from ragtasks.benchmarks._registry import (
@@ -75,5 +76,6 @@ __all__ = [
     "response_of",
     "retrieval_side",
     "source_of",
+    "targets_of",
     "tasks_checksum",
 ]

@@ -18,7 +18,16 @@ from datasets import Sequence as ListOf
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_docs, contexts_for, open_benchmark, response_of
+from ragtasks.benchmarks import (
+    Benchmark,
+    Doc,
+    benchmark_folder,
+    build_docs,
+    contexts_for,
+    open_benchmark,
+    response_of,
+    targets_of,
+)
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error, masked
@@ -248,14 +257,14 @@ class ConversationTask(ConfigurableTask):
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one document; NaN where it is unscored.
 
-        A score of all responses together has a pair here, the response and its reference answer, where it is scored.
+        A score of all responses together has a pair here, the response and its reference answers, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
         doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         doc["scoring"] = self._scores.notes(doc["task_id"])
-        return self._scores.values(doc["task_id"], (results[0].strip(), doc["target"]))
+        return self._scores.values(doc["task_id"], (results[0].strip(), targets_of(doc)))
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""

@@ -59,7 +59,7 @@ class TaskScores:
 
     def _row(self, doc: Doc) -> Row:
         """Return a doc as it will be read from the log."""
-        values = self.values(doc["task_id"], ("", ""))
+        values = self.values(doc["task_id"], ("", ()))
         own = {name: value for name, value in values.items() if not isinstance(value, tuple)}
         return row_of({**own, "doc": {**doc, "scoring": self.notes(doc["task_id"])}, "metrics": list(own)})
 

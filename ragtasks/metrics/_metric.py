@@ -11,8 +11,8 @@ from ragtasks.records import Answerability, Score
 Scores = dict[str, Score]
 """Metric name -> score of one response."""
 
-Pair = tuple[str, str]
-"""A response and its reference answer."""
+Pair = tuple[str, tuple[str, ...]]
+"""A response and its reference answers."""
 
 RESCALED = (-math.inf, 1.0)
 """Bounds of a BERTScore score: with a baseline it is below 0 where a response is less like than chance."""

@@ -154,10 +154,10 @@ def corpus_bleu(pairs: Iterable[Pair]) -> float:
     """Return SacreBLEU of all responses together, from 0 to 100, higher is better; NaN for no pairs.
 
     n-grams up to 4, tokeniser 13a, exponential smoothing, mixed case: sacrebleu's own defaults, the signature
-    `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`.
+    `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, with more references `nrefs:var`.
 
     Args:
-        pairs: a response and its reference answer each.
+        pairs: a response and its reference answers each.
 
     Source: Post 2018; the official `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743.
     """
@@ -167,7 +167,12 @@ def corpus_bleu(pairs: Iterable[Pair]) -> float:
     texts = list(pairs)
     if not texts:
         return float("nan")
-    return float(BLEU().corpus_score([text for text, _ in texts], [[target for _, target in texts]]).score)
+    # A stream of references for each place; a shorter list repeats its first, which adds no n-gram and no length.
+    n_targets = max(len(targets) for _, targets in texts)
+    streams = [
+        [targets[place] if place < len(targets) else targets[0] for _, targets in texts] for place in range(n_targets)
+    ]
+    return float(BLEU().corpus_score([text for text, _ in texts], streams).score)
 
 
 def sentence_bleu(response: str, target: str) -> float:

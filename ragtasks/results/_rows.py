@@ -114,8 +114,8 @@ def _answer_hash(answers: Any, passages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return whether a metric has no value of one response: what stands there are response and reference answer."""
-    return isinstance(value, list) and [type(part) for part in value] == [str, str]
+    """Return whether a metric has no value of one response: what stands there are response and reference answers."""
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _numbers(values: Any) -> dict[str, float | None]:

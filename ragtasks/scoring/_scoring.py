@@ -164,37 +164,60 @@ class ResponseScorer:
         self._n_by_judges += refusals.n_by_judges
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
-        evidence = ScoringInputs(self.benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
-        scores = [self._complete(scored, verdicts) for scored in self.suite.score(evidence)]
+        evidence = self._inputs(responses, labels, verdicts)
+        scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, evidence)]
         rows = verdict_rows(verdicts, len(responses))
         found = [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
         for index, repeats in self._repeated(evidence).items():
             found[index].notes["repeats"] = repeats
         return found
 
-    def _repeated(self, evidence: ScoringInputs) -> dict[int, list[dict[str, Any]]]:
+    def _inputs(
+        self, responses: Sequence[Response], labels: Sequence[IdkLabel], verdicts: Verdicts | None
+    ) -> list[ScoringInputs]:
+        """Return what the suite scores, once for each label that a task may have: nearly always one."""
+        variants = [item.task.variants for item in responses]
+        asked = [
+            [
+                replace(item, task=tasks[min(place, len(tasks) - 1)])
+                for item, tasks in zip(responses, variants, strict=True)
+            ]
+            for place in range(max(map(len, variants)))
+        ]
+        semantics = self._semantics([item for row in asked for item in row])
+        n = len(responses)
+        parts = [semantics.of(range(place * n, place * n + n)) for place in range(len(asked))]
+        return [
+            ScoringInputs(self.benchmark, row, labels, part, verdicts, self._search)
+            for row, part in zip(asked, parts, strict=True)
+        ]
+
+    def _repeated(self, evidence: Sequence[ScoringInputs]) -> dict[int, list[dict[str, Any]]]:
         """Return index -> scores and verdicts of each further judging, of the answers that are judged again."""
-        config, done = self._config, evidence.verdicts
+        config, done, judged = self._config, evidence[0].verdicts, evidence[0].responses
         if config.repeats == 1 or done is None:
             return {}
-        indexes = judged_again([item.task.conversation_id for item in evidence.responses], config.repeat_share)
+        indexes = judged_again([item.task.conversation_id for item in judged], config.repeat_share)
         self._n_repeated += len(indexes)
         again: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
-        responses = [evidence.responses[index] for index in indexes]
+        responses = [judged[index] for index in indexes]
         for number in range(2, config.repeats + 1):
             judging = f"repeat {number}"
             verdicts = survive(judging, partial(self._judged, responses, judging), lambda _: None)
             if verdicts is None:
                 break
             labels = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk).labels
-            inputs = replace(
-                evidence,
-                responses=responses,
-                labels=labels,
-                semantics=evidence.semantics.of(indexes),
-                verdicts=verdicts,
-            )
-            scored = zip(indexes, self.suite.score(inputs), verdict_rows(verdicts, len(responses)), strict=True)
+            inputs = [
+                replace(
+                    item,
+                    responses=[item.responses[index] for index in indexes],
+                    labels=labels,
+                    semantics=item.semantics.of(indexes),
+                    verdicts=verdicts,
+                )
+                for item in evidence
+            ]
+            scored = zip(indexes, best_scores(self.suite, inputs), verdict_rows(verdicts, len(responses)), strict=True)
             for index, scores, rows in scored:
                 values = {name: score.value for name, score in scores.items()}
                 again[index].append({"values": values, "verdicts": rows})
@@ -363,6 +386,26 @@ def _predicted(
     """Return the scores of a suite, with what a combination of them predicts that people would say."""
     scores = score(inputs)
     return scores if inputs.verdicts is None else [{**item, **combination.predictions(item)} for item in scores]
+
+
+def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
+    """Return the scores of each response; of a task with several labels, each score is the best over the labels."""
+    scored = suite.score(inputs[0])
+    for others in map(suite.score, inputs[1:]):
+        scored = [_best(suite.metrics, *pair) for pair in zip(scored, others, strict=True)]
+    return scored
+
+
+def _best(metrics: Iterable[Metric], first: Scores, second: Scores) -> Scores:
+    """Return the better of two scores by each metric's direction, the first where neither is or one is missing."""
+    best = dict(first)
+    for metric in metrics:
+        one, two = first.get(metric.name), second.get(metric.name)
+        if one is None or two is None or two.value is None or metric.higher_is_better is None:
+            continue
+        if one.value is None or (two.value > one.value if metric.higher_is_better else two.value < one.value):
+            best[metric.name] = two
+    return best
 
 
 def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[str]:

@@ -109,11 +109,12 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
         "meteor": meteor(text, target),
         "rouge_l": Score(rouge_l(text, target)),
         "token_f1": Score(token_f1(text, target)),
-        **_bert_scores(semantic, reason),
+        **bert_scores(semantic, reason),
     }
 
 
-def _bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
+def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
+    """Return BERTScore F1, precision and recall against the reference answer, or why they are missing."""
     if semantic is None:
         return {name: Score(None, reason) for name in ("bert_f1", "bert_precision", "bert_recall")}
     precision, recall = semantic.bert_precision, semantic.bert_recall

@@ -19,7 +19,7 @@ def test_sacrebleu_of_a_task_is_that_of_all_its_answers(evaluate: Callable[..., 
     results = evaluate("ragtasks-extractive", name, limit=None)
     rows = results["samples"][name]
     answerable = [row for row in rows if row["doc"]["answerability"] == "ANSWERABLE"]
-    pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in answerable]
+    pairs = [(row["filtered_resps"][0], (row["doc"]["target"],)) for row in answerable]
     scores = results["results"][name]
     assert len(answerable) == 31 < len(rows) == 34
     assert scores["sacrebleu,sample"] == pytest.approx(corpus_bleu(pairs))

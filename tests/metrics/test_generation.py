@@ -93,20 +93,30 @@ def official(field: str) -> list[tuple[str, str]]:
 
 def test_corpus_bleu_is_sacrebleu() -> None:
     hypotheses, references = [text for text, _ in PAIRS], [text for _, text in PAIRS]
-    assert corpus_bleu(PAIRS) == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9)
+    assert corpus_bleu([(text, (target,)) for text, target in PAIRS]) == pytest.approx(
+        sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9
+    )
     assert math.isnan(corpus_bleu([]))
-    assert corpus_bleu([(text, text) for _, text in PAIRS]) == pytest.approx(100)
+    assert corpus_bleu([(text, (text,)) for _, text in PAIRS]) == pytest.approx(100)
 
 
-@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4))
-def test_corpus_bleu_ignores_order_and_stays_in_range(pairs: list[tuple[str, str]]) -> None:
+def test_corpus_bleu_takes_more_references_where_there_are_some() -> None:
+    pairs = [("the old mill by the river", ("a mill", "the old mill by the river bank")), ("it rained", ("it rained",))]
+    streams = [["a mill", "it rained"], ["the old mill by the river bank", "it rained"]]
+    expected = sacrebleu.corpus_bleu([text for text, _ in pairs], streams).score
+    assert corpus_bleu(pairs) == pytest.approx(expected)
+    assert corpus_bleu(pairs) > corpus_bleu([(text, targets[:1]) for text, targets in pairs])
+
+
+@given(st.lists(st.tuples(TEXT, st.tuples(TEXT) | st.tuples(TEXT, TEXT)), min_size=1, max_size=4))
+def test_corpus_bleu_ignores_order_and_stays_in_range(pairs: list[tuple[str, tuple[str, ...]]]) -> None:
     assert 0 <= corpus_bleu(pairs) <= 100 + 1e-9
     assert corpus_bleu(pairs) == pytest.approx(corpus_bleu(pairs[::-1]))
 
 
 def test_corpus_bleu_by_hand() -> None:
     # Precisions 3/4, 2/3, 1/2; no common 4-gram of one, smoothed to 1/2; the lengths are equal.
-    assert corpus_bleu([("a b c x", "a b c d")]) == pytest.approx(100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4))
+    assert corpus_bleu([("a b c x", ("a b c d",))]) == pytest.approx(100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4))
 
 
 @given(TEXT, TEXT)
@@ -148,7 +158,9 @@ def test_the_official_script_s_scores_of_its_sample_files() -> None:
     assert 20 * sum(token_f1(*pair) for pair in utterance) == pytest.approx(13.25862068965517, abs=1e-9)
     # Its SacreBLEU, 1.5941520509774114, is this one with a reference of 76 instead of 77 tokens in the brevity penalty;
     # releases 1.4.14, 1.5.1 and 2.6.0 of the library all give 77 for these files.
-    assert corpus_bleu(utterance) * math.exp(1 / 72) == pytest.approx(1.5941520509774114, abs=1e-9)
+    assert corpus_bleu([(text, (target,)) for text, target in utterance]) * math.exp(1 / 72) == pytest.approx(
+        1.5941520509774114, abs=1e-9
+    )
 
 
 @pytest.mark.usefixtures("wordnet")

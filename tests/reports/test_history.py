@@ -130,7 +130,7 @@ def test_a_score_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) 
 
     def pair(sample: dict[str, Any]) -> None:
         sample["metrics"].append("sacrebleu")
-        sample["sacrebleu"] = ["answer", "target"]
+        sample["sacrebleu"] = ["answer", ["target"]]
 
     path = save(tmp_path, change=change, change_sample=pair, values=lambda _: {"rouge_l": 0.5})
     (entry,) = read_file(path)
