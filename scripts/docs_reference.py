@@ -24,6 +24,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 SUITES = {
     "mtrag": "MTRAG, MTRAG-UN, your own data",
     "mtrag_s": "MTRAG-S",
+    "inscit": "INSCIT",
     "multihop_rag": "MultiHop-RAG",
     "trec_rag24": "TREC RAG 2024",
     "trec_rag25": "TREC RAG 2025",

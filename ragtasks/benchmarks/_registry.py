@@ -26,6 +26,8 @@ BENCHMARKS = ExtensionPoint(
     {
         "custom": "ragtasks.benchmarks.custom:DEFINITION",
         "doc2dial": "ragtasks.benchmarks.doc2dial:DOC2DIAL",
+        "inscit": "ragtasks.benchmarks.inscit:INSCIT",
+        "inscit_dev": "ragtasks.benchmarks.inscit:INSCIT_DEV",
         "mtrag": "ragtasks.benchmarks.mtrag._benchmark:DEFINITION",
         "mtrag_s": "ragtasks.benchmarks.mtrag._mtrag_s:DEFINITION",
         "mtrag_un": "ragtasks.benchmarks.mtrag._mtrag_un:DEFINITION",

@@ -173,6 +173,7 @@ SUITES = ExtensionPoint(
     "suite",
     Suite,
     {
+        "inscit": "ragtasks.suites._inscit:SUITE",
         "mtrag": "ragtasks.suites._mtrag:SUITE",
         "mtrag_s": "ragtasks.suites._mtrag_s:SUITE",
         "multidoc2dial": "ragtasks.suites._multidoc2dial:SUITE",

@@ -21,6 +21,7 @@ BUILDERS = {
     "build_sample": "mtrag",
     "build_sample_un": "mtrag_un",
     "build_sample_s": "mtrag_s",
+    "build_sample_inscit": "inscit",
     "build_sample_multihop": "multihop_rag",
     "build_sample_trec": "",
     "build_sample_multidoc2dial": "",
@@ -58,9 +59,10 @@ def test_the_committed_files_are_what_the_script_builds(script: str, name: str, 
 @pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom", "doc2dial"}))
 def test_a_sample_without_its_facts_is_no_official_copy(name: str, tmp_path: Path) -> None:
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
-    facts = tmp_path / name / "sample.json"
+    folder = tmp_path / benchmark_folder(name, "sample", Path()).name  # two splits of one benchmark share theirs
+    facts = folder / "sample.json"
     files_of_another = json.loads(facts.read_text("utf-8")).get("files_of")
     facts.unlink()
-    shutil.copytree(SAMPLES / (files_of_another or name), facts.parent, dirs_exist_ok=True, ignore=FACTS)
+    shutil.copytree(SAMPLES / (files_of_another or folder.name), folder, dirs_exist_ok=True, ignore=FACTS)
     with pytest.raises(BenchmarkFileError, match=r"(?s)file: expected .*, found "):
-        open_benchmark(name, tmp_path / name)
+        open_benchmark(name, folder)

@@ -1,0 +1,92 @@
+"""Builds the sample of INSCIT's kind from its source, in INSCIT's official file layout.
+
+`scripts/sample_source/inscit.json` holds conversations by split; their labels name passages of the documents in
+`scripts/sample_source/clapnq.json`. Every turn becomes a task, and what the agent said is its first label. The files
+under `ragtasks/benchmarks/sample/inscit/` come out byte for byte the same each time.
+
+    python scripts/build_sample_inscit.py [--into DIR]
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from sample_files import SAMPLES, read_source, run_builder, statistics_file, write_files
+
+from ragtasks.benchmarks.inscit import DOMAIN, corpus_file
+
+VERSION = "1"
+TARGET = SAMPLES / "inscit"
+CORPUS = "data/text_0420_processed/sample.json"
+
+
+def articles() -> list[dict[str, Any]]:
+    """Return the corpus: articles with their passages, numbered from 0."""
+    return [
+        {
+            "title": document["title"],
+            "passages": [
+                {"id": f"{document['title']}:{number}", "text": text, "titles": [document["title"]]}
+                for number, text in enumerate(document["passages"])
+            ],
+        }
+        for document in read_source("clapnq")["documents"]
+    ]
+
+
+def evidence_by_reference() -> dict[str, dict[str, Any]]:
+    """Return source reference (`slug#number`) -> a piece of evidence as labels hold it."""
+    slugs = [document["id"] for document in read_source("clapnq")["documents"]]
+    return {
+        f"{slug}#{number}": {
+            "passage_id": passage["id"],
+            "passage_text": passage["text"],
+            "passage_titles": passage["titles"],
+        }
+        for slug, article in zip(slugs, articles(), strict=True)
+        for number, passage in enumerate(article["passages"])
+    }
+
+
+def conversation(source: dict[str, Any], evidence: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return one conversation with a turn for each of its questions."""
+    turns, context, earlier = [], [], []
+    for turn in source["turns"]:
+        context = [*context, turn["question"]]
+        labels = [{**label, "evidence": [evidence[name] for name in label["evidence"]]} for label in turn["labels"]]
+        turns.append({"context": context, "prevEvidence": list(earlier), "labels": labels})
+        context = [*context, labels[0]["response"]]
+        earlier.append(labels[0]["evidence"])
+    return {"seedArticle": {"title": source["seed"], "topic": source["topic"], "level": 1}, "turns": turns}
+
+
+def counts(conversations: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what a file holds."""
+    turns = [turn for item in conversations.values() for turn in item["turns"]]
+    labels = Counter(label["responseType"] for turn in turns for label in turn["labels"])
+    return {"conversations": len(conversations), "tasks": len(turns), "labels": dict(labels)}
+
+
+def build() -> dict[str, bytes]:
+    """Return path -> content of every file of the sample."""
+    evidence = evidence_by_reference()
+    splits = {
+        f"data/{split}.json": {item["id"]: conversation(item, evidence) for item in conversations}
+        for split, conversations in read_source("inscit").items()
+    }
+    files = {path: json.dumps(content, ensure_ascii=False).encode() for path, content in splits.items()}
+    files[CORPUS] = json.dumps(articles(), ensure_ascii=False).encode()
+    statistics = {"version": VERSION, "counts": {path: counts(content) for path, content in splits.items()}}
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(files, Path(folder))
+        corpus = corpus_file(Path(folder), DOMAIN)
+        files[str(corpus.relative_to(folder))] = corpus.read_bytes()
+    return {**files, "sample.json": statistics_file(statistics)}
+
+
+if __name__ == "__main__":
+    run_builder(__doc__, build, TARGET)

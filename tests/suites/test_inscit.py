@@ -1,0 +1,82 @@
+"""INSCIT's suite: which label counts, the official scores, response types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.config import EvaluationConfig
+from ragtasks.metrics import IdkLabel
+from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Task
+from ragtasks.scoring import ResponseScorer
+from ragtasks.suites._inscit import bleu, response_type
+
+BENCHMARK = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()))
+TASKS = {task.task_id: task for task in BENCHMARK.tasks}
+
+
+def scored(task: Task, text: str, *passages: str) -> dict[str, float | None]:
+    scorer = ResponseScorer(BENCHMARK, EvaluationConfig(encoder="none"))
+    response = Response(task, tuple(Passage(name, "") for name in passages), text)
+    (result,) = scorer.score([response])
+    return {name: score.value for name, score in result.scores.items()}
+
+
+def test_each_score_is_the_better_one_of_two_labels() -> None:
+    task = TASKS["island-02<::>3"]  # labelled "nothing found" first, then "near"
+    refusal, near = task.variants
+    assert (refusal.answerability, near.answerability) == (Answerability.UNANSWERABLE, Answerability.PARTIAL)
+    by_refusing, by_telling = scored(task, refusal.target), scored(task, near.target)
+    assert by_refusing["rouge_l"] == by_telling["rouge_l"] == 1
+    assert by_refusing["token_f1"] == by_telling["token_f1"] == 1
+    assert by_refusing["ans_acc"] == by_telling["ans_acc"] == 1
+    assert by_refusing["response_type"] == by_telling["response_type"] == 1
+    one = replace(task, extra={**task.extra, "other_labels": []})
+    assert scored(one, near.target)["rouge_l"] != 1
+
+
+def test_the_order_of_two_labels_changes_no_score() -> None:
+    task = TASKS["light-01<::>2"]
+    first, second = task.variants
+    swapped = replace(
+        task,
+        target=second.target,
+        answerability=second.answerability,
+        extra={**task.extra, "other_labels": [{"target": first.target, "answerability": first.answerability.value}]},
+    )
+    text = "It cost 61,000 crowns."
+    assert scored(task, text) == scored(swapped, text)
+
+
+def test_bleu_is_sacrebleu_s_with_both_references_in_lower_case() -> None:
+    pairs = [(task.variants[-1].target, tuple(one.target for one in task.variants)) for task in BENCHMARK.tasks]
+    plain = [[" ".join(text.lower().split()) for text in (answer, *targets)] for answer, targets in pairs]
+    streams = [[row[1] for row in plain], [row[-1] for row in plain]]
+    expected = sacrebleu.corpus_bleu([row[0] for row in plain], streams).score
+    assert bleu(pairs) == pytest.approx(expected)
+    assert bleu(pairs) > bleu([(answer, targets[:1]) for answer, targets in pairs])
+
+
+@pytest.mark.parametrize(("passages", "expected"), [
+    ((), 0), (("Elsewhere:1",), 0), (("Ilse Varnhaken:0",), 1), (("Ilse Varnhaken:0", "Anselm Varnhaken:0"), 1),
+    (("Ilse Varnhaken:0", "Elsewhere:1"), 2 / 3), (("Ilse Varnhaken:0", "Elsewhere:1", "Elsewhere:2"), 0.5),
+])  # fmt: skip
+def test_passage_f1_goes_by_the_label_that_fits_better(passages: tuple[str, ...], expected: float) -> None:
+    assert scored(TASKS["music-01<::>1"], "He wrote much.", *passages)["passage_f1"] == pytest.approx(expected)
+
+
+def test_passages_of_a_turn_without_any_are_all_wrong() -> None:
+    assert scored(TASKS["bridge-02<::>2"], "Nobody knows.", "Elsewhere:1")["passage_f1"] == 0
+
+
+def test_a_response_is_of_the_type_that_its_words_and_its_end_say() -> None:
+    no, yes, partial = (IdkLabel(verdict, "") for verdict in (IdkVerdict.NO, IdkVerdict.YES, IdkVerdict.PARTIAL))
+    assert response_type("Which one do you mean? ", no) is Answerability.UNDERSPECIFIED
+    assert response_type("It is old.", no) is Answerability.ANSWERABLE
+    assert response_type("I do not know.", yes) is Answerability.UNANSWERABLE
+    assert response_type("Some of it I know.", partial) is Answerability.PARTIAL
+    assert response_type("Das weiß ich nicht.", IdkLabel(None, "German")) is None
