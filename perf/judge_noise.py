@@ -1,6 +1,9 @@
 """What repeats and anchors find out about a judge: coverage, false alarms and power, on simulated and on real verdicts.
 
 python perf/judge_noise.py repeats                          how far a mean moves, from answers that are judged again
+python perf/judge_noise.py drift                            drift that so many anchors find
+python perf/judge_noise.py splits --data FOLDER             false alarms and power on published verdicts
+python perf/judge_noise.py recalibrate                      intervals of differences whose judge drifted, mapped and not
 """
 
 from __future__ import annotations
@@ -9,13 +12,13 @@ import argparse
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ragtasks.judges import AnchorVerdicts, drift_of
-from ragtasks.statistics import estimate_mean, repeatability
+from ragtasks.judges import AnchorVerdicts, drift_of, recalibration_of
+from ragtasks.statistics import estimate_mean, repeatability, shared_error
 
 TRIALS = 400
 NOISE, SHIFT = 0.15, 0.02
@@ -156,12 +159,60 @@ def judge(data: Path) -> list[tuple[str, float, float]]:
     return [(key[0], scores[one][key], scores[other][key]) for key in shared]
 
 
+# Recalibrated: two systems that differ by .02, the second one judged after the judge drifted. Does the interval of
+# their difference hold it: as it is, mapped by the anchors, and with the map's error?
+
+DIFFERENCE = 0.02
+CHANGES = ((0.0, 1.0), (-0.05, 1.0), (0.08, 0.9), (-0.1, 1.15))  # constant and slope of the verdicts after
+
+
+def recalibrate() -> None:
+    """Print a row for each change of the judge and number of anchors."""
+    print("| constant | slope | anchors | as it is | mapped | with the map's error | width |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
+    for constant, slope in CHANGES:
+        for n in (40, 80, 160):
+            plain, mapped, widened, width = (
+                float(np.mean(column)) for column in zip(*mapped_trials(constant, slope, n), strict=True)
+            )
+            print(f"| {constant:g} | {slope:g} | {n} | {plain:.1%} | {mapped:.1%} | {widened:.1%} | {width:.2f} |")
+
+
+def mapped_trials(constant: float, slope: float, n: int) -> Iterator[tuple[bool, bool, bool, float]]:
+    """Yield whether each interval of the difference holds the truth, and how much wider the last one is."""
+    rng = np.random.default_rng(19)
+    for _ in range(TRIALS):
+        groups = np.arange(n) // 2
+        truth = 0.6 + rng.normal(0, 0.1, n // 2)[groups] + rng.normal(0, 0.15, n)
+        before, now = truth + rng.normal(0, 0.08, n), constant + slope * truth + rng.normal(0, 0.08, n)
+        records = (
+            AnchorVerdicts("j", "set", "t", {"r": "w"}, tuple(map(int, groups)), {"r": tuple(map(float, values))})
+            for values in (before, now)
+        )
+        line = recalibration_of(*records, "r")
+        assert not isinstance(line, str)
+        conversations = np.arange(110 * 6) // 6
+        level = 0.55 + rng.normal(0, 0.08, 110)[conversations]
+        first, second = (level + rng.normal(0, 0.15, len(level)) + rng.normal(0, 0.08, len(level)) for _ in range(2))
+        second = constant + slope * (second + DIFFERENCE)
+        names = [f"c{number}" for number in conversations]
+        extra = shared_error([line.moves(float(value)) for value in second], len(second))
+        found = (
+            estimate_mean((second - first).tolist(), names),
+            estimate_mean((line.constant + line.slope * second - first).tolist(), names),
+            estimate_mean((line.constant + line.slope * second - first).tolist(), names, extra_error=extra),
+        )
+        held = [item.low <= DIFFERENCE <= item.high for item in found]  # type: ignore[operator]
+        widths = [item.high - item.low for item in found]  # type: ignore[operator]
+        yield held[0], held[1], held[2], widths[2] / widths[1]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["repeats", "drift", "splits"])
+    parser.add_argument("what", choices=["repeats", "drift", "splits", "recalibrate"])
     parser.add_argument("--data", type=Path, help="folder with ragchecker and rad_bench, for splits")
     given = parser.parse_args()
     if given.what == "splits":
         splits(given.data)
     else:
-        {"repeats": repeats, "drift": drift}[given.what]()
+        {"repeats": repeats, "drift": drift, "recalibrate": recalibrate}[given.what]()

@@ -20,7 +20,7 @@ from ragtasks.metrics import RuleBasedIdk
 from ragtasks.reports.judge_card import combination_inputs
 from ragtasks.statistics import assisted_mean
 
-TRIALS = 100
+TRIALS = 200
 N_CONVERSATIONS = 100
 RATED = (12, 20, 40)
 FOLLOWS = (0.0, 0.3, 0.6, 0.9)  # correlation of judge and people, within and between conversations

@@ -86,7 +86,7 @@ MORE_OPTIONS = {
         "collection",
         "json_mode",
     },
-    "report": {"examples", "table", "plots", "human_evaluation", "ratings", "run", "benchmark"},
+    "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "init": {"schema", "protocol"},
     "score": {"protocol", "rows_output", "probe"},
     "retrieve": {"min_rewritten", "probe"},

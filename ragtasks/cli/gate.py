@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
-from ragtasks.cli.options import FORMAT, TABLES
+from ragtasks.cli.options import FORMAT, RECALIBRATE, TABLES
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
             help="Save the results as a baseline, by a name or as a .json file; after a test only if not worse."
         ),
     ] = None,
+    recalibrate: RECALIBRATE = False,
     form: FORMAT = TableFormat.MARKDOWN,
     output: TABLES = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
@@ -61,6 +62,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     with _input_errors():
         section = _section(config, context) if config else {}
         chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline)
+        chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
         candidate = _candidate(results, needed=not power)
         status = 0
         if power:

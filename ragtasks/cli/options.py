@@ -117,6 +117,13 @@ FORMAT = Annotated[
     TableFormat, typer.Option("--format", metavar="<form>", help="Tables as markdown, csv, json or latex.")
 ]
 TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables, in place of the screen.")]
+RECALIBRATE = Annotated[
+    bool,
+    typer.Option(
+        "--recalibrate",
+        help="Put the scores of a judge that changed on its earlier scale, by its anchors; intervals widen.",
+    ),
+]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace existing results without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 REWRITER = Annotated[str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")]

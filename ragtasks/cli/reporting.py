@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, may_be_replaced, put
-from ragtasks.cli.options import DATA, FORCE, FORMAT, TABLES, key_option, names_results, retrieval_place
+from ragtasks.cli.options import (
+    DATA,
+    FORCE,
+    FORMAT,
+    RECALIBRATE,
+    TABLES,
+    key_option,
+    names_results,
+    retrieval_place,
+)
 from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
 from ragtasks.progress import step
 
@@ -52,6 +61,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     human_evaluation: Annotated[
         bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.")
     ] = False,
+    recalibrate: RECALIBRATE = False,
     ratings: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +76,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.tables import ReportOptions, report_sections
     from ragtasks.tables import Format, render
 
-    evaluations = _evaluations(results or [], human_evaluation, data)
+    evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
     if not evaluations and not run:
         raise ConfigurationError("nothing to report. Next step: name results, --human-evaluation, or --run NAME")
     if not evaluations and (plots or html):
@@ -132,11 +142,14 @@ def _opening(section: Section, n_added: int) -> Section:
     )
 
 
-def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
-    from ragtasks.results import read_evaluations
+def _evaluations(
+    results: list[Path], human_evaluation: bool, data: str | None, *, recalibrate: bool = False
+) -> list[Evaluation]:
+    from ragtasks.results import read_evaluations, recalibrated
     from ragtasks.scoring import checked_again
 
     found = [checked_again(item) for item in read_evaluations(results, left_out=leave_out)] if results else []
+    found = recalibrated(found) if recalibrate else found
     if human_evaluation:
         from ragtasks.benchmarks import benchmark_folder
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
@@ -269,6 +282,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[
         Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
     ] = Path("decided"),
+    recalibrate: RECALIBRATE = False,
     force: FORCE = False,
 ) -> None:
     """Compare results or runs: differences with intervals and tests over conversations.
@@ -292,7 +306,12 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("--prompts, --skip-settled: judges are asked --until-decided only. Leave them out")
     if all(of_results):
         _compare_results(
-            [Path(name) for name in names], metric or (), _compare_chosen(by, _By.MODEL, _By.SETTING), baseline, form
+            [Path(name) for name in names],
+            metric or (),
+            _compare_chosen(by, _By.MODEL, _By.SETTING),
+            baseline,
+            form,
+            recalibrate=recalibrate,
         )
     elif any(of_results):
         runs = ", ".join(name for name, is_results in zip(names, of_results, strict=True) if not is_results)
@@ -340,14 +359,14 @@ def _compare_chosen(by: _By | None, *possible: _By) -> _By:
 
 
 def _compare_results(
-    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat
+    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat, *, recalibrate: bool
 ) -> None:
     from ragtasks.reports.comparison import compare_evaluations
-    from ragtasks.results import read_evaluations
+    from ragtasks.results import read_evaluations, recalibrated
 
-    found = compare_evaluations(
-        read_evaluations(paths, left_out=leave_out), metrics=metrics, by=by.value, baseline=baseline
-    )
+    evaluations = read_evaluations(paths, left_out=leave_out)
+    evaluations = recalibrated(evaluations) if recalibrate else evaluations
+    found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
     _print_comparisons(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
 
 

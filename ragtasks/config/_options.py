@@ -367,6 +367,9 @@ class GateConfig(BaseModel):
     may_differ: tuple[str, ...] = Field(
         default=(), description="what the change is meant to change: `prompts`, `retriever`"
     )
+    recalibrate: bool = Field(
+        default=False, description="put the scores of a judge that changed on the baseline's scale, by its anchors"
+    )
     most_unscored: float = Field(
         default=0.02, ge=0, le=1, description="largest share of answers that only one side may have a score of"
     )

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import canonical_hash, parse_json, write_atomically
@@ -289,6 +291,62 @@ def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
         Drift(first.judge, name, first.time, second.time, item, p)
         for name, item, p in zip(names, found, corrected, strict=True)
     ]
+
+
+# Recalibration: a judge that moved, put on the scale of its earlier verdicts by the anchors.
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibration:
+    """A line from one judge's verdicts under one rubric now to those of before."""
+
+    judge: str
+    rubric: str
+    constant: float
+    slope: float
+    left_out: tuple[tuple[float, float], ...]
+    """Constant and slope without each conversation of the anchors in turn."""
+
+    def of(self, value: float) -> float:
+        """Return what a value of now would have been before; it may lie beyond the scale's ends."""
+        return self.constant + self.slope * value
+
+    def moves(self, value: float) -> tuple[float, ...]:
+        """Return how far that moves without each conversation of the anchors."""
+        mapped = self.of(value)
+        return tuple(constant + slope * value - mapped for constant, slope in self.left_out)
+
+    @property
+    def text(self) -> str:
+        """Judge, rubric and line, in words."""
+        return f"{self.judge}: {self.rubric} {self.constant:+.3f} {self.slope:+.3f} times its value"
+
+
+def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -> Recalibration | str:
+    """Return the line that gives the anchors of now the mean and the spread of before, or why there is none.
+
+    Source: M. J. Kolen and R. L. Brennan, Test Equating, Scaling, and Linking (3rd ed., 2014), linear equating; its
+    error is a jackknife over conversations. A regression would not do: noise of single verdicts flattens it.
+    """
+    triples = zip(before.conversations, before.values[rubric], now.values[rubric], strict=True)
+    pairs = [(name, one, other) for name, one, other in triples if one is not None and other is not None]
+    names = np.array([name for name, _, _ in pairs])
+    first, second = (np.array([pair[place] for pair in pairs], dtype=np.float64) for place in (1, 2))
+    if len(set(names.tolist())) < FEWEST:
+        return f"the anchors with both verdicts are of fewer than {FEWEST} conversations"
+    # Every conversation of the set, with verdicts or without: so all maps by one set are left out alike.
+    without = [names != name for name in sorted(set(before.conversations))]
+    if not all(column[kept].std() > 0 for column in (first, second) for kept in without):
+        return "the judge gives the anchors one value throughout"
+    constant, slope = _line(first, second)
+    left_out = tuple(_line(first[kept], second[kept]) for kept in without)
+    return Recalibration(now.judge, rubric, constant, slope, left_out)
+
+
+def _line(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
+    """Return constant and slope of the line that gives the second the mean and the spread of the first."""
+    slope = float(first.std() / second.std())
+    return float(first.mean()) - slope * float(second.mean()), slope
 
 
 # The times that judges were asked, in one file of JSON lines: the first one of a judge is its baseline.

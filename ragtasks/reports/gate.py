@@ -26,6 +26,7 @@ from ragtasks.results import (
     Row,
     Summary,
     anchors_in,
+    mapped_rows,
     provenance_of,
     summaries_of,
     why_not_anchored,
@@ -40,6 +41,7 @@ from ragtasks.statistics import (
     detectable_difference,
     estimate_means,
     holm,
+    shared_error,
 )
 from ragtasks.suites import suite_named
 
@@ -189,7 +191,9 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
     if not config.margins:
         raise ConfigurationError(_no_margin(baseline))
     _check(config, baseline)
+    candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
+    notes = [*recalibrated, *notes]
     rows = [] if problems else [_tested(place, config) for place in _places(candidate, baseline, config)]
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
     return Gate(
@@ -264,6 +268,18 @@ def _changed_judges(candidate: Side, baseline: Side) -> Iterator[str]:
             yield f"judge {name}: {why}"
 
 
+def _recalibrated(candidate: Side, baseline: Side) -> tuple[Side, list[str]]:
+    """Return the candidate on the scale of the baseline's judges, and a line for each map."""
+    mapped = {
+        setting: mapped_rows(rows, baseline.anchors, candidate.anchors, candidate.name)
+        for setting, rows in candidate.rows.items()
+    }
+    lines = {line.text: line.judge for _, found in mapped.values() for line in found}
+    anchors = {**candidate.anchors, **{name: replace(baseline.anchors[name], baseline=None) for name in lines.values()}}
+    rows = {setting: rows for setting, (rows, _) in mapped.items()}
+    return replace(candidate, rows=rows, anchors=anchors), [f"recalibrated by the anchors: {text}" for text in lines]
+
+
 def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice, bool]]:
     """Yield all tasks and the slices that are wanted, each with whether it is wanted by its value."""
     for part in slices_of(rows):
@@ -282,7 +298,13 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
     values = [(one.values.get(place.metric.name), other.values.get(place.metric.name)) for one, other in place.pairs]
     gaps = [None if one is None or other is None else sign * (other - one) for one, other in values]
     low, high = place.metric.bounds
-    column = cluster(gaps, [one.conversation_id for one, _ in place.pairs], (low - high, high - low))
+    moves = [
+        other.moves[place.metric.name]
+        for gap, (_, other) in zip(gaps, place.pairs, strict=True)
+        if gap is not None and place.metric.name in other.moves
+    ]
+    extra = shared_error(moves, sum(gap is not None for gap in gaps))
+    column = cluster(gaps, [one.conversation_id for one, _ in place.pairs], (low - high, high - low), extra)
     margin = _margin(place, config)
     (change,) = estimate_means([column], level=1 - config.alpha, tested=-margin if math.isfinite(margin) else None)
     both = [(one, other) for one, other in values if one is not None and other is not None]

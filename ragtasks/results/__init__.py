@@ -1,6 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.results._drift import DRIFT, JudgeAnchors, anchors_in, why_not_anchored
+from ragtasks.results._drift import DRIFT, JudgeAnchors, anchors_in, mapped_rows, recalibrated, why_not_anchored
 from ragtasks.results._evaluations import (
     Evaluation,
     Kind,
@@ -100,6 +100,7 @@ __all__ = [
     "has_own_history",
     "holds_own_rows",
     "is_own_row",
+    "mapped_rows",
     "merge_evaluations",
     "message_text",
     "model_names",
@@ -114,6 +115,7 @@ __all__ = [
     "read_results",
     "read_summaries",
     "read_traces",
+    "recalibrated",
     "request_differences",
     "row_of",
     "rows_benchmark",

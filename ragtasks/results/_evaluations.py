@@ -61,6 +61,8 @@ class Evaluation:
     """Its results files as seen from what was named to read; several where evaluations were put together."""
     judge_drift: str = ""
     """How judges changed since the first of the evaluations that it is compared with; empty where none is known to."""
+    recalibrated: tuple[str, ...] = ()
+    """How a judge that changed was put on the scale of the first of them, a line a rubric; none where it was not."""
     unchecked: tuple[str, ...] = field(default=(), compare=False)
     """Checks of plausibility that could not be made of these answers; none where they were made with the scores."""
 

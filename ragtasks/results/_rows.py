@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Row:
     """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
+    moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Metric that was recalibrated -> how far its value moves without each conversation of the anchors in turn."""
 
 
 def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:

@@ -22,6 +22,7 @@ from ragtasks.statistics._means import (
     estimate_means,
     holm,
     mean_columns,
+    shared_error,
 )
 from ragtasks.statistics._repeatability import EXACT, Repeatability, repeatability
 
@@ -57,4 +58,5 @@ __all__ = [
     "holm",
     "mean_columns",
     "repeatability",
+    "shared_error",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +102,28 @@ def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested:
 
 
 def estimate_mean(
-    values: Sequence[float | None], clusters: Sequence[str], bounds: tuple[float, float] = UNBOUNDED
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    bounds: tuple[float, float] = UNBOUNDED,
+    extra_error: float = 0.0,
 ) -> Estimate:
     """Return the mean of one score an item, None where it is unscored, with its interval over the items' clusters."""
-    return _estimate(cluster(values, clusters, bounds), 0.95, None)
+    return _estimate(cluster(values, clusters, bounds, extra_error), 0.95, None)
+
+
+def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
+    """Return the standard error that a shared map brings into a mean of n values: a jackknife over what it rests on.
+
+    Args:
+        moves: for each value that was mapped, how far it moves when one cluster of the map's data is left out.
+        n: values of the mean, mapped or not.
+    """
+    columns = list(moves)
+    if not columns or not n:
+        return 0.0
+    replicates = np.asarray(columns, dtype=np.float64).sum(axis=0) / n
+    k = len(replicates)
+    return float(np.sqrt((k - 1) / k * ((replicates - replicates.mean()) ** 2).sum()))
 
 
 def _estimate(column: Clustered, level: float, tested: float | None) -> Estimate:
@@ -116,6 +134,13 @@ def _estimate(column: Clustered, level: float, tested: float | None) -> Estimate
         pivot = _pivot(column)
         low, high = pivot.ends(level)
         p = None if tested is None else pivot.p_value(tested)
+        if column.extra_error and error:
+            # What comes from elsewhere makes every distance from the mean that much smaller.
+            wider = math.hypot(1.0, column.extra_error / error)
+            low, high = (pivot.mean + wider * (end - pivot.mean) for end in (low, high))
+            low, high = max(low, column.bounds[0]), min(high, column.bounds[1])
+            p = None if tested is None else pivot.p_value(pivot.mean - (pivot.mean - tested) / wider)
+            error *= wider
     elif reason == NOTHING_VARIES and tested is not None:
         p = _p_value_of_alike(column, tested)
     return Estimate(
@@ -306,6 +331,8 @@ class Clustered:
     """Sum of the squared distances of the values from their mean, clusters ignored."""
     bounds: tuple[float, float] = UNBOUNDED
     """Smallest and largest mean that can be: an interval never reaches beyond."""
+    extra_error: float = 0.0
+    """Standard error of the mean from elsewhere than these clusters, such as a map of the values that was estimated."""
 
     @property
     def mean(self) -> float | None:
@@ -314,7 +341,10 @@ class Clustered:
 
 
 def cluster(
-    values: Sequence[float | None], clusters: Sequence[str], bounds: tuple[float, float] = UNBOUNDED
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    bounds: tuple[float, float] = UNBOUNDED,
+    extra_error: float = 0.0,
 ) -> Clustered:
     """Return the values summed by cluster.
 
@@ -322,6 +352,7 @@ def cluster(
         values: one score an item, None where it is unscored.
         clusters: the cluster of each item, such as its conversation id.
         bounds: smallest and largest value that can be.
+        extra_error: standard error of the mean from elsewhere.
 
     Raises:
         ValueError: lengths differ, or a value is NaN or infinite.
@@ -345,6 +376,7 @@ def cluster(
         n_unscored=len(values) - len(scored),
         spread=math.fsum((value - mean) ** 2 for value in scored),
         bounds=bounds,
+        extra_error=extra_error,
     )
 
 
@@ -381,6 +413,8 @@ class Column:
     """Items that there are to score; None where that is not known, or all are here."""
     note: str = ""
     """What a reader must know of it, as a sentence without its name; empty for nothing."""
+    moves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Item whose score was mapped -> how far it moves when a cluster of the map's data is left out (`shared_error`)."""
 
     @property
     def metric_text(self) -> str:
@@ -473,11 +507,14 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
 
 def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
     """Return each column's mean, in order."""
-    clusters = ([column.cluster_of[item] for item in column.values] for column in columns)
-    return tuple(
-        Mean(column, estimate_mean(list(column.values.values()), labels, column.bounds))
-        for column, labels in zip(columns, clusters, strict=True)
-    )
+    return tuple(Mean(column, _mean_of(column)) for column in columns)
+
+
+def _mean_of(column: Column) -> Estimate:
+    labels = [column.cluster_of[item] for item in column.values]
+    scored = [item for item, value in column.values.items() if value is not None]
+    extra = shared_error((column.moves[item] for item in scored if item in column.moves), len(scored))
+    return estimate_mean(list(column.values.values()), labels, column.bounds, extra)
 
 
 def _check(columns: Sequence[Column], baseline: str | None) -> None:
@@ -514,7 +551,13 @@ def paired_differences(first: Column, second: Column) -> Clustered:
     """Return second less first on the items that both have, summed by cluster."""
     gaps = _gaps_of(first, second)
     (smallest, largest), (lowest, highest) = first.bounds, second.bounds
-    return cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], (lowest - largest, highest - smallest))
+    scored = [item for item, gap in gaps.items() if gap is not None]
+    # Two sides that were mapped have maps of their own.
+    extra = math.hypot(
+        *(shared_error((side.moves[i] for i in scored if i in side.moves), len(scored)) for side in (first, second))
+    )
+    bounds = (lowest - largest, highest - smallest)
+    return cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
 
 
 def _comparison(pair: tuple[Column, Column], difference: Estimate, adjusted_p: float | None) -> Comparison:
@@ -540,7 +583,8 @@ def _nothing_to_compare(columns: Sequence[Column]) -> str:
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
-        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`",
+        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`"
+        + ("; --recalibrate maps the scores of a judge that drifted" if "judges drifted" in "".join(found) else ""),
     )
 
 

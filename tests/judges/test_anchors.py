@@ -13,10 +13,12 @@ import pytest
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.judges import (
     AnchorVerdicts,
+    Recalibration,
     baseline_of,
     choose_anchors,
     drift_of,
     read_anchors,
+    recalibration_of,
     store_verdicts,
     stored_verdicts,
     write_anchors,
@@ -149,3 +151,32 @@ def test_what_others_wrote_is_a_record_or_nothing(saved: object) -> None:
 def test_a_record_is_the_same_from_its_json() -> None:
     found = verdicts([0.5, None], served={"m": 2})
     assert AnchorVerdicts.of_json(found.json_values) == found
+
+
+def drifting(constant: float, slope: float, n: int = 60) -> tuple[AnchorVerdicts, AnchorVerdicts]:
+    rng = np.random.default_rng(2)
+    before = rng.random(n)
+    conversations = tuple(place // 3 for place in range(n))
+    now = constant + slope * before
+    return (
+        verdicts(before.tolist(), conversations=conversations),
+        verdicts(now.tolist(), "2026-02-01T00:00:00", conversations=conversations),
+    )
+
+
+def test_a_judge_that_moved_is_put_on_its_earlier_scale() -> None:
+    before, now = drifting(0.1, 0.5)
+    line = recalibration_of(before, now, "rb_llm")
+    assert isinstance(line, Recalibration)
+    assert (line.constant, line.slope) == pytest.approx((-0.2, 2.0))
+    assert line.of(0.4) == pytest.approx(0.6)
+    assert max(map(abs, line.moves(0.4))) < 1e-9, "without noise no conversation matters"
+    assert len(line.left_out) == 20
+    assert line.text == "j: rb_llm -0.200 +2.000 times its value"
+
+
+def test_no_line_is_drawn_through_one_value_or_few_conversations() -> None:
+    flat, other = verdicts([0.5] * 40), verdicts([0.4] * 40)
+    assert recalibration_of(flat, other, "rb_llm") == "the judge gives the anchors one value throughout"
+    few = [0.1 * place if place < 12 else None for place in range(40)]
+    assert "fewer than 10 conversations" in str(recalibration_of(verdicts(few), verdicts(few), "rb_llm"))

@@ -19,7 +19,9 @@ from ragtasks.statistics import (
     Clustered,
     Estimate,
     cluster,
+    estimate_mean,
     estimate_means,
+    shared_error,
 )
 from ragtasks.statistics._means import TOO_FEW_CLUSTERS
 
@@ -334,3 +336,31 @@ def test_shares_near_the_bounds_are_covered_with_few_conversations(share: float,
     assert np.mean([low <= share <= high for low, high in map(ends, found)]) >= 0.92
     widths = [high - low for low, high in map(ends, found)]
     assert np.mean(widths) < {10: 0.5, 25: 0.24, 50: 0.15}[n_clusters]
+
+
+def test_an_error_from_elsewhere_widens_the_interval_and_raises_p() -> None:
+    values, names = [0.1 * (place % 10) for place in range(40)], [f"c{place // 2}" for place in range(40)]
+    plain = estimate_mean(values, names)
+    error = plain.standard_error
+    assert error is not None
+    assert plain.low is not None
+    wider = estimate_mean(values, names, extra_error=error)
+    assert wider.value == plain.value
+    assert wider.low is not None
+    assert wider.value is not None
+    assert wider.value - wider.low == pytest.approx(math.sqrt(2) * (wider.value - plain.low), rel=0.01)
+    assert wider.standard_error == pytest.approx(math.sqrt(2) * error)
+    (tested,), (widely,) = (
+        estimate_means([cluster(values, names, extra_error=extra)], tested=0.3) for extra in (0.0, error)
+    )
+    assert tested.p is not None
+    assert widely.p is not None
+    assert widely.p > tested.p
+    assert estimate_mean(values, names, (0.0, 1.0), extra_error=10.0).low == 0
+
+
+def test_the_error_of_a_map_is_a_jackknife_over_what_it_rests_on() -> None:
+    moves = [(0.1, -0.1, 0.0, 0.0)] * 5
+    assert shared_error(moves, 5) == pytest.approx(math.sqrt(3 / 4 * 0.02))
+    assert shared_error(moves, 10) == pytest.approx(shared_error(moves, 5) / 2), "half of the values are mapped"
+    assert shared_error([], 5) == shared_error(moves, 0) == 0

@@ -66,5 +66,13 @@ def anchor_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             [item.now for item in found.values()], {name: item.baseline for name, item in found.items()}
         )
         if evaluation.judge_drift:
-            lines.append(f"Apart: judges changed before {evaluation.model} was scored: {evaluation.judge_drift}.")
+            lines.append(
+                f"Apart: judges changed before {evaluation.model} was scored: {evaluation.judge_drift}. "
+                "`--recalibrate` maps its scores by the anchors."
+            )
+        if evaluation.recalibrated:
+            lines.append(
+                f"Recalibrated: scores of {evaluation.model} are mapped on the judge's earlier scale by the anchors, "
+                f"{'; '.join(evaluation.recalibrated)}; intervals hold the map's error."
+            )
     yield from dict.fromkeys(lines)

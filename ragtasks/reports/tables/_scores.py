@@ -18,6 +18,7 @@ from ragtasks.statistics import (
     estimate_mean,
     mean_columns,
     repeatability,
+    shared_error,
 )
 from ragtasks.tables import Cell, Section, Table, Value, fixed, notes_table
 
@@ -49,7 +50,9 @@ def estimate_of(
 ) -> Estimate:
     """Return a metric's mean over some rows, with its interval over their conversations."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
-    return estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds)
+    n_scored = sum(value is not None for value in values)
+    extra = shared_error((row.moves[metric] for row in rows if metric in row.moves), n_scored)
+    return estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds, extra)
 
 
 def repeatability_of(rows: Sequence[Row], metric: str, whole: Estimate, bounds: tuple[float, float]) -> Repeatability:
@@ -72,10 +75,17 @@ def column_of(
         name=name,
         values={row.task_id: row.values.get(metric.name) for row in rows},
         cluster_of={row.task_id: row.conversation_id for row in rows},
+        note=_RECALIBRATED if any(metric.name in row.moves for row in rows) else "",
+        moves={row.task_id: row.moves[metric.name] for row in rows if metric.name in row.moves},
         bounds=metric.bounds,
         higher_is_better=metric.higher_is_better,
         n_offered=n_offered,
     )
+
+
+_RECALIBRATED = (
+    "its judge changed: scores are mapped on its earlier scale by the anchors, and intervals hold the map's error"
+)
 
 
 def without_intervals(table: Table) -> Table:
