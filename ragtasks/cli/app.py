@@ -88,6 +88,7 @@ MORE_OPTIONS = {
     },
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "init": {"schema", "protocol"},
+    "compare": {"recalibrate"},
     "score": {"protocol", "rows_output", "probe"},
     "retrieve": {"min_rewritten", "probe"},
     "run": {"tokenizer", "prompts_per_minute"},
