@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError
+from ragtasks.records import Answerability
 from ragtasks.synthesis import (
     DecisionError,
     Pair,
@@ -20,6 +22,7 @@ from ragtasks.synthesis import (
     read_pairs,
     read_reviews,
     review_section,
+    write_reviews,
 )
 from tests.clients._server import chat_server
 from tests.synthesis._documents import write_towns
@@ -124,3 +127,68 @@ def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     assert agreement.rows[0][:5] == ("ann, bob", "kappa", 5, "80.0 %", "0.545")
     assert agreement.rows[1][:3] == ("all reviewers", "alpha", 5)
     assert json.dumps(review_section("b", pairs, reviews[:1]).tables[1].rows) == "[]"
+
+
+def test_a_text_may_be_as_long_as_it_says_and_a_note_is_cut(tmp_path: Path) -> None:
+    pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
+    longest = decide(pair, "edit", {**pair.texts, "answer": "x" * 20_000}, "n" * 3_000)
+    assert (len(longest.texts["answer"]), len(longest.note)) == (20_000, 2_000)
+    with pytest.raises(DecisionError, match="the standalone question is empty"):
+        decide(pair, "edit", {"question": "q", "answer": "a"})
+    for choice in ("accept", "reject"):
+        assert decide(pair, choice, {"question": ""}).texts == {}, "only an edit looks at the texts"
+
+
+def test_a_decision_is_exported_with_what_it_says_and_no_more(tmp_path: Path) -> None:
+    pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
+    plain, edited = review(pair, "accept"), review(pair, "edit", "bob", 2.0, answer="other")
+    write_reviews(tmp_path / "reviews.jsonl", [plain, edited])
+    assert rows(tmp_path / "reviews.jsonl") == [
+        {"task_id": "c0<::>2", "reviewer": "ann", "time": 1.0, "choice": "accept", "version": pair.version},
+        {
+            **{"task_id": "c0<::>2", "reviewer": "bob", "time": 2.0, "choice": "edit", "version": pair.version},
+            "texts": {**pair.texts, "answer": "other"},
+        },
+    ]
+
+
+def test_a_pair_has_another_version_where_anything_that_is_shown_differs(tmp_path: Path) -> None:
+    pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
+    task = pair.task
+    assert task.references
+    changes = [
+        replace(task, target="other"),
+        replace(task, extra={**task.extra, "rewrite": "another question"}),
+        replace(task, answerability=Answerability.UNANSWERABLE),
+        replace(task, references=task.references[:-1]),
+        replace(task, references=(replace(task.references[0], text="another text"), *task.references[1:])),
+    ]
+    versions = {Pair(pair.number, other).version for other in (task, *changes)}
+    assert len(versions) == 1 + len(changes)
+    assert Pair(pair.number + 1, task).version == pair.version
+    assert Pair(1, replace(task, extra={})).texts["standalone"] == task.question
+
+
+def test_the_first_question_that_is_left_of_a_conversation_begins_it(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 2)
+    pairs = read_pairs(folder)
+    export_reviewed(folder, tmp_path / "out", [review(pairs[1], "accept"), review(pairs[2], "accept")])
+    first, second = open_benchmark("custom", tmp_path / "out").tasks
+    assert [(task.turn, task.multi_turn) for task in (first, second)] == [(1, "N/A"), (2, "Follow-up")]
+    assert first.question == pairs[1].texts["standalone"]
+    assert second.question == pairs[2].texts["question"]
+    for task, pair in zip((first, second), pairs[1:], strict=False):
+        assert task.answerability is pair.task.answerability
+        assert [item.passage_id for item in task.references] == [item.passage_id for item in pair.task.references]
+        assert task.question_types == pair.task.question_types
+        assert task.extra["rewrite"] == pair.texts["standalone"]
+
+
+def test_reviewers_who_share_no_pair_have_no_agreement(tmp_path: Path) -> None:
+    pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
+    section = review_section("b", pairs, [review(pairs[0], "accept"), review(pairs[1], "reject", "bob")])
+    assert section.provenance == {"pairs": "3", "reviewed": "2"}
+    assert section.tables[1].rows == (
+        ("ann, bob", "kappa", 0, "-", "-", "-"),
+        ("all reviewers", "alpha", 0, "-", "-", "-"),
+    )
