@@ -128,3 +128,53 @@ def test_a_key_that_can_be_a_secret_is_masked_in_a_reply() -> None:
 
 def json_of(raw: str) -> Any:
     return json.loads(raw)["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"key {OTHER} is wrong", "key *** is wrong"),
+        ("key sk-ab*.cd-0123 is wrong", "key *** is wrong"),
+        ("sk-short and task-0123456789", "sk-short and task-0123456789"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_a_message_is_shown_without_the_key_or_anything_shaped_like_one(text: str, shown: str) -> None:
+    assert Credentials(OTHER).masked(text) == shown
+    assert OTHER not in repr(Credentials(OTHER, "org", "project"))
+
+
+@pytest.mark.parametrize(("key", "shown"), [("abcdef", "a *** z"), ("abcde", "a abcde z"), (None, "a abcdef z")])
+def test_a_key_that_may_be_a_word_is_left_in_a_message(key: str | None, shown: str) -> None:
+    assert Credentials(key).masked(f"a {key or 'abcdef'} z") == shown
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("abcdefgh1234", True),
+        ("abcdefgh123", False),
+        ("abcdefghijkl", False),
+        ("123456789012", False),
+        ("aaaabbbb1234", False),
+    ],
+)
+def test_a_secret_is_long_and_mixed(key: str, is_secret: bool) -> None:
+    assert (Credentials(key).without_key(key.encode()) == b"***") == is_secret
+
+
+@pytest.mark.parametrize("key", ["sk-with a\nline", "schlüssel-0123456789"])
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OTHER_KEY"])
+def test_a_key_that_no_header_can_hold_is_named_by_its_variable(key: str, variable: str) -> None:
+    named = {"api_key_env": "OTHER_KEY"} if variable == "OTHER_KEY" else {}
+    with pytest.raises(
+        ConfigurationError, match=f"^{variable} holds characters that no HTTP header can hold"
+    ) as caught:
+        credentials_for(endpoint_of({"model": "openai/m", **named}), {variable: key}.get)
+    assert key not in str(caught.value)
+
+
+def test_an_address_in_the_variable_that_is_none_gets_no_key() -> None:
+    endpoint = endpoint_of({"model": "m", "base_url": "http://[::1]:8001/v1"})
+    for odd in ("http://[::1", "http://h:port/v1", "nothing", ""):
+        assert credentials_for(endpoint, {**ENVIRONMENT, "OPENAI_BASE_URL": odd}.get) == Credentials()

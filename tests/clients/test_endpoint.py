@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import pytest
 
-from ragtasks.clients import OPENAI_URL, endpoint_of
+from ragtasks.clients import OPENAI_URL, Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError
 
 
@@ -49,3 +50,138 @@ def test_address_with_a_secret_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         endpoint_of({"model": "m", "base_url": url})
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def elsewhere(**options: Any) -> Endpoint:
+    return endpoint_of({"model": "m", "base_url": "http://h:8001/v1", **options})
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("m,base_url=http://h", {"model": "m", "base_url": "http://h"}),
+        (" m , base_url = http://h/a=b ", {"model": "m", "base_url": "http://h/a=b"}),
+        (
+            "m,base_url=http://h,slots=3,temperature=0.5,structured=true",
+            {"slots": 3, "temperature": 0.5, "structured": True},
+        ),
+        ('m,base_url=http://h,temperature="server"', {"temperature": "server"}),
+        ("m,base_url=http://h,temperature=server", {"temperature": "server"}),
+        (' {"model": "m", "base_url": "http://h", "price": [1, 2]}', {"model": "m", "price": (1.0, 2.0)}),
+    ],
+)
+def test_a_line_names_a_model_and_its_options(line: str, fields: dict[str, Any]) -> None:
+    endpoint = endpoint_of(line)
+    assert {name: getattr(endpoint, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("m,base_url", "each option once, or a JSON object"),
+        ("m,base_url=http://h,base_url=http://i", "each option once"),
+        ("m,model=n", "each option once"),
+        ('{"model": ', r"expected a JSON object, found broken JSON \(Expecting value, character 10\)"),
+        ('{"a": ' * 2000, "found broken JSON"),
+        ("openai/m,slost=3", "unknown key 'slost': did you mean 'slots'"),
+    ],
+)
+def test_a_line_that_is_none_is_refused(line: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        endpoint_of(line)
+
+
+def test_what_is_given_beside_the_name_stands_once() -> None:
+    assert endpoint_of("openai/m", slots=3, price=None).slots == 3
+    with pytest.raises(ConfigurationError, match=r"^endpoint: given twice: slots\. Next step: leave one out$"):
+        endpoint_of({"model": "openai/m", "slots": 3}, slots=4)
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"), [("gpt-4o", "gpt-4o"), ("sk-secret-0123456789", "NAME"), ("http://me:pw@host/v1", "NAME")]
+)
+def test_a_model_without_an_address_is_told_both_ways_and_shown_only_where_it_is_a_plain_name(
+    named: str, shown: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        endpoint_of({"model": named})
+    assert str(caught.value) == (
+        f"endpoint: a model of OpenAI is openai/{shown}, and any other needs base_url, the address of its server: "
+        f"{shown},base_url=http://localhost:8000/v1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("http://h/v1", "http://h:80/v1"),
+        ("https://h/v1/", "https://h:443/v1"),
+        ("http://H:8001", "http://h:8001"),
+        ("http://[::1]:8001/v1", "http://[::1]:8001/v1"),
+    ],
+)
+def test_replies_belong_to_an_address_however_it_is_spelled(address: str, origin: str) -> None:
+    assert elsewhere(base_url=address).origin == origin
+    assert elsewhere(base_url=address, shared_replies=True).origin == ""
+    assert endpoint_of("openai/m").origin == "https://api.openai.com:443/v1"
+
+
+@pytest.mark.parametrize(
+    ("options", "reply", "prompt"),
+    [
+        ({}, 180, 360),
+        ({"reasoning_effort": "low"}, 600, 1200),
+        ({"reasoning_effort": "none"}, 180, 360),
+        ({"reasoning_effort": "minimal"}, 180, 360),
+        ({"timeout_seconds": 5}, 5, 10),
+        ({"timeout_seconds": 5, "reasoning_effort": "high", "patience_seconds": 7}, 5, 7),
+    ],
+)
+def test_a_server_is_waited_for_longer_where_it_thinks(options: dict[str, Any], reply: float, prompt: float) -> None:
+    endpoint = elsewhere(**options)
+    assert (endpoint.longest_reply_seconds, endpoint.longest_prompt_seconds) == (reply, prompt)
+    assert endpoint.thinks == (options.get("reasoning_effort") in {"low", "high"})
+
+
+def test_the_name_of_the_limit_may_be_said() -> None:
+    assert elsewhere(token_limit="max_completion_tokens").token_limit_there == "max_completion_tokens"
+    assert endpoint_of("openai/m", token_limit="max_tokens").token_limit_there == "max_tokens"
+
+
+def test_further_fields_are_one_object_however_they_are_given() -> None:
+    given = [{"top_p": 0.9, "a": [1]}, '{"a": [1], "top_p": 0.9}']
+    (first, second) = (elsewhere(extra_body=fields) for fields in given)
+    assert first == second
+    assert first.extra_fields == given[0]
+    assert first.model_dump()["extra_body"] == given[0]
+    assert elsewhere().extra_fields == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([1], 'extra_body: must be an object, such as {"top_p": 0.9}'),
+        ("[1]", "extra_body: expected a JSON object"),
+        ({1: 2}, 'extra_body: must be an object, such as {"top_p": 0.9}'),
+        ({"stream": True, "n": 2, "a": 1}, "extra_body: must not hold n, stream"),
+        ({"a": float("nan")}, "extra_body: must hold plain JSON values"),
+        ({"a": {1, 2}}, "extra_body: must hold plain JSON values"),
+    ],
+)
+def test_further_fields_that_cannot_be_sent_are_refused(fields: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        elsewhere(extra_body=fields)
+    assert str(caught.value) == f"endpoint: {message}"
+
+
+@pytest.mark.parametrize("name", ["sk-1234567890", "MY KEY", "1KEY"])
+def test_a_key_s_place_is_named_by_a_variable(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="api_key_env: "):
+        elsewhere(api_key_env=name)
+    assert elsewhere(api_key_env="_MY_KEY2").api_key_env == "_MY_KEY2"
+
+
+@pytest.mark.parametrize("address", ["http://h/v1#part", "http://user@h/v1", "http://", "http:///v1", "HTTPS//h"])
+def test_an_address_is_a_plain_one(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^endpoint: base_url must "):
+        elsewhere(base_url=address)
