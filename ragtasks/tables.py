@@ -119,11 +119,16 @@ def notes_table(notes: Iterable[tuple[str, str]], n_named: int) -> list[Table]:
 
 # Cells as text.
 
+_MANY = 1000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may compute
 
 
 def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """Return a number with so many decimals, `signed` with a plus above 0; what rounds to zero has no sign."""
+    """Return a number with so many decimals, `signed` with a plus above 0; what rounds to zero has no sign.
+
+    Of 1,000 and more nobody reads decimals.
+    """
+    digits = 0 if abs(value) >= _MANY else digits
     text = f"{value:{'+' if signed else ''}.{digits}f}"
     return text if float(text) else text.lstrip("+-")
 

@@ -8,6 +8,7 @@ from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     OPENAI_URL,
     Credentials,
+    Dollars,
     Endpoint,
     Secrets,
     credentials_for,
@@ -16,8 +17,9 @@ from ragtasks.clients._endpoint import (
     no_secrets,
 )
 from ragtasks.clients._openai_client import OpenAIClient, stream_reply
-from ragtasks.clients._openai_dialect import read_completion, read_text
+from ragtasks.clients._openai_dialect import read_completion, read_text, usage_in
 from ragtasks.clients._protocol import (
+    CallUsage,
     ChatMessage,
     Client,
     Decoding,
@@ -27,8 +29,11 @@ from ragtasks.clients._protocol import (
     Progress,
     Prompt,
     Reply,
+    Spent,
     Tally,
     Usage,
+    calls_of,
+    dollars_of,
     no_progress,
     usage_of,
 )
@@ -40,11 +45,13 @@ __all__ = [
     "OPENAI_URL",
     "CachedClient",
     "CachedReply",
+    "CallUsage",
     "ChatMessage",
     "Choice",
     "Client",
     "Credentials",
     "Decoding",
+    "Dollars",
     "Endpoint",
     "Journal",
     "OpenAIClient",
@@ -55,13 +62,16 @@ __all__ = [
     "Reply",
     "ReplyCache",
     "Secrets",
+    "Spent",
     "SystemClient",
     "SystemProtocol",
     "Tally",
     "Usage",
+    "calls_of",
     "check_reply_cache",
     "credentials_for",
     "describe_cache",
+    "dollars_of",
     "endpoint_of",
     "gets_default_key",
     "no_progress",
@@ -71,5 +81,6 @@ __all__ = [
     "read_text",
     "stream_reply",
     "system_endpoint",
+    "usage_in",
     "usage_of",
 ]

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from ragtasks.clients._openai_client import ServedModels
 from ragtasks.clients._protocol import (
     FINAL,
+    CallUsage,
     Chain,
     Client,
     Journal,
@@ -28,6 +29,7 @@ from ragtasks.clients._protocol import (
     Prompt,
     Reply,
     as_cached,
+    calls_of,
     no_progress,
 )
 from ragtasks.clients._reply_cache import CachedReply, Claim, ReplyCache, check_reply_cache
@@ -70,6 +72,7 @@ class CachedClient:
         """
         self._client, self._cache = client, cache
         self._served = ServedModels(client.name)
+        self._delivered: set[str] = set()
         if isinstance(cache, Path):
             check_reply_cache(cache)
 
@@ -97,7 +100,7 @@ class CachedClient:
         for index, prompt in enumerate(prompts):
             entry = entry_of(prompt)
             entries.setdefault(entry.key, entry).indexes.append(index)
-        call = _Call(self.name, cache, journal, self._served, entry_of)
+        call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
         missing = call.without_reply(entries.values())
         self._warn_of_older_replies(cache, missing)
         n_known = max(len(entries) - len(missing), 0)
@@ -182,10 +185,13 @@ class _Call:
         name: str,
         cache: ReplyCache,
         journal: Journal | None,
+        *,
         served: ServedModels,
+        delivered: set[str],
         entry_of: Callable[[Prompt], _Entry],
     ) -> None:
         self._name, self._cache, self._journal, self._served = name, cache, journal, served
+        self._delivered = delivered
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
         self._entry_of = entry_of
         self._open: dict[str, _Entry] = {}
@@ -229,6 +235,9 @@ class _Call:
         """Give a reply to every prompt that is the same."""
         self._open.pop(entry.key, None)
         self._served.note(reply)
+        if reply.from_cache and entry.key in self._delivered:
+            reply = as_cached(reply)
+        self._delivered.add(entry.key)
         for index in entry.indexes:
             self.replies[index] = reply
             if self._journal is not None:
@@ -308,10 +317,12 @@ class _Keeper:
         entry = self._entries[index]
         if reply.from_cache:
             return  # recalled: delivered then, or still to come
+        calls = calls_of(reply, is_used=False)
+        reply = replace(reply, unused=(*self._claims.unused(entry.key), *reply.unused))
         if entry.is_final(reply):
             self._claims.keep(*entry.cached_replies(reply))
         else:
-            self._claims.release(entry.key)
+            self._claims.release(entry.key, calls)
         self._call.deliver(entry, reply)
 
 
@@ -376,8 +387,14 @@ class Claims(AbstractContextManager["Claims"]):
         """Store replies, which ends the claims on them."""
         self._cache.put(kept, self._owner)
 
-    def release(self, key: str) -> None:
-        """Let others ask."""
+    def unused(self, key: str) -> tuple[CallUsage, ...]:
+        """Return what earlier replies to a prompt took that are not kept."""
+        return self._cache.unused(key)
+
+    def release(self, key: str, calls: Sequence[CallUsage]) -> None:
+        """Let others ask; what the reply took stays known."""
+        if calls:
+            self._cache.note_unused(key, calls)
         self._cache.release(key, self._owner)
 
     def _live(self) -> None:

@@ -24,7 +24,7 @@ _PLAIN_NAME = re.compile(r"(?!sk)[A-Za-z0-9._-]{1,40}")
 _LONGEST_REPLY_SECONDS, _LONGEST_THOUGHT_SECONDS = 180.0, 600.0
 _NO_THINKING = frozenset({"none", "minimal"})
 _RESERVED_FIELDS = frozenset({"model", "messages", "stream", "n"})
-_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Endpoint(BaseModel):
@@ -74,8 +74,10 @@ class Endpoint(BaseModel):
     shared_replies: bool = Field(
         False, description="cached replies serve this model's name at any address; default: at this address only"
     )
-    price: tuple[_Dollars, _Dollars] | None = Field(
-        None, description="dollars per million tokens of prompts, and of replies; only to report the cost"
+    price: tuple[Dollars, Dollars] | tuple[Dollars, Dollars, Dollars] | None = Field(
+        None,
+        description="dollars per million tokens of prompts, of replies, and maybe of prompt tokens that the server "
+        "had cached; only to report the cost",
     )
 
     @field_validator("extra_body", mode="before")

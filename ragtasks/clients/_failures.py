@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,6 +72,8 @@ class Failure:
     """Whether no connection could be made at all."""
     setting: str = ""
     """The setting that the server does not take, empty where it is not about one."""
+    usage: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What the server says that it took all the same, by the fields of `Reply`."""
 
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_CHARACTERS) -> str:

@@ -12,16 +12,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+import orjson
+
 from ragtasks.clients._endpoint import Credentials, Endpoint, endpoint_of, is_open_to_others
 from ragtasks.clients._failures import Failure, Verdict, failure_in_body, failure_of, unreadable
 from ragtasks.clients._limits import Limiter, rate_hints
-from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire
+from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire, usage_in
 from ragtasks.clients._protocol import (
+    CallUsage,
     Chain,
     ChatMessage,
     Decoding,
@@ -31,6 +34,7 @@ from ragtasks.clients._protocol import (
     Prompt,
     Reply,
     Tally,
+    calls_of,
     no_progress,
 )
 from ragtasks.errors import JudgeError, MissingExtraError, ModelError, clear_error
@@ -170,6 +174,7 @@ class _Patience:
 
     n_attempts: int = 0
     seconds: float = 0.0
+    unused: list[CallUsage] = field(default_factory=list)
     refused_since: float | None = None
 
 
@@ -236,9 +241,10 @@ class Call:
             if isinstance(outcome, Reply):
                 self._n_collected += 1
                 if cut_off is None and self._dialect.make_room(outcome, sent):
-                    cut_off = outcome
+                    cut_off = replace(outcome, unused=tuple(used.unused))
+                    used.unused += calls_of(outcome, is_used=False)
                     continue
-                return outcome
+                return replace(outcome, unused=tuple(used.unused))
             if self._goes_on(outcome, sent, used):
                 continue
             is_lost = outcome.nobody_there and not self.has_answered and used.n_attempts >= _WAITS_FOR_A_START
@@ -250,7 +256,7 @@ class Call:
             found = self._end_of_call(outcome, n_collected_before)
             if found:
                 raise JudgeError(self._fatal(found))
-            return _without_answer(outcome, used.n_attempts)
+            return replace(_without_answer(outcome, used.n_attempts), unused=tuple(used.unused))
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
         """Return whether the same prompt is sent again without that being an attempt."""
@@ -293,11 +299,16 @@ class Call:
         found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
         self._hold_ups.ended(found[0])
         outcome, headers = found
+        seconds = round(time.monotonic() - begin, 4)
+        if isinstance(outcome, Reply):
+            outcome = replace(outcome, seconds=seconds)
+        elif outcome.usage:
+            used.unused += calls_of(Reply(Outcome.FAILED, seconds=seconds, **outcome.usage))
         self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
         if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:
-            used.seconds += time.monotonic() - begin
+            used.seconds += seconds
             if not isinstance(outcome, Failure):
                 self._limiter.passed(ticket, rate_hints(headers))
         return outcome, sent
@@ -439,7 +450,7 @@ class Transport:
             _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
             return failure_of(error, self._credentials), {}
         if failure := failure_in_body(body, headers, self._credentials):
-            return failure, headers
+            return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
             return self._wire.read(body), headers
         except (ValueError, RecursionError):

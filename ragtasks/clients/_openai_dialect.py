@@ -6,8 +6,9 @@ last one: the setting is left out, or renamed, for the rest of the call, and a n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -91,10 +92,36 @@ def read_completion(body: bytes) -> Reply:
     completion = orjson.loads(body)
     raw = body.decode("utf-8")
     try:
-        return _read(completion, raw)
+        return with_usage(_read(completion, raw), completion)
     except (LookupError, TypeError) as error:
         reason = f"no chat completion: {type(error).__name__} {error}"[:_MAX_CHARACTERS]
-        return Reply(Outcome.MALFORMED, reason=reason, raw=raw)
+        return with_usage(Reply(Outcome.MALFORMED, reason=reason, raw=raw), completion)
+
+
+def usage_in(completion: Any) -> dict[str, Any]:
+    """Return what a server says that a reply took, by the fields of `Reply`: counts that are none are left out.
+
+    Cached tokens as OpenAI and vLLM name them, or DeepSeek; a cost as OpenRouter does, in dollars.
+    """
+    usage = completion.get("usage") if isinstance(completion, dict) else None
+    if not isinstance(usage, dict):
+        return {}
+    details = usage.get("prompt_tokens_details")
+    cached = _count(details, "cached_tokens")
+    cost: Any = usage.get("cost")
+    is_cost = isinstance(cost, (int, float)) and not isinstance(cost, bool) and 0 <= cost < math.inf
+    found = {
+        "prompt_tokens": _count(usage, "prompt_tokens"),
+        "completion_tokens": _count(usage, "completion_tokens"),
+        "cached_tokens": _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        "dollars": float(cost) if is_cost else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def with_usage(reply: Reply, completion: Any) -> Reply:
+    """Return a reply with what the server says that it took."""
+    return replace(reply, **usage_in(completion))
 
 
 def _read(completion: Any, raw: str) -> Reply:
@@ -102,8 +129,6 @@ def _read(completion: Any, raw: str) -> Reply:
     choices = _typed(completion, dict, "the body")["choices"]
     choice = _typed(_typed(choices, list, "choices")[0], dict, "the choice")
     message = _typed(choice["message"], dict, "the message")
-    usage = completion.get("usage") or {}
-    prompt_tokens, completion_tokens = (_count(usage, key) for key in ("prompt_tokens", "completion_tokens"))
     finish_reason = _optional(choice, "finish_reason")
     named = completion.get("model")
     served_model = named[:_MAX_CHARACTERS] if isinstance(named, str) else ""
@@ -112,8 +137,6 @@ def _read(completion: Any, raw: str) -> Reply:
             Outcome.REFUSED,
             reason=f"the model refused: {refusal[:_MAX_CHARACTERS]}",
             finish_reason=finish_reason,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
             raw=raw,
             served_model=served_model,
         )
@@ -121,8 +144,6 @@ def _read(completion: Any, raw: str) -> Reply:
         _optional(message, "content"),
         finish_reason=finish_reason,
         thinking=_optional(message, "reasoning_content") or _optional(message, "reasoning"),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
         raw=raw,
         served_model=served_model,
     )
@@ -142,7 +163,7 @@ def _optional(holder: Mapping[str, Any], key: str) -> str:
 
 def _count(usage: Any, key: str) -> int | None:
     value = usage.get(key) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _FORMAT = "response_format"

@@ -116,6 +116,54 @@ FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
 """Outcomes that mind the content, which stays. All others may be the server's bad hour: they are asked again."""
 
 
+Price = tuple[float, ...]
+"""Dollars for a million tokens of prompts, and of replies; a third amount is for prompt tokens that a server cached."""
+
+
+class Spent(str, Enum):
+    """When the tokens of a reply were spent."""
+
+    NOW = "now"
+    """The server was asked by this process."""
+    BEFORE = "before"
+    """The reply was cached: an earlier process, or another one, asked."""
+    SHARED = "shared"
+    """It is the reply to an equal prompt of the same judging, which counts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    """What one reply of a server took, as far as the server says it: its own numbers, never an estimate."""
+
+    input_tokens: int | None = None
+    """Tokens of the prompt."""
+    output_tokens: int | None = None
+    """Tokens of the reply, thinking included."""
+    cached_tokens: int | None = None
+    """Of the prompt's, those that the server had cached."""
+    seconds: float | None = None
+    """From sending the request to the whole reply."""
+    dollars: float | None = None
+    """At the price that the user names, else as the reply says; None without either."""
+    spent: Spent = Spent.NOW
+    """When."""
+    is_used: bool = True
+    """Whether the reply was one that could be used: a failed or unreadable one costs too."""
+
+    @property
+    def json_values(self) -> dict[str, Any]:
+        """The call as results hold it: what is not known, or as usual, is left out."""
+        usual = {"spent": Spent.NOW, "is_used": True}
+        return {name: value for name, value in asdict(self).items() if value is not None and value != usual.get(name)}
+
+
+def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
+    """Return what tokens cost; without a price of their own cached ones cost as much as others."""
+    cached = price[2] if len(price) > 2 else price[0]
+    whole = (input_tokens - cached_tokens) * price[0] + cached_tokens * cached + output_tokens * price[1]
+    return whole / _MILLION
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""
@@ -138,6 +186,16 @@ class Reply:
     """The reply as it was sent, for the record."""
     served_model: str = ""
     """The model that the server says it answered with, empty where it does not say."""
+    cached_tokens: int | None = None
+    """Of the prompt's tokens, those that the server had cached; None where it does not say."""
+    dollars: float | None = None
+    """What the server says that the reply cost, None where it does not."""
+    seconds: float | None = field(default=None, compare=False)
+    """From sending the request to the whole reply, None where that was not measured."""
+    unused: tuple[CallUsage, ...] = field(default=(), compare=False)
+    """What earlier replies to the same prompt took that could not be used."""
+    is_shared: bool = field(default=False, compare=False)
+    """Whether an equal prompt of the same call got it first."""
     from_cache: bool = field(default=False, compare=False)
     """Whether it was known before it was asked for: it cost nothing this time."""
 
@@ -195,8 +253,6 @@ class Client(Protocol):
 # Only what was asked for costs something. A reply that was known, from the cache or because another prompt is the
 # same, is counted apart, so that neither rate nor cost claims it.
 
-Price = tuple[float, float]
-"""Dollars for a million tokens of prompts, and for a million tokens of replies."""
 _MILLION = 1_000_000
 _SMALL = 0.1  # dollars below which two places would hide most of the score
 
@@ -259,16 +315,43 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
     nothing = None if price is None else 0.0
     if reply.from_cache:
         return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
-    prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0
+    calls = [call for call in calls_of(reply) if call.spent is Spent.NOW]
+    n_input, n_output, n_cached = (
+        sum(getattr(call, name) or 0 for call in calls) for name in ("input_tokens", "output_tokens", "cached_tokens")
+    )
     return Usage(
         n_asked=1,
         n_failed=n_failed,
         # Where no body came there is nothing to count.
         n_uncounted=int(bool(reply.raw) and (reply.prompt_tokens is None or reply.completion_tokens is None)),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-        cost=nothing if price is None else (prompt_tokens * price[0] + completion_tokens * price[1]) / _MILLION,
+        prompt_tokens=n_input,
+        completion_tokens=n_output,
+        cost=None if price is None else dollars_of(price, n_input, n_output, n_cached),
     )
+
+
+def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
+    """Return what each reply of a server took that led to this one, itself last; none where nothing came."""
+    spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
+    last = CallUsage(
+        reply.prompt_tokens,
+        reply.completion_tokens,
+        reply.cached_tokens,
+        reply.seconds,
+        reply.dollars,
+        is_used=is_used and reply.outcome is Outcome.ANSWERED,
+    )
+    calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
+    if last.json_values.keys() - {"is_used"}:
+        calls.append(replace(last, spent=spent))
+    return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
+
+
+def _priced(call: CallUsage, price: Price) -> float | None:
+    """Return what a call cost; None where a server counted no tokens."""
+    if call.input_tokens is None or call.output_tokens is None:
+        return None
+    return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
 
 
 class Tally:
@@ -300,7 +383,7 @@ class Tally:
 
 def as_cached(reply: Reply) -> Reply:
     """Return a reply as it counts where it is used once more."""
-    return reply if reply.from_cache else replace(reply, from_cache=True)
+    return replace(reply, from_cache=True, is_shared=True)
 
 
 def _rate(a_second: float) -> str:

@@ -21,14 +21,14 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._protocol import Outcome, Reply
+from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
 from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.files import lock_holders
 
 _BUSY_SECONDS = 60.0
 _OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
 _RETRY_SECONDS = 0.02
-_STORED = tuple(field.name for field in fields(Reply) if field.compare)
+_STORED = tuple(field.name for field in fields(Reply) if field.name not in {"from_cache", "is_shared"})
 _ROOM_BYTES = 1 << 20
 
 LIFE_SECONDS = 15.0
@@ -126,6 +126,17 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 connection.execute(INSERT, row)
                 connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (item.key, owner))
 
+    def note_unused(self, key: str, calls: Iterable[CallUsage]) -> None:
+        """Keep what replies took that are not kept themselves: they cost, whoever asks the prompt again."""
+        with self._transaction() as connection:
+            rows = [(key, orjson.dumps(call.json_values).decode()) for call in calls]
+            connection.executemany("INSERT INTO unused VALUES (?, ?)", rows)
+
+    def unused(self, key: str) -> tuple[CallUsage, ...]:
+        """Return what earlier replies to a prompt took that are not kept."""
+        rows = self.execute("SELECT call FROM unused WHERE key = ? ORDER BY rowid", (key,))
+        return tuple(_call(orjson.loads(call)) for (call,) in rows)
+
     def take(self, key: str, owner: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
         """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
 
@@ -169,7 +180,9 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def forget(self, keys: Iterable[str]) -> None:
         """Delete the replies under some keys; a key without one is no error."""
         with self._transaction() as connection:
-            connection.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in keys))
+            named = [(key,) for key in keys]
+            connection.executemany("DELETE FROM replies WHERE key = ?", named)
+            connection.executemany("DELETE FROM unused WHERE key = ?", named)
 
     def has_replies_without_address(self) -> bool:
         """Return whether any reply is kept without the address that gave it, as older versions did."""
@@ -229,7 +242,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def _cached_reply(self, key: str, reply: str, kind: str, is_history: int) -> CachedReply:
         try:
             stored = orjson.loads(reply)
-            found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
+            unused = tuple(map(_call, stored.get("unused", ())))
+            found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "unused": unused, "from_cache": True})
         except (ValueError, TypeError, KeyError) as error:
             raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
         return CachedReply(key, {}, found, kind, bool(is_history))
@@ -246,6 +260,10 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         )
 
 
+def _call(values: Mapping[str, Any]) -> CallUsage:
+    return CallUsage(**{**values, "spent": Spent.BEFORE})
+
+
 def check_reply_cache(path: Path) -> None:
     """Return where replies can be kept in a file, so that nobody finds out after a model has answered."""
     with ReplyCache(path) as cache:
@@ -254,11 +272,11 @@ def check_reply_cache(path: Path) -> None:
 
 # The tables of a reply cache, and how a file of an older version becomes one of this version.
 # Version 1 kept key, request and reply only. Its rows get the columns that its successors have; the address that
-# replied was not written down then, and stays empty.
+# replied was not written down then, and stays empty. Version 3 keeps what replies took that are not kept.
 
 APPLICATION_ID = 0x72677473
 """`rgts`: tells our files from other people's."""
-VERSION = 2
+VERSION = 3
 
 _REPLIES_1 = "CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)"
 _NEW_COLUMNS = (
@@ -272,6 +290,7 @@ _NEW_COLUMNS = (
 _COLUMNS = ("model", "address", "kind", "outcome", "stored")
 _CLAIMS = "CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)"
 _OWNERS = "CREATE TABLE owners (owner TEXT PRIMARY KEY, seen REAL NOT NULL)"
+_UNUSED = "CREATE TABLE unused (key TEXT NOT NULL, call TEXT NOT NULL)"
 
 INSERT = (
     f"INSERT OR IGNORE INTO replies (key, request, reply, is_history, {', '.join(_COLUMNS)}) VALUES"
@@ -297,7 +316,9 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
         return f"a reply cache of a newer version of ragtasks (format {version}, this version writes {VERSION})"
     if not n_tables:
         connection.execute(_REPLIES_1)
-    if not n_tables or version < VERSION:
+    if not n_tables or version < 3:
+        connection.execute(_UNUSED)
+    if not n_tables or version < 2:
         for column in _NEW_COLUMNS:
             connection.execute(f"ALTER TABLE replies ADD COLUMN {column}")
         connection.execute(_CLAIMS)

@@ -14,10 +14,10 @@ import orjson
 
 from ragtasks.clients._endpoint import Endpoint, Secrets, credentials_for, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, Wire
+from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
 from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import contexts_in, parse_json
+from ragtasks.files import contexts_in, parse_json, usage_in_record
 from ragtasks.records import Passage
 
 # Reads what a RAG system answers: a text, and the passages that it rests on where the system says them.
@@ -42,6 +42,11 @@ def read_plain(body: bytes) -> Reply:
     except ValueError as error:
         expected, found = error.args
         return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
+    try:
+        usage_in_record(content)
+    except ValueError as error:
+        expected, found = error.args
+        return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
 
 
@@ -58,9 +63,9 @@ def read_chat(body: bytes) -> Reply:
     message = _message(content)
     text = message.get("content")
     if isinstance(text, str):
-        return Reply(Outcome.ANSWERED, text=text, raw=raw)
+        return with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
     reason = "the model refused" if message.get("refusal") else "the reply has no text as choices[0].message.content"
-    return Reply(Outcome.MALFORMED, reason=reason, raw=raw)
+    return with_usage(Reply(Outcome.MALFORMED, reason=reason, raw=raw), content)
 
 
 def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
@@ -181,6 +186,11 @@ class SystemClient:
     def contexts(self, reply: Reply) -> tuple[Passage, ...] | None:
         """Return the passages that a reply names; None where it names none."""
         return chat_contexts(reply.raw) if self._protocol is SystemProtocol.OPENAI else plain_contexts(reply.raw)
+
+    def usage(self, reply: Reply) -> dict[str, float]:
+        """Return what the system itself says that an answer took, where its protocol has a place for it."""
+        is_plain = self._protocol is SystemProtocol.PLAIN and reply.outcome is Outcome.ANSWERED
+        return usage_in_record(orjson.loads(reply.raw)) if is_plain else {}
 
 
 def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) -> tuple[Endpoint, SystemProtocol]:

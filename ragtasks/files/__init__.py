@@ -4,6 +4,7 @@ from ragtasks.files._atomic import canonical_hash, lock_holders, publish, write_
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
     UNNAMED,
+    USAGE_KEYS,
     Problems,
     bounded_lines,
     broken_statistics,
@@ -16,6 +17,7 @@ from ragtasks.files._json_lines import (
     passage_of,
     read_whole,
     sample_statistics,
+    usage_in_record,
 )
 from ragtasks.files._runs import (
     CLOSED_BOOK,
@@ -67,6 +69,7 @@ __all__ = [
     "OFFICIAL",
     "SAMPLE_STATISTICS",
     "UNNAMED",
+    "USAGE_KEYS",
     "BoundedProcess",
     "Candidate",
     "Manifest",
@@ -110,6 +113,7 @@ __all__ = [
     "run_key",
     "run_line",
     "sample_statistics",
+    "usage_in_record",
     "write_atomically",
     "write_contexts",
     "write_manifest",

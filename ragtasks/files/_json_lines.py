@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -247,3 +248,46 @@ def _passage(item: Any, number: int) -> Passage:
         missing = "no text" if row.get("text") is None else f"no text as `{wrong[0]}`"
         raise ValueError(f"context {number}: {_EXPECTED}", missing)
     return Passage(*(str(part) for part in parts))
+
+
+# What an answer took, as its system says it: in rows of one's own, answers to a benchmark, and replies of an endpoint.
+
+USAGE_KEYS = (
+    *("seconds", "first_token_seconds", "retriever_seconds", "input_tokens", "output_tokens", "cached_tokens"),
+    *("cost", "currency"),
+)
+"""The keys of a record that say it."""
+_CURRENCY = "USD"
+
+
+def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return what an answer took, by the names of scores: `cost` is `dollars` there; {} where nothing is said.
+
+    Raises:
+        ValueError: (what was expected, what was found).
+    """
+    given = {key: _plain_number(record[key]) for key in USAGE_KEYS if not _is_nothing(record.get(key))}
+    currency = given.pop("currency", None)
+    for key, value in given.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or value < 0 or (key.endswith("_tokens") and value != int(value)):
+            raise ValueError(f"`{key}`: a {'whole number' if key.endswith('_tokens') else 'number'} from 0 on", value)
+    if given.get("cached_tokens", 0) > given.get("input_tokens", math.inf):
+        raise ValueError(
+            "`cached_tokens`: no more than `input_tokens`, of which they are a part", given["cached_tokens"]
+        )
+    if "cost" in given and currency != _CURRENCY:
+        raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', "none" if currency is None else currency)
+    names = {"cost": "dollars"}
+    return {names.get(key, key): value for key, value in given.items()}
+
+
+def _plain_number(value: Any) -> Any:
+    """Return the number that a number of numpy is; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
+
+
+def _is_nothing(value: Any) -> bool:
+    """Return whether a record says nothing: null, or the NaN of a data frame."""
+    return value is None or (isinstance(value, float) and math.isnan(value))

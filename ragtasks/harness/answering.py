@@ -7,9 +7,11 @@ import functools
 import http.client
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,7 +21,18 @@ import orjson
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache, check_reply_cache, read_completion
+from ragtasks.clients import (
+    CachedReply,
+    CallUsage,
+    Outcome,
+    Reply,
+    ReplyCache,
+    Spent,
+    calls_of,
+    check_reply_cache,
+    read_completion,
+    usage_in,
+)
 from ragtasks.errors import CacheError, ModelError
 from ragtasks.files import canonical_hash, contexts_in, is_model_folder
 from ragtasks.records import Passage
@@ -123,22 +136,39 @@ class SavedAnswers:
             n_known = len(keys) - len(missing)
             _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(keys), self._log.path)
         if not missing:
-            return answers
+            return self._with_unused(keys, answers)
         self._reported.clear()
         _LOGGER.info("asking for %d answers", len(missing))
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
-        for index, answer in zip(missing, given, strict=True):
-            answers[index] = answer
+        for index, text in zip(missing, given, strict=True):
+            answers[index] = answer = self._counted(method, keys[index], text)
             if repr(keys[index]) not in self._reported:  # models that other people made may tell no hook
                 self._keep(keys[index], answer)
+            if self._log is not None and isinstance(answer, NoAnswer):
+                self._log.note_unused(keys[index], answer)
         if self._failing is not None:
             self._failing.raise_if_ended(len(keys) - sum(isinstance(answer, NoAnswer) for answer in answers))
-        return answers
+        return self._with_unused(keys, answers)
+
+    def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
+        """Return answers that know what an earlier process spent on replies to them that were none."""
+        if self._log is None:
+            return list(answers)
+        return [with_calls(answer, self._log.take_unused(asked)) for asked, answer in zip(keys, answers, strict=True)]
 
     def tell(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer that the model has just given."""
         self._reported.add(repr(asked))
-        self._keep(asked, answer)
+        self._keep(asked, self._counted(asked[0], asked, answer))
+
+    def _counted(self, method: str, asked: LoggedRequest, answer: Any) -> Any:
+        """Return the answer of a model in this process with its tokens, as the model's own tokeniser counts them."""
+        encode = None if self._failing is not None else getattr(self._model, "tok_encode", None)
+        if method != "generate_until" or encode is None or type(answer) is not str:
+            return answer
+        prompt = getattr(asked[1][0], "prompt", asked[1][0])
+        usage = {"input_tokens": len(encode(prompt)), "output_tokens": len(encode(answer)), "counted_by": "tokenizer"}
+        return SystemAnswer(answer, None, usage)
 
     def _keep(self, request: LoggedRequest, answer: Any) -> None:
         if self._log is not None and not isinstance(answer, NoAnswer):
@@ -184,6 +214,7 @@ class AnswerLog:
         self._keys: list[str] = []
         self._file: ReplyCache | None = None
         self._is_broken = False
+        self._unused: dict[str, tuple[CallUsage, ...]] = {}
         check_reply_cache(path)
 
     def look_up(self, asked: Sequence[LoggedRequest]) -> list[Any]:
@@ -195,6 +226,7 @@ class AnswerLog:
         n_before: Counter[str] = Counter()
         answers = []
         with ReplyCache(self.path) as cache:
+            self._unused = {name: calls for name in names if (calls := cache.unused(name))}
             for name in names:
                 key = f"{name}-{n_before[name]}"
                 n_before[name] += 1
@@ -222,6 +254,16 @@ class AnswerLog:
                 _LOGGER.warning("further answers are held in memory only. %s", error)
             self._is_broken = True
 
+    def take_unused(self, asked: LoggedRequest) -> tuple[CallUsage, ...]:
+        """Return what replies to a request took in an earlier process that were no answer; each once."""
+        return self._unused.pop(self._name(*asked), ()) if self._unused else ()
+
+    def note_unused(self, asked: LoggedRequest, answer: NoAnswer) -> None:
+        """Keep what a reply took that is no answer."""
+        if calls := [CallUsage(**call) for call in answer.usage.get("calls", ())]:
+            with suppress(CacheError), ReplyCache(self.path) as cache:
+                cache.note_unused(self._name(*asked), calls)
+
     @property
     def n_found(self) -> int:
         """How many of the requests that were looked up have an answer here."""
@@ -239,7 +281,7 @@ class AnswerLog:
         if self._is_lasting:
             return
         with ReplyCache(self.path) as cache:
-            cache.forget(self._keys)
+            cache.forget([*self._keys, *(key.rpartition("-")[0] for key in self._keys)])
             is_empty = not len(cache)
         if is_empty:
             self.path.unlink(missing_ok=True)
@@ -299,6 +341,7 @@ _IN_A_ROW = 20
 _NO_ANSWER_OF_THE_MODEL = frozenset({Outcome.TRUNCATED, Outcome.FILTERED, Outcome.REFUSED, Outcome.MALFORMED})
 _BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
 _SKIPPED = "not asked: the evaluation ended before"
+_BEGUN: ContextVar[float] = ContextVar("begun")  # when the request was sent whose reply is read next
 
 
 def survive_failing_requests(model: LM) -> FailingRequests | None:
@@ -331,6 +374,7 @@ class FailingRequests:
             return self._send(*args, messages=messages, generate=False, **options)
         if self._ended:
             return NoAnswer(_SKIPPED)
+        _BEGUN.set(time.monotonic())
         try:
             return self._send(*args, messages=messages, generate=True, **options)
         except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -346,6 +390,7 @@ class FailingRequests:
                 return await send(generate=False)
             if self._ended:
                 return [NoAnswer(_SKIPPED)] * len(messages)
+            _BEGUN.set(time.monotonic())
             try:
                 answers = await send(generate=True)
             except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -363,7 +408,9 @@ class FailingRequests:
         if any(texts):
             self._in_a_row = 0
         n_prompts = len(contexts) if contexts is not None else len(texts)
-        return _as_many([text or _empty(text, outputs) for text in texts], n_prompts)
+        answers = _as_many([text or _empty(text, outputs) for text in texts], n_prompts)
+        # Of several prompts in one request a server counts the tokens together: nobody knows whose they are.
+        return [_with_usage(answers[0], outputs, time.monotonic() - _BEGUN.get())] if n_prompts == 1 else answers
 
     def _reason(self, messages: Sequence[Any], error: Exception) -> str:
         """Return why requests that will not be sent again have no answer."""
@@ -384,6 +431,17 @@ class FailingRequests:
         elif self._in_a_row >= _IN_A_ROW:
             self._ended = f"{self._in_a_row} requests in a row failed, the last with: {reason}"
         return reason
+
+
+def _with_usage(answer: str, outputs: Any, seconds: float) -> str:
+    """Return an answer with what the server says that it took; as it is where the server says nothing."""
+    counted = usage_in(outputs)
+    if not counted:
+        return answer
+    reply = Reply(Outcome.ANSWERED, seconds=round(seconds, 4), **counted)
+    calls = calls_of(reply, is_used=not isinstance(answer, NoAnswer))
+    found: str = with_calls(answer, calls)
+    return found
 
 
 def _as_many(answers: Sequence[str], n_prompts: int) -> list[str]:
@@ -438,47 +496,56 @@ def _reported(error: Exception, status: int | None) -> str:
 class NoAnswer(str):
     """An empty text that knows why it is empty: the harness carries it like any answer, and no log keeps it."""
 
-    __slots__ = ("reason",)
+    __slots__ = ("reason", "usage")
 
     reason: str
     """Why there is no answer; holds no key and no address."""
+    usage: Mapping[str, Any]
+    """What it took all the same, as in `GivenAnswer`."""
 
-    def __new__(cls, reason: str) -> NoAnswer:
+    def __new__(cls, reason: str, usage: Mapping[str, Any] | None = None) -> NoAnswer:
         """Return the empty text with its reason."""
         made = super().__new__(cls, "")
-        made.reason = reason
+        made.reason, made.usage = reason, usage or {}
         return made
 
-    def __reduce__(self) -> tuple[type[NoAnswer], tuple[str]]:
+    def __reduce__(self) -> tuple[type[NoAnswer], tuple[str, Mapping[str, Any]]]:
         """Return how it is made again in another process."""
-        return NoAnswer, (self.reason,)
+        return NoAnswer, (self.reason, self.usage)
 
 
 # An answer of a RAG system: a text, as the harness carries it, that knows the passages it rests on.
 
 
 class SystemAnswer(str):
-    """A text with the passages that its system used; whatever scores it takes those in the place of the setting's."""
+    """A text with the passages that its system used, which count in the place of the setting's, and what it took."""
 
-    __slots__ = ("passages",)
+    __slots__ = ("passages", "usage")
 
-    passages: tuple[Passage, ...]
-    """What the system says that it used, in order."""
+    passages: tuple[Passage, ...] | None
+    """What the system says that it used, in order; None where these are the setting's."""
+    usage: Mapping[str, Any]
+    """What it took, as in `GivenAnswer`."""
 
-    def __new__(cls, text: str, passages: Sequence[Passage]) -> SystemAnswer:
+    def __new__(
+        cls, text: str, passages: Sequence[Passage] | None, usage: Mapping[str, Any] | None = None
+    ) -> SystemAnswer:
         """Return the text with its passages."""
         made = super().__new__(cls, text)
-        made.passages = tuple(passages)
+        made.passages, made.usage = None if passages is None else tuple(passages), usage or {}
         return made
 
-    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[str, tuple[Passage, ...]]]:
+    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[str, tuple[Passage, ...] | None, Mapping[str, Any]]]:
         """Return how it is made again, as the harness's own cache keeps answers."""
-        return SystemAnswer, (str(self), self.passages)
+        return SystemAnswer, (str(self), self.passages, self.usage)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
-        return {"answer": str(self), "contexts": rows}
+        found: dict[str, Any] = {"answer": str(self), **({"usage": dict(self.usage)} if self.usage else {})}
+        if self.passages is not None:
+            rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
+            found["contexts"] = rows
+        return found
 
 
 def as_json(answer: Any) -> Any:
@@ -487,5 +554,26 @@ def as_json(answer: Any) -> Any:
 
 
 def answer_in(value: Any) -> Any:
-    """Return the answer in JSON values."""
-    return SystemAnswer(value["answer"], contexts_in(value["contexts"])) if isinstance(value, dict) else value
+    """Return the answer in JSON values, which an earlier process or call has paid for."""
+    if not isinstance(value, dict):
+        return value
+    passages = contexts_in(value["contexts"]) if "contexts" in value else None
+    return SystemAnswer(value["answer"], passages, paid_before(value.get("usage", {})))
+
+
+def paid_before(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer took that was given before."""
+    calls = [{**call, "spent": Spent.BEFORE.value} for call in usage.get("calls", ())]
+    return {**usage, **({"calls": calls} if calls else {})}
+
+
+def with_calls(answer: Any, calls: Sequence[CallUsage]) -> Any:
+    """Return an answer that knows what replies took that came before it."""
+    earlier = [call.json_values for call in calls]
+    if not earlier or not isinstance(answer, str):
+        return answer
+    usage = dict(getattr(answer, "usage", {}))
+    usage["calls"] = [*earlier, *usage.get("calls", ())]
+    if isinstance(answer, NoAnswer):
+        return NoAnswer(answer.reason, usage)
+    return SystemAnswer(str(answer), getattr(answer, "passages", None), usage)

@@ -38,6 +38,7 @@ from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_cha
 from ragtasks.harness.scores import BestOf, TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
 from ragtasks.records import Response, Setting
+from ragtasks.results import priced
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.suites import suite_named, suite_with
 
@@ -260,7 +261,8 @@ class ConversationTask(ConfigurableTask):
         A score of all responses together has a pair here, the response and its reference answers, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
+        usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
+        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]), **({"usage": usage} if usage else {}))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         doc["scoring"] = self._scores.notes(doc["task_id"])

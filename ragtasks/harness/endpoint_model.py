@@ -84,5 +84,7 @@ class _Journal:
 
 def _carried(answer: GivenAnswer) -> str:
     if answer.no_answer:
-        return NoAnswer(answer.no_answer)
-    return answer.text if answer.passages is None else SystemAnswer(answer.text, answer.passages)
+        return NoAnswer(answer.no_answer, answer.usage)
+    if answer.passages is None and not answer.usage:
+        return answer.text
+    return SystemAnswer(answer.text, answer.passages, answer.usage)

@@ -230,6 +230,7 @@ class TaskAnswers:
         self._best_of, self._end_of_thinking = best_of, end_of_thinking
         self._no_answers: dict[str, str] = {}
         self._system_passages: dict[str, list[dict[str, str]]] = {}
+        self._usage: dict[str, Mapping[str, Any]] = {}
 
     def settle(self, instances: Sequence[Instance], kept: Mapping[str, int]) -> None:
         """Make the reply that counts the first of each request, and note which did not come; safe to repeat.
@@ -239,8 +240,10 @@ class TaskAnswers:
         self._best_of.settle(instances, lambda instance, reply: self._response(instance, reply, kept))
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
-        system_passages = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
-        self._system_passages |= {name: passage_rows(passages) for name, passages in system_passages.items()}
+        known = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
+        self._usage |= {name: reply.usage for name, reply in known.items() if reply.usage}
+        passages = {name: reply.passages for name, reply in known.items() if isinstance(reply, SystemAnswer)}
+        self._system_passages |= {name: passage_rows(found) for name, found in passages.items() if found is not None}
         for instance in instances:
             instance.resps = [writable(reply) for reply in instance.resps]
 
@@ -261,6 +264,10 @@ class TaskAnswers:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
         used, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
         return used if reason is None else {**used, "no_answer": reason}
+
+    def usage(self, task_id: str) -> Mapping[str, Any]:
+        """Return what an answer took, as far as anybody counted it."""
+        return self._usage.get(task_id, {})
 
     def _with_passages_used(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ragtasks.clients import (
     CachedClient,
+    CallUsage,
     Client,
     Endpoint,
     OpenAIClient,
@@ -21,6 +22,7 @@ from ragtasks.clients import (
     ReplyCache,
     Secrets,
     Usage,
+    calls_of,
     credentials_for,
     no_progress,
     usage_of,
@@ -162,8 +164,7 @@ class _PendingQuestion:
     earlier: tuple[tuple[Prompt, Reply], ...] = ()
     is_cut: bool = False
     served_model: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    calls: list[CallUsage] = field(default_factory=list)
 
     def text(self) -> str:
         """Return the text of the step, which must be a question."""
@@ -187,15 +188,15 @@ class _PendingQuestion:
         self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
         return prompt
 
-    def take(self, prompt: Prompt, reply: Reply, max_attempts: int) -> None:
+    def take(self, prompt: Prompt, reply: Reply, max_attempts: int, price: Price | None) -> None:
         """Go on from the reply to a prompt: to the next question, the same one again, or a finding."""
         assert isinstance(self.step, Question)
         self.served_model = reply.served_model
         self.attempts += 1
         self.replies.append(reply.raw if reply.text is None else reply.text)
-        self.prompt_tokens += reply.prompt_tokens or 0
-        self.completion_tokens += reply.completion_tokens or 0
         following = _follow(self.step, reply)
+        is_used = isinstance(following, Question) or following.outcome is not VerdictOutcome.UNPARSABLE
+        self.calls += calls_of(reply, price, is_used=is_used)
         if isinstance(following, Question):
             self.step, self.attempts, self.earlier, self.is_cut = following, 0, (), False
         elif following.outcome not in _WORTH_ASKING_AGAIN or self.attempts >= max_attempts:
@@ -219,8 +220,9 @@ class _PendingQuestion:
             replies=tuple(self.replies),
             prompt_hash=self.prompt_hash,
             attempts=self.attempts,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
+            prompt_tokens=sum(call.input_tokens or 0 for call in self.calls),
+            completion_tokens=sum(call.output_tokens or 0 for call in self.calls),
+            calls=tuple(self.calls),
             served_model=self.served_model,
         )
 
@@ -314,7 +316,8 @@ class _Collected:
 
     def take(self, index: int, reply: Reply) -> None:
         """Go on from a reply."""
-        self._waiting[index].take(self.prompts[index], reply, self._max_attempts)
+        price = self._judge_progress.price
+        self._waiting[index].take(self.prompts[index], reply, self._max_attempts, price)
 
     def following(self, index: int) -> Prompt | None:
         """Return the next question where it begins as the one before: a server has that beginning at hand now."""

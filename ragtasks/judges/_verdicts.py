@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
 
-from ragtasks.clients import Usage
+from ragtasks.clients import CallUsage, Usage
 from ragtasks.errors import JudgeError, clear_error
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import IdkVerdict, Response, Score
@@ -91,6 +91,8 @@ class Verdict:
     """Tokens of all replies, as far as the server counts them."""
     served_model: str = ""
     """The model that the server says gave the last reply, empty where it does not say."""
+    calls: tuple[CallUsage, ...] = field(default=(), compare=False)
+    """What each reply took, those that could not be used included."""
 
     @property
     def is_answered(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
-from ragtasks.reports.tables import column_of, means_table, missing_from, p_text
+from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from, p_text
 from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
@@ -22,6 +23,8 @@ MODEL, SETTING = "model", "setting"
 PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
 """What is compared where nothing is named: the scores of the MTRAG paper's Table 5 that the evaluations have."""
 
+_BESIDE = ("seconds", "tokens", "cost_per_1000")
+"""What is compared beside these where it was counted."""
 _ORDER = {setting.value: place for place, setting in enumerate(Setting)}
 
 
@@ -53,8 +56,23 @@ def compare_evaluations(
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
     _check(evaluations, metrics)
     named = list(dict.fromkeys(metrics))
-    columns = [column for part in _parts(evaluations) for column in _columns(part, named or _usual(part), by)]
-    return compare_columns(columns, baseline)
+    parts = _parts(evaluations)
+    columns = [item for part in parts for item in _columns(part, named or (*_usual(part), *_BESIDE), by)]
+    # What answers took is tested for itself: it does not weigh on the tests of what they are worth.
+    usage = [column for column in columns if column.metric in METRICS]
+    scores = [column for column in columns if column.metric not in METRICS]
+    if not scores or not _has_pair(usage, baseline):
+        return compare_columns(scores or usage, baseline)
+    both = compare_columns(scores, baseline), compare_columns(usage, baseline)
+    means, pairs = ([item for found in both for item in getattr(found, name)] for name in ("means", "pairs"))
+    return Comparisons(tuple(means), tuple(pairs))
+
+
+def _has_pair(columns: Sequence[Column], baseline: str | None) -> bool:
+    names: dict[tuple[str, str, str], set[str]] = {}
+    for column in columns:
+        names.setdefault((column.context, column.group, column.metric), set()).add(column.name)
+    return any(len(found) > 1 and baseline in {None, *found} for found in names.values())
 
 
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
@@ -101,7 +119,7 @@ def _context(alike: Sequence[Evaluation]) -> str:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    by_name = {metric.name: metric for metric in suite_named(part.suite).metrics}
+    by_name = {metric.name: metric for metric in suite_named(part.suite).metrics} | METRICS
     rows = list(part.rows.values())
     for metric in metrics:
         if any(metric in row.values for row in rows):
@@ -119,7 +137,7 @@ _NOTES = (
     "In brackets: 95 % intervals over conversations (docs/statistics.md), each for itself. {Items} of one conversation "
     "are not independent.",
     "p: of no difference, two-sided, by the same statistic as the interval: at most 0.05 where that leaves 0 out. p "
-    "(Holm): corrected for the {n_tests} comparisons of this call, so it may be above 0.05 where the interval leaves 0 "
+    "(Holm): corrected for the {n_tests} of this call, so it may be above 0.05 where the interval leaves 0 "
     "out.",
     "detectable: the smallest true difference that a 5 % test over these conversations, without correction, finds four "
     "times out of five.",
@@ -137,7 +155,11 @@ _CSV_COLUMNS = (
 
 def comparison_sections(found: Comparisons, *, group: str, name: str, items: str) -> list[Section]:
     """Return a section for each context with its means and its differences; the last one ends with how to read them."""
-    n_tests = sum(pair.p is not None for pair in found.pairs)
+    n_of = Counter(pair.first.metric in METRICS for pair in found.pairs if pair.p is not None)
+    n_tests = " and for the ".join(
+        [f"{n_of[False]} comparisons"] * (not n_of[True] or bool(n_of[False]))
+        + [f"{n_of[True]} of what answers took"] * bool(n_of[True])
+    )
     notes = tuple(note.format(items=items, Items=items.capitalize(), n_tests=n_tests) for note in _NOTES)
     sections = []
     for context in dict.fromkeys(mean.column.context for mean in found.means):

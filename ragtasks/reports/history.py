@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ragtasks.errors import (
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables import EMPTY, column_of
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, column_of
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
@@ -231,6 +231,8 @@ class Entry:
     """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
     ranking: Column | None = None
     """Task by task, its first metric that has a value and a better direction; None where none was asked for."""
+    costs: Mapping[str, Column] = field(default_factory=dict)
+    """What its answers took -> the same, where entries are ranked: each cost of a front that any answer has."""
 
     @property
     def benchmark(self) -> str:
@@ -299,6 +301,9 @@ def _entries(
             provenance=provenance_of(evaluation, tasks, summary, results),
             n_tasks=n_tasks,
             ranking=_ranking(evaluation, counted, rows) if is_ranked else None,
+            costs={name: column_of(rows, METRICS[name], evaluation.model) for name in COSTS if name in counted}
+            if is_ranked
+            else {},
         )
 
 
@@ -315,7 +320,8 @@ def _with_intervals(means: Mapping[str, Value], metrics: Sequence[Metric], rows:
 
 
 def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[Row]) -> Column | None:
-    directed = (item for item in evaluation.metrics if item.higher_is_better is not None and item.aggregate is None)
+    metrics = [item for item in evaluation.metrics if item.name not in METRICS]
+    directed = (item for item in metrics if item.higher_is_better is not None and item.aggregate is None)
     metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
     return None if metric is None else column_of(rows, metric, evaluation.model)
 

@@ -21,7 +21,7 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
 from ragtasks.reports.page import asset_text, content_policy
-from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline, p_text
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, Comparison, compare_columns
 from ragtasks.tables import coded, fixed
@@ -97,6 +97,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         script=Markup(script),
         policy=Markup(content_policy(style, script)),
         empty_note=empty_note,
+        costs=COSTS,
         unknown=UNKNOWN,
     )
     # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
@@ -121,20 +122,46 @@ def _table(entries: Sequence[Entry]) -> Table:
     metrics = {metric.name: metric for entry in entries for metric in entry.metrics}
     offered = list(metrics.values())
     scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
-    first = next((metric for metric in scored if metric.higher_is_better is not None), None)
+    directed = (metric for metric in scored if metric.higher_is_better is not None and metric.name not in METRICS)
+    first = next(directed, None)
     has_empty = any(entry.has_empty for entry in entries)
     main = {metric.name for entry in entries for metric in entry.main_metrics}
 
+    cost = _cost(entries)
+
     def place(metric: Metric) -> tuple[bool, ...]:
         is_empty = has_empty and metric.name == EMPTY
-        return (metric is not first, not is_empty, metric not in scored, metric.name not in main)
+        is_behind = metric not in scored, metric.name not in main
+        return (metric is not first, not is_empty, metric.name != cost, *is_behind)
 
     order = sorted(offered, key=place)
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
     fields = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
     found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
+    found = _with_front(found, cost)
     best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
     return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, _missing(entries), tuple(found))
+
+
+def _cost(entries: Sequence[Entry]) -> str:
+    """Return the cost that a front is of: the first that all evaluations have that anybody counted, empty for none."""
+    counted = [entry for entry in entries if entry.costs]
+    shared = (name for name in COSTS if all(name in entry.costs for entry in counted))
+    return next(shared, "") if counted else ""
+
+
+def _with_front(found: Sequence[Standing], cost: str) -> list[Standing]:
+    """Return standings with their places on the front of quality against cost, of those that have a rank and both."""
+    pairs = {
+        id(item): (item.entry.ranking, item.entry.costs[cost])
+        for item in found
+        if item.rank is not None and item.entry.ranking is not None and cost in item.entry.costs
+    }
+    if len(pairs) < 2 or len({quality.metric for quality, _ in pairs.values()}) > 1:
+        return list(found)
+    qualities, costs = zip(*pairs.values(), strict=True)
+    places = dict(zip(pairs, front_of(qualities, costs), strict=True))
+    return [replace(item, front=places.get(id(item), "")) for item in found]
 
 
 def _missing(entries: Sequence[Entry]) -> str:
@@ -185,6 +212,8 @@ class Standing:
     """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
     untested: str = ""
     """Why a difference has no p."""
+    front: str = ""
+    """Its place on the front of quality against cost; empty where there is none."""
 
     @property
     def is_tie(self) -> bool:

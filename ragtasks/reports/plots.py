@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.reports.tables import is_baseline
+from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
 }
 _TURNS = "turn by turn"
+_WIDE_RANGE = 10  # costs that differ by more are drawn on a logarithmic scale
+_FRONT_SLOTS = 26.0
 _PALENESS = 0.35
 _BEYOND = 0.06  # room that is left above 1, as for points on it
 
@@ -165,8 +167,36 @@ def _looks(models: Sequence[str]) -> _Looks:
     return looks
 
 
+def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
+    """Draw quality over cost, a point a system with both intervals, and a line through those on the front."""
+    handles = {}
+    for model, scores in panel.series.items():
+        colour, mark, _ = looks[model]
+        cost, quality = scores[panel.groups[0]], scores[panel.groups[1]]
+        style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 6, "linestyle": "none", "capsize": 2.0}
+        handles[model] = axes.errorbar(
+            [cost.value or 0.0], [quality.value or 0.0], xerr=_reaches([cost]), yerr=_reaches([quality]), **style
+        )
+    best = [panel.series[model] for model in panel.on_front]
+    points = sorted((one[panel.groups[0]].value or 0.0, one[panel.groups[1]].value or 0.0) for one in best)
+    axes.plot([x for x, _ in points], [y for _, y in points], color="#444444", linestyle=":", linewidth=1.0, zorder=0)
+    costs = [scores[panel.groups[0]].value or 0.0 for scores in panel.series.values()]
+    if min(costs) > 0 and max(costs) > _WIDE_RANGE * min(costs):
+        axes.set_xscale("log", subs=[2, 5])
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:g}")
+    else:
+        axes.set_xlim(left=0.0)
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    axes.set_xlabel(f"{panel.groups[0]} (less is better)", fontsize=_LABEL_SIZE, labelpad=1)
+    axes.tick_params(axis="x", which="both", labelsize=_LABEL_SIZE)
+    return handles
+
+
 def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     """Return model -> what the legend shows for it."""
+    if panel.on_front:
+        return _draw_front(axes, panel, looks)
     handles = {}
     width = _GROUP_WIDTH / len(panel.series)
     for index, (model, scores) in enumerate(panel.series.items()):
@@ -231,6 +261,7 @@ _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
 _LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
 _SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
 _WHISKERS = "lines: 95 % intervals over conversations"
+_DOTTED = "dotted: the front, whom no other one beats in both"
 _PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
 _RESTS_ON = ("encoder of BERTScore", "IDK detector")
 
@@ -247,6 +278,8 @@ class Panel:
     """Model -> group -> score that has a value; a model may lack a group."""
     is_of_settings: bool
     """Whether the groups are settings; else they are the values of a dimension."""
+    on_front: tuple[str, ...] = ()
+    """Of quality against cost: the models that no other one beats; the groups are then the cost and the quality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +311,17 @@ def pictures_of(sections: Sequence[Section], layout: Layout = WIDE) -> Iterator[
                 whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
                 caption = f"{section.title}: {table.title}"
                 pale = _PALE if any(map(_has_missing, panels)) else ""
-                title = "\n".join(line for line in (caption, provenance, whiskers, pale) if line)
+                dotted = _DOTTED if any(panel.on_front for panel in panels) else ""
+                title = "\n".join(line for line in (caption, provenance, whiskers, dotted, pale) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
                 yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels, layout)), models)
 
 
 def _panels(table: Table) -> Iterator[Panel]:
-    """Yield a panel a metric, or a panel a dimension; nothing for a table of another shape."""
+    """Yield a panel a metric, a panel a dimension, or a front a setting; nothing for a table of another shape."""
+    if table.columns[-1:] == (FRONT,):
+        for setting in dict.fromkeys(str(row[0]) for row in table.rows):
+            yield from _front_panel(table, setting)
     if table.columns[:3] == _SETTINGS_HEADS:
         for place, metric in enumerate(table.columns[3:], start=3):
             counted = _counted(table)
@@ -301,6 +338,23 @@ def _panels(table: Table) -> Iterator[Panel]:
                 for model, cell in zip(models, row[3:], strict=True)
             ]
             yield _panel(dimension, cells, is_of_settings=False)
+
+
+def _front_panel(table: Table, setting: str) -> Iterator[Panel]:
+    """Yield the systems of a setting by quality and by the first cost that all of them have."""
+    rows = {str(row[1]): row for row in table.rows if row[0] == setting and row[-1] != "-"}
+    quality = table.columns[2]
+    for cost in (name for name in COSTS if name in table.columns):
+        place = table.columns.index(cost)
+        found = {
+            model: {cost: x, quality: y}
+            for model, row in rows.items()
+            if isinstance(x := row[place], Value) and isinstance(y := row[2], Value) and x.value is not None
+        }
+        if found and len(found) == len(rows):
+            best = tuple(model for model, row in rows.items() if row[-1] == ON_FRONT)
+            yield Panel(f"{quality} in {setting}", (cost, quality), found, is_of_settings=False, on_front=best)
+            return
 
 
 def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> Panel:
@@ -324,6 +378,10 @@ def _counted(table: Table) -> dict[str, str]:
 
 def _finding(panels: Sequence[Panel]) -> str:
     """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
+    if panels[0].on_front:
+        return " ".join(
+            f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
+        )
     first = _without_baselines(panels[0])
     if first.is_of_settings:
         found = []
@@ -377,7 +435,7 @@ def _rows(panels: Sequence[Panel], layout: Layout) -> list[tuple[Panel, ...]]:
 
 def _parts(panel: Panel, n_slots: int) -> Iterator[Panel]:
     """Yield a panel, or as many of its groups at a time as a row has room for where it lets them be parted."""
-    n_parts = min(len(panel.groups), math.ceil(slots(panel) / n_slots))
+    n_parts = 1 if panel.on_front else min(len(panel.groups), math.ceil(slots(panel) / n_slots))
     size = math.ceil(len(panel.groups) / n_parts)
     for start in range(0, len(panel.groups), size):
         groups = panel.groups[start : start + size]
@@ -390,6 +448,8 @@ def _parts(panel: Panel, n_slots: int) -> Iterator[Panel]:
 
 def slots(panel: Panel) -> float:
     """Return the room that a panel needs: for its bars or points, and for the labels below them."""
+    if panel.on_front:
+        return _FRONT_SLOTS
     longest = max(len(line) for group in panel.groups for line in group.split("\n"))
     label = (longest + 1) * _LETTER_SLOTS * label_size(panel) / _LABEL_SIZE
     return len(panel.groups) * max(3, len(panel.series) + 1, label)

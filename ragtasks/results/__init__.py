@@ -49,7 +49,7 @@ from ragtasks.results._provenance import (
     scored_on,
     shortened_prompts,
 )
-from ragtasks.results._rows import Row, row_of
+from ragtasks.results._rows import MODEL, USAGE_METRICS, USAGE_NAMES, Row, priced, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -69,10 +69,13 @@ __all__ = [
     "DECISIVE",
     "DEFAULT_SUITE",
     "DRIFT",
+    "MODEL",
     "REQUEST_FIELDS",
     "ROWS",
     "ROW_KEYS",
     "UNKNOWN",
+    "USAGE_METRICS",
+    "USAGE_NAMES",
     "AnswerReader",
     "Evaluation",
     "GivenAnswer",
@@ -107,6 +110,7 @@ __all__ = [
     "model_of",
     "own_history",
     "own_rows",
+    "priced",
     "provenance_of",
     "read_answers",
     "read_evaluations",

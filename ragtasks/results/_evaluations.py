@@ -19,7 +19,7 @@ from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
-from ragtasks.results._rows import Row, read_rows, row_of
+from ragtasks.results._rows import USAGE_METRICS, Row, read_rows, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     RUN_AGAIN,
@@ -68,8 +68,8 @@ class Evaluation:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of its suite, in the order of tables."""
-        return suite_named(self.suite).metrics
+        """The metrics of its suite, in the order of tables, and what answers may have taken."""
+        return (*suite_named(self.suite).metrics, *USAGE_METRICS)
 
     def answers(self) -> Iterator[tuple[Row, Response]]:
         """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
-from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines
+from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
@@ -72,6 +72,7 @@ def read_predictions(
 def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str) -> dict[str, Any]:
     """Return an answer as a logged sample; its prompt is not known."""
     kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
+    doc = {**doc, **({"usage": answer.usage} if answer.usage else {})}
     return {
         "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
         "target": doc["target"],
@@ -151,6 +152,8 @@ class GivenAnswer:
     """What it answered from; None where these are the passages of the setting."""
     no_answer: str = ""
     """Why there is none, where a request failed."""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
 
 
 class AnswerReader:
@@ -173,7 +176,16 @@ class AnswerReader:
         name = task_id or ""
         text = self._text(number, row, name)
         passages, is_right = self._passages(number, row, name)
-        return (task_id, GivenAnswer(text, passages)) if task_id and text is not None and is_right else None
+        try:
+            usage = usage_in_record(row)
+        except ValueError as error:
+            expected, was = error.args
+            self._note(number, expected, was, name)
+            return None
+        is_right = bool(task_id) and text is not None and is_right
+        return (
+            (task_id, GivenAnswer(text, passages, usage=usage)) if is_right and task_id and text is not None else None
+        )
 
     def _task_id(self, number: int, row: Mapping[str, Any]) -> str | None:
         written = _first(row, "id")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Problems, canonical_hash, contexts_in, json_lines
+from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
@@ -33,14 +33,9 @@ ROW_KEYS = {
     "id": ("id",),
     "conversation_id": ("conversation_id", "session_id"),
     "domain": ("domain",),
-    "seconds": ("seconds",),
-    "input_tokens": ("input_tokens",),
-    "output_tokens": ("output_tokens",),
+    **{key: (key,) for key in USAGE_KEYS},
 }
 """What a row holds -> the keys under which it may stand; the second and third are those of ragas and deepeval."""
-
-USAGE_KEYS = ("seconds", "input_tokens", "output_tokens")
-"""What an answer took, where the row says it."""
 
 NO_CONTEXTS = "no_contexts"
 """Key of a task's `extra` that is true where the row does not say what was retrieved; `[]` says: nothing."""
@@ -77,7 +72,7 @@ class OwnRows:
     @property
     def unread_note(self) -> str:
         """One line on keys that are not read, with what they may be meant for; empty where there are none."""
-        known = [key for keys in ROW_KEYS.values() for key in keys]
+        known = [key for keys in ROW_KEYS.values() for key in keys if key != "currency"]
         named = []
         for key, n in self.unread.items():
             hint = close_matches(key, known)
@@ -169,8 +164,8 @@ class _Reader:
             return
         answer = Message(Role.ASSISTANT, answer_text(text, _END_OF_THINKING))
         self._history[conversation_id] = (*messages, answer)
-        self.given[item.row_id] = GivenAnswer(text, passages)
-        extra = {**usage, **({NO_CONTEXTS: True} if passages is None else {})}
+        self.given[item.row_id] = GivenAnswer(text, passages, usage=usage)
+        extra = {NO_CONTEXTS: True} if passages is None else {}
         turn = sum(message.role is Role.USER for message in messages)
         self.tasks.append(
             Task(
@@ -278,11 +273,12 @@ class _Row:
 
     def usage(self) -> dict[str, float]:
         """Return what the answer took, as far as the row says it."""
-        found = {key: self._values[key] for key in USAGE_KEYS if key in self._values}
-        for key, value in found.items():
-            if not _is_amount(value):
-                self.note(f"`{key}`: a number from 0 on", value)
-        return found
+        try:
+            return usage_in_record(self._values)
+        except ValueError as error:
+            expected, was = error.args
+            self.note(expected, was)
+            return {}
 
 
 def _spoken(value: Any) -> list[Message] | None:
@@ -315,11 +311,6 @@ def message_text(content: Any) -> str | None:
 def _is_missing(value: Any) -> bool:
     """Return whether there is nothing: null, or the NaN of a data frame."""
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _is_amount(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0
 
 
 def _plain(value: Any) -> Any:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtasks.clients import Price, dollars_of
 from ragtasks.files import canonical_hash
 from ragtasks.judges import UNASKED
+from ragtasks.metrics import COUNT, Metric
 from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
 
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
@@ -54,6 +56,8 @@ class Row:
     """Of the answer and the passages that it rests on; empty where they are not there."""
     again: tuple[Mapping[str, float | None], ...] = ()
     """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
+    spending: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """Who was asked (`model`, or a judge's name) -> what each reply took, those that could not be used included."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -100,14 +104,94 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         n_references=len(references),
         n_found=len(references.intersection(passage["passage_id"] for passage in doc["passages"])),
         idk=notes.get("idk"),
-        values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
+        values={
+            **{name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
+            **_usage_values(doc.get("usage", {}), [item.get("calls", ()) for item in verdicts]),
+        },
         unscored=notes.get("unscored", {}),
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
         implausible=notes.get("implausible"),
         answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
+        spending=_spending(doc.get("usage", {}), notes),
         again=tuple(_numbers(item["values"]) for item in notes.get("repeats", ())),
         served=tuple(sorted({(item["judge"], name) for item in verdicts if (name := item.get("served_model"))})),
     )
+
+
+# What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a
+# server's replies under `calls`, and under `calls` of each verdict; a score counts the replies that could be used.
+
+MODEL = "model"
+"""Who was asked for the answer, in the spending of a row."""
+_AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
+_DESCRIBED = {
+    "seconds": "seconds until the whole answer was there",
+    "first_token_seconds": "seconds until the answer's first word was there",
+    "retriever_seconds": "seconds that searching took",
+    "tokens": "tokens of the model's prompt and answer",
+    "input_tokens": "tokens of the model's prompt",
+    "output_tokens": "tokens of the answer, thinking included",
+    "cached_tokens": "tokens of the prompt that the model's server had cached",
+    "cost_per_1000": "dollars that 1,000 such answers cost",
+    "judge_seconds": "seconds of all judges' replies about the answer, one after the other",
+    "judge_tokens": "tokens of all judges' prompts and replies about the answer",
+    "judge_cost_per_1000": "dollars that judging 1,000 such answers costs",
+}
+USAGE_METRICS = tuple(
+    Metric(name, text, higher_is_better=None if "cached" in name else False, bounds=COUNT)
+    for name, text in _DESCRIBED.items()
+)
+"""What any answer may have taken, whatever its suite; a row has those that somebody counted."""
+USAGE_NAMES = frozenset(_DESCRIBED)
+"""Their names."""
+
+
+def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
+    """Return what an answer took with its cost at a price, where neither row nor reply says one."""
+
+    def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
+        n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
+        if price is None or "dollars" in amounts or n_input is None or n_output is None:
+            return amounts
+        return {**amounts, "dollars": dollars_of(price, n_input, n_output, amounts.get("cached_tokens", 0))}
+
+    calls = [cost(call) for call in usage.get("calls", ())]
+    return {**cost(usage), **({"calls": calls} if calls else {})}
+
+
+def _usage_values(usage: Mapping[str, Any], verdicts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """Return metric -> amount, of what is known in full: a sum that lacks a part is none."""
+    own = {name: float(usage[name]) for name in (*_DESCRIBED, "dollars") if name in usage}
+    answered = _as_scores({**_sums(usage.get("calls", ())), **own})
+    judged = _as_scores(_sums([call for calls in verdicts for call in calls]))
+    return answered | {name: value for key, value in judged.items() if (name := f"judge_{key}") in _DESCRIBED}
+
+
+def _as_scores(amounts: Mapping[str, float]) -> dict[str, float]:
+    found = {name: value for name, value in amounts.items() if name != "dollars"}
+    if "dollars" in amounts:
+        found["cost_per_1000"] = 1000 * amounts["dollars"]
+    if "input_tokens" in amounts and "output_tokens" in amounts:
+        found["tokens"] = amounts["input_tokens"] + amounts["output_tokens"]
+    return found
+
+
+def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    used = [call for call in calls if call.get("is_used", True)]
+    return {
+        name: math.fsum(call[name] for call in used)
+        for name in _AMOUNTS
+        if used and all(call.get(name) is not None for call in used)
+    }
+
+
+def _spending(usage: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Return who was asked -> what each reply took, of all judgings."""
+    found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(usage.get("calls", ()))}
+    judgings = [notes, *notes.get("repeats", ())]
+    for item in (item for judging in judgings for item in judging.get("verdicts", ())):
+        found.setdefault(item["judge"], []).extend(item.get("calls", ()))
+    return {name: tuple(calls) for name, calls in found.items() if calls}
 
 
 def _answer_hash(answers: Any, passages: Sequence[Mapping[str, Any]]) -> str:

@@ -37,12 +37,16 @@ _ASSISTANT = frozenset({"assistant", "ai", "model"})
 _TOKENS = {
     "input_tokens": ("llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("llm.token_count.completion", "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    "cached_tokens": ("llm.token_count.prompt_details.cache_read", "gen_ai.usage.cache_read.input_tokens"),
 }
+_COST = ("llm.cost.total",)
+"""Dollars, as OpenInference has it; Langfuse's stands in the details of its cost."""
+_RETRIEVERS = frozenset({"retriever", "retrieval"})
 _WHOLE = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "langfuse.")
 """Keys whose values are JSON by themselves, and stay as they are."""
 _READ = (
     *("openinference.span.kind", "input.value", "output.value", "session.id", "gen_ai.", "langfuse."),
-    *("llm.input_messages", "llm.output_messages", "llm.token_count.", "retrieval.documents"),
+    *("llm.input_messages", "llm.output_messages", "llm.token_count.", "llm.cost.", "retrieval.documents"),
     "reranker.output_documents",
 )
 _DOCUMENT = re.compile(r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,9})\.document\.(\w+)")
@@ -295,7 +299,7 @@ def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
     """Return the row of a trace; None where it has no question or no answer, which is noted."""
     ids = {span.span_id for span in spans}
     root = next((span for span in spans if span.parent_id not in ids), spans[0])
-    models = _outermost_models(spans)
+    models = _outermost(spans, _MODELS)
     question, question_of_model = _text(root, models[-1:], _INPUT, _QUESTION_KEYS, _USER)
     answer, _ = _text(root, models[-1:], _OUTPUT, _ANSWER_KEYS, _ASSISTANT)
     if question is None or not question.strip() or answer is None:
@@ -310,8 +314,10 @@ def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
         **row,
         **({} if session is None else {"conversation_id": str(session)}),
         **({} if contexts is None else {"contexts": contexts}),
-        **_seconds(root),
+        **_seconds("seconds", [root]),
+        **_seconds("retriever_seconds", _outermost(spans, _RETRIEVERS)),
         **_tokens(models),
+        **_cost(models),
     }
 
 
@@ -429,10 +435,10 @@ def _document(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: str(value) for key, value in names.items() if value not in (None, "")}, "text": text}
 
 
-def _outermost_models(spans: Sequence[_Span]) -> list[_Span]:
-    """Return the calls of models that lie in no other: two instrumentations may have written the same call."""
+def _outermost(spans: Sequence[_Span], kinds: frozenset[str]) -> list[_Span]:
+    """Return the calls of some kinds that lie in no other: two instrumentations may have written the same call."""
     by_id = {span.span_id: span for span in spans}
-    calls = {span.span_id for span in spans if span.kind in _MODELS}
+    calls = {span.span_id for span in spans if span.kind in kinds}
 
     def is_inside(span: _Span) -> bool:
         above, seen = by_id.get(span.parent_id), {span.span_id}
@@ -446,30 +452,41 @@ def _outermost_models(spans: Sequence[_Span]) -> list[_Span]:
     return [span for span in spans if span.span_id in calls and not is_inside(span)]
 
 
-def _seconds(root: _Span) -> dict[str, float]:
-    if root.start is None or root.end is None or root.end < root.start:
-        return {}
-    return {"seconds": round(root.end - root.start, 6)}
+def _seconds(name: str, spans: Sequence[_Span]) -> dict[str, float]:
+    """Return how long spans took together; nothing where one of them does not say it."""
+    lengths = [-1.0 if span.start is None or span.end is None else span.end - span.start for span in spans]
+    return {name: round(math.fsum(lengths), 6)} if lengths and min(lengths) >= 0 else {}
 
 
 def _tokens(models: Sequence[_Span]) -> dict[str, int]:
     """Return the tokens of all calls together; nothing where one of them does not say its own."""
     found = {}
     for name, keys in _TOKENS.items():
-        amounts = [_amount(span, name, keys) for span in models]
-        if amounts and all(amount is not None for amount in amounts):
-            found[name] = sum(amount for amount in amounts if amount is not None)
+        amounts = [_amount(span, "usage", name.removesuffix("_tokens"), keys) for span in models]
+        if amounts and None not in amounts:
+            found[name] = sum(int(amount) for amount in amounts if amount is not None)
+    if found.get("cached_tokens", 0) > found.get("input_tokens", 0):  # some leave cached ones out of the prompt's
+        del found["cached_tokens"]
     return found
 
 
-def _amount(span: _Span, name: str, keys: Sequence[str]) -> int | None:
-    usage = span.values.get("langfuse.observation.usage_details")
+def _cost(models: Sequence[_Span]) -> dict[str, Any]:
+    """Return what all calls cost together; nothing where one of them does not say it."""
+    amounts = [_amount(span, "cost", "total", _COST) for span in models]
+    if not amounts or None in amounts:
+        return {}
+    return {"cost": math.fsum(amount for amount in amounts if amount is not None), "currency": "USD"}
+
+
+def _amount(span: _Span, what: str, name: str, keys: Sequence[str]) -> float | None:
+    """Return an amount under one of the keys, else in Langfuse's details of usage or cost."""
+    given = span.values.get(f"langfuse.observation.{what}_details")
     try:
-        details = parse_json(usage.encode()) if isinstance(usage, str) else usage
+        details = parse_json(given.encode()) if isinstance(given, str) else given
     except ValueError:
         details = None
-    own = details.get(name.removesuffix("_tokens")) if isinstance(details, Mapping) else None
+    own = details.get(name) if isinstance(details, Mapping) else None
     for value in (*(span.values.get(key) for key in keys), own):
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
-            return int(value)
+            return value
     return None

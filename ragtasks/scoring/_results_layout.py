@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from ragtasks.clients import Price
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
@@ -20,6 +21,7 @@ from ragtasks.results import (
     SavedEvaluation,
     SavedTask,
     model_of,
+    priced,
     row_of,
     saved_summary,
 )
@@ -42,7 +44,8 @@ def write_results(
     provenance: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
         together = {metric.name for metric in _metrics(task.provenance) if metric.aggregate}
-        scored = (scored_row(row, result) for row, result in zip(task.rows, scores, strict=True))
+        known = (_priced(row, task.config.price) for row in task.rows)
+        scored = (scored_row(row, result) for row, result in zip(known, scores, strict=True))
         rows[task.name] = [_with_pairs(row, together) for row in scored]
         configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
         provenance[task.name] = {
@@ -88,6 +91,12 @@ def _names_passages(task: SavedTask) -> bool:
     """Return whether passages are published or named by the answers: a stored run's may be of any corpus."""
     run = task.recorded.get("run", task.config.run)
     return run in {OFFICIAL, CONTEXTS_OF_FILE}
+
+
+def _priced(row: Mapping[str, Any], price: Price | None) -> Mapping[str, Any]:
+    """Return a sample with what its answer costs at a price, where its tokens are known and no cost is."""
+    usage = row["doc"].get("usage")
+    return row if price is None or not usage else {**row, "doc": {**row["doc"], "usage": priced(usage, price)}}
 
 
 def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:

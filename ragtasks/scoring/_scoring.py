@@ -463,7 +463,12 @@ def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[
         return [[] for _ in range(n_responses)]
     return [
         [
-            {**asdict(row), "outcome": row.outcome.value, "replies": list(row.replies)}
+            {
+                **asdict(row),
+                "outcome": row.outcome.value,
+                "replies": list(row.replies),
+                "calls": [call.json_values for call in row.calls],
+            }
             for rubric in verdicts.rubrics
             for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
         ]

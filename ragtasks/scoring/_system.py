@@ -22,6 +22,7 @@ from ragtasks.clients import (
     Secrets,
     SystemClient,
     SystemProtocol,
+    calls_of,
 )
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError, clear_error
@@ -227,6 +228,7 @@ class System:
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
         """Name the system."""
         self._client, self._protocol = SystemClient(endpoint, protocol, secrets), protocol
+        self._price = endpoint.price
 
     def gives_passages(self, setting: Setting) -> bool:
         """Return whether the system is sent passages: it retrieves for itself in full RAG only."""
@@ -262,10 +264,12 @@ class System:
 
     def answer_in(self, reply: Reply, had_passages: bool) -> GivenAnswer:
         """Return what a reply says; a system that was sent no passages and names none answered from none."""
+        calls = [call.json_values for call in calls_of(reply, self._price)]
+        usage = {**({"calls": calls} if calls else {}), **self._client.usage(reply)}
         if reply.outcome is not Outcome.ANSWERED or reply.text is None:
-            return GivenAnswer("", no_answer=reply.reason or "no reply")
+            return GivenAnswer("", no_answer=reply.reason or "no reply", usage=usage)
         passages = self._client.contexts(reply)
-        return GivenAnswer(reply.text, passages if passages is not None or had_passages else ())
+        return GivenAnswer(reply.text, passages if passages is not None or had_passages else (), usage=usage)
 
 
 def _prompt(task: Mapping[str, Any]) -> Prompt:

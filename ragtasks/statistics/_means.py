@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -49,6 +49,7 @@ _LOST_FREEDOM = 2.0
 _STRAIGHT_FROM = 1.25  # skewness times gap; at 3 Hall's cubic is flat, and an interval would reach far beyond all data
 _SLOPE = (1 - _STRAIGHT_FROM / 3) ** 2
 _NO_SKEWNESS = 1e-6
+_MOST_DOUBLINGS, _HALVINGS = 20, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +379,95 @@ def cluster(
         bounds=bounds,
         extra_error=extra_error,
     )
+
+
+# A quantile, and a ratio of two means, with intervals that hold what the test of a mean does not reject: a quantile is
+# where the share of values up to it is that of the quantile, a ratio r where the mean of `value - r * amount` is 0.
+
+
+def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], share: float) -> Value:
+    """Return the smallest value that this share of the values does not exceed, with its interval over clusters.
+
+    Where all values are below some point, as above the largest, one cluster more could still be above it: as likely as
+    not one in `n` where `n` clusters are below. So few clusters give no upper end, and then there is no interval.
+    """
+    scored = sorted({value for value in values if value is not None})
+    n_values = sum(value is not None for value in values)
+    if not scored:
+        return Value(None, 0, len(values))
+
+    def share_up_to(limit: float) -> tuple[float, float, float] | None:
+        found = estimate_mean([None if v is None else float(v <= limit) for v in values], clusters, (0.0, 1.0))
+        if found.value is None or found.reason not in {"", NOTHING_VARIES}:
+            return None
+        if found.low is not None and found.high is not None:
+            return found.value, found.low, found.high
+        unseen = (LEVEL / 2) ** (1 / found.n_clusters)
+        ends = {1.0: (unseen, 1.0), 0.0: (0.0, 1 - unseen)}.get(found.value, (found.value, found.value))
+        return found.value, *ends
+
+    order = sorted(value for value in values if value is not None)
+    point = order[max(0, math.ceil(share * n_values - ROUNDING) - 1)]
+    if share_up_to(scored[-1]) is None:
+        return Value(point, n_values, len(values))
+    low = _first(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[2] >= share)
+    high = _first(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[1] >= share)
+    return Value(point, n_values, len(values), *((low, high) if low is not None and high is not None else ()))
+
+
+def _first(ordered: Sequence[float], holds: Callable[[float], bool]) -> float | None:
+    """Return the first of ascending numbers for which something holds that then holds for all after it."""
+    if not holds(ordered[-1]):
+        return None
+    left, right = 0, len(ordered) - 1
+    while left < right:
+        middle = (left + right) // 2
+        left, right = (left, middle) if holds(ordered[middle]) else (middle + 1, right)
+    return ordered[left]
+
+
+def estimate_ratio(values: Sequence[float | None], amounts: Sequence[float | None], clusters: Sequence[str]) -> Value:
+    """Return the mean value for a mean amount of 1, on what has both, with its interval over clusters."""
+    both = [
+        (value, amount, name)
+        for value, amount, name in zip(values, amounts, clusters, strict=True)
+        if value is not None and amount is not None
+    ]
+    total = math.fsum(amount for _, amount, _ in both)
+    if not both or total <= 0:
+        return Value(None, 0, len(values))
+    ratio = math.fsum(value for value, _, _ in both) / total
+    names = [name for _, _, name in both]
+
+    def gap(at: float) -> Estimate:
+        return estimate_mean([value - at * amount for value, amount, _ in both], names)
+
+    spread = gap(ratio)
+    if spread.low is None or spread.high is None:
+        return Value(ratio, len(both), len(values))
+    reach = (spread.high - spread.low) * len(both) / total
+    low = _root(lambda at: gap(at).low, ratio, -reach)
+    high = _root(lambda at: gap(at).high, ratio, reach)
+    return Value(ratio, len(both), len(values), *((low, high) if low is not None and high is not None else ()))
+
+
+def _root(end: Callable[[float], float | None], start: float, reach: float) -> float | None:
+    """Return where an end of an interval that falls with its argument is 0, on one side of a start; None if nowhere."""
+    inside = start
+    outside = start + reach
+    for _ in range(_MOST_DOUBLINGS):
+        value = end(outside)
+        if value is None or (value > 0) == (reach < 0):
+            break
+        inside, outside = outside, outside + reach
+    else:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        value = end(middle)
+        is_inside = value is not None and (value <= 0 if reach < 0 else value >= 0)
+        inside, outside = (middle, outside) if is_inside else (inside, middle)
+    return inside
 
 
 # Columns of scores compared in pairs, on the items that both have and both scored.

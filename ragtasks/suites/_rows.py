@@ -1,14 +1,13 @@
 """The suite of rows of one's own: what question, answer and passages alone allow, and more where a reference is there.
 
 Nothing is conditioned on refusals: whether a question has an answer at all nobody says. A score that no row of a file
-can have (without references, without tokens) is not among its scores; one that some rows lack says why.
+can have (without references) is not among its scores; one that some rows lack says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ragtasks.config import SAMPLE_ENCODER
 from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Question, Rubric, VerdictOutcome, rubrics_named
@@ -32,11 +31,6 @@ NO_REFERENCE = "no reference in the row"
 _NO_WORDS = "the answer has no words"
 
 _SHARED = {metric.name: metric for metric in METRICS}
-_USAGE = {
-    "seconds": "seconds until the answer was there, as the row says",
-    "input_tokens": "tokens that the system sent, as the row says",
-    "output_tokens": "tokens of the answer, as the row says",
-}
 
 METRICS_OF_ROWS = (
     _SHARED["rl_f_raw"],
@@ -50,7 +44,6 @@ METRICS_OF_ROWS = (
     _SHARED["bert_k_precision"],
     *(_SHARED[name] for name in ("rouge_l", "bert_recall", "idk_yes")),
     Metric("length", "characters of the answer", higher_is_better=None, bounds=COUNT),
-    *(Metric(name, text, higher_is_better=False, bounds=COUNT) for name, text in _USAGE.items()),
     *(_SHARED[name] for name in ("token_recall", "bert_precision", "empty")),
     Metric("coverage", "share of answers whose k_precision is scored"),
     _SHARED["judge_coverage"],
@@ -91,7 +84,6 @@ def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None,
         else Score(float(verdict is IdkVerdict.YES)),
         "empty": Score(float(not response.text.strip())),
         "length": Score(float(len(response.text))),
-        **{name: _usage(response, name) for name in _USAGE},
         "coverage": Score(float(grounding.value is not None)),
     }
 
@@ -110,11 +102,6 @@ def _of_contexts(response: Response, value: Score) -> Score:
 
 def _of_reference(response: Response, value: Callable[[str], Score]) -> Score:
     return value(response.task.target) if has_reference(response) else Score(None, NO_REFERENCE)
-
-
-def _usage(response: Response, name: str) -> Score:
-    amount = response.task.extra.get(name)
-    return Score(None, f"no {name} in the row") if amount is None else Score(float(amount))
 
 
 def _judged(inputs: ScoringInputs, index: int) -> Scores:
@@ -136,13 +123,8 @@ def has_reference(response: Response) -> bool:
     return bool(response.task.target.strip())
 
 
-def _has_usage(name: str, response: Response) -> bool:
-    return name in response.task.extra
-
-
 _POSSIBLE: dict[str, Callable[[Response], bool]] = {
     **dict.fromkeys(("rb_llm_raw", "rouge_l", "token_recall", "bert_recall", "bert_precision"), has_reference),
-    **{name: partial(_has_usage, name) for name in _USAGE},
 }
 """Metric -> whether a response can have it; it is left out where none can."""
 

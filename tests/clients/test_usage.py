@@ -86,7 +86,7 @@ def test_a_price_changes_no_cache_key() -> None:
     assert OpenAIClient(priced).describe() == OpenAIClient("openai/gpt-4o-mini").describe()
 
 
-@pytest.mark.parametrize("price", [[1.0], [-1.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], "cheap", [1, 2, 3]])
-def test_a_price_is_two_amounts(price: object) -> None:
+@pytest.mark.parametrize("price", [[1.0], [-1.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], "cheap", [1, 2, 3, 4]])
+def test_a_price_is_two_or_three_amounts(price: object) -> None:
     with pytest.raises(ConfigurationError, match="price"):
         endpoint_of({"model": "openai/gpt-4o-mini", "price": price})

@@ -107,7 +107,8 @@ def test_missing_values_of_data_frames_are_missing() -> None:
         {"question": "q", "answer": "a", "id": numpy.int64(5), "seconds": numpy.float64(1.5)},
     )
     first, second = rows.benchmark.tasks
-    assert (first.task_id, first.target, second.task_id, second.extra["seconds"]) == ("row-1", "", "5", 1.5)
+    assert (first.task_id, first.target, second.task_id) == ("row-1", "", "5")
+    assert rows.given["5"].usage == {"seconds": 1.5}
     assert [item.text for item in rows.given["row-1"].passages or ()] == ["c"]
 
 
@@ -143,7 +144,12 @@ def test_what_is_not_read_is_named_with_what_it_may_mean() -> None:
         ({"question": "q", "answer": "a", "domain": "Ein Haus"}, "`domain` in lower-case letters"),
         ({"question": "q", "answer": "a", "seconds": -1}, "`seconds`: a number from 0 on"),
         ({"question": "q", "answer": "a", "seconds": math.inf}, "`seconds`: a number from 0 on"),
-        ({"question": "q", "answer": "a", "output_tokens": "many"}, "`output_tokens`: a number from 0 on"),
+        ({"question": "q", "answer": "a", "output_tokens": "many"}, "`output_tokens`: a whole number from 0 on"),
+        ({"question": "q", "answer": "a", "input_tokens": 1.5}, "`input_tokens`: a whole number from 0 on"),
+        ({"question": "q", "answer": "a", "input_tokens": 1, "cached_tokens": 2}, "`cached_tokens`: no more than"),
+        ({"question": "q", "answer": "a", "cost": 0.01}, '`currency`: "USD" beside `cost`'),
+        ({"question": "q", "answer": "a", "cost": 0.01, "currency": "EUR"}, '`currency`: "USD" beside `cost`'),
+        ({"question": "q", "answer": "a", "cost": -0.01, "currency": "USD"}, "`cost`: a number from 0 on"),
         ([1], "an object with `question` and `answer`"),
     ],
 )

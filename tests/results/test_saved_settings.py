@@ -18,6 +18,7 @@ NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_cove
     "anchors",
     "combination",
     "repeat_share",
+    "price",
 }
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

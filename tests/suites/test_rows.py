@@ -49,10 +49,7 @@ def test_what_a_row_lacks_is_unscored_with_the_reason() -> None:
 
 def test_a_score_that_no_row_can_have_is_no_score() -> None:
     (row,) = scores({"question": "q", "answer": "a", "contexts": ["a"]})
-    assert not {"rouge_l", "token_recall", "bert_recall", "bert_precision", "seconds", "input_tokens"} & row.keys()
-    first, second = scores({"question": "q", "answer": "a", "seconds": 2}, {"question": "q", "answer": "a"})
-    assert (first["seconds"], second["seconds"]) == ((2.0, ""), (None, "no seconds in the row"))
-    assert "output_tokens" not in first
+    assert not {"rouge_l", "token_recall", "bert_recall", "bert_precision"} & row.keys()
 
 
 def test_judges_are_asked_only_what_a_row_can_answer() -> None:

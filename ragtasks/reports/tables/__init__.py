@@ -19,15 +19,20 @@ from ragtasks.reports.tables._scores import (
     ranking_section,
     slices_of,
 )
+from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of
 
 __all__ = [
     "ANSWERED",
     "CLASSES",
+    "COSTS",
     "DIMENSIONS",
     "EMPTY",
+    "FRONT",
+    "METRICS",
     "MISSED",
     "NOT_USED",
     "NO_LOSS",
+    "ON_FRONT",
     "REFUSED",
     "SAMPLE_WARNING",
     "TO_THE_BEST",
@@ -38,6 +43,7 @@ __all__ = [
     "column_of",
     "empty_note",
     "failure_kind",
+    "front_of",
     "is_baseline",
     "means_table",
     "missing_from",

@@ -40,7 +40,16 @@ from ragtasks.reports.tables._scores import (
     with_baselines,
     without_intervals,
 )
-from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, shortened_prompts
+from ragtasks.reports.tables._usage import usage_table
+from ragtasks.results import (
+    USAGE_NAMES,
+    Evaluation,
+    Row,
+    comparable_evaluations,
+    request_differences,
+    scored_on,
+    shortened_prompts,
+)
 from ragtasks.statistics import MIN_CLUSTERS
 from ragtasks.tables import Cell, Section, Table, Value
 
@@ -116,6 +125,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     tables = [
         *overview,
         *as_zero_table(overview[0], list(present.values())),
+        *usage_table(given, present[metrics[0]] if metrics else None),
         *plausibility_table(given),
         *_ranking(overview),
         *paper_tables(given, present),
@@ -138,11 +148,11 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
-    """Return the metrics that any response has a value of, in the order of the suite."""
+    """Return the metrics that any response has a value of, in the order of the suite; what answers took is apart."""
     valued = {
         name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
     }
-    return {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
+    return {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued - USAGE_NAMES}
 
 
 def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:

@@ -1,0 +1,202 @@
+"""Quality against cost: what answers took beside how good they are, and which systems no other one beats in both.
+
+Only what somebody counted is here: the server that replied, the file of answers, the traces. Where nobody did there is
+no table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragtasks.clients import Spent
+from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.reports.tables._scores import column_of, mean_of
+from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, Row
+from ragtasks.statistics import LEVEL, Column, compare_columns, estimate_quantile, estimate_ratio
+from ragtasks.tables import Cell, Table
+
+TITLE = "Quality against cost"
+"""Title of the table."""
+FRONT = "front"
+"""Its last column: whether a system is on the front of quality against cost."""
+ON_FRONT, UNSURE = "on it", "not surely beaten"
+COSTS = ("cost_per_1000", "tokens", "seconds")
+"""What the front may be of, the first that all systems of a setting have."""
+
+_SHARE = 0.95
+_WITH_QUANTILE = ("seconds", "first_token_seconds", "tokens")
+_AMOUNTS = (
+    *("seconds", "first_token_seconds", "retriever_seconds", "tokens", "input_tokens", "output_tokens"),
+    *("cached_tokens", "cost_per_1000", "judge_tokens", "judge_cost_per_1000"),
+)
+METRICS = {metric.name: metric for metric in USAGE_METRICS}
+_NOTE = (
+    "Means of an answer with 95 % intervals over conversations; p95: 95 of 100 answers take no more. Nothing is "
+    "estimated: what server, file or traces do not count has no value, and what has no price has no cost."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _System:
+    """The rows of one model in one setting."""
+
+    setting: str
+    model: str
+    rows: tuple[Row, ...]
+
+    def has(self, name: str) -> bool:
+        return any(row.values.get(name) is not None for row in self.rows)
+
+
+def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
+    """Return the table of quality against cost, [] where nothing was counted."""
+    systems = [
+        _System(setting.value, item.model, rows)
+        for setting in Setting
+        for item in evaluations
+        if (rows := tuple(row for row in item.rows if row.setting == setting.value))
+    ]
+    systems = [system for system in systems if any(map(system.has, METRICS))]
+    names = [name for name in _AMOUNTS if any(system.has(name) for system in systems)]
+    if not names:
+        return []
+    fronts = _fronts(systems, quality) if quality else {}
+    columns = _columns(names, quality, systems, fronts)
+    cells = tuple((item.setting, item.model, *_cells(item, columns[2:], quality, fronts)) for item in systems)
+    legend = list(_spending_lines(systems))
+    if fronts and quality:
+        cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
+        what = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
+        legend.insert(0, f"front: {what}; {_SURE}")
+    return [Table(TITLE, columns, cells, _NOTE, tuple(legend))]
+
+
+_SURE = "beaten: both differences are sure by their intervals over conversations; not surely beaten: they are not."
+
+
+def _columns(
+    names: Sequence[str], quality: Metric | None, systems: Sequence[_System], fronts: Mapping[_System, object]
+) -> tuple[str, ...]:
+    """Return the heads: the amounts that any system has, p95 where that says more, quality for tokens, the front."""
+    amounts = [head for name in names for head in ([name, f"{name} p95"] if name in _WITH_QUANTILE else [name])]
+    if quality is None:
+        return ("setting", "model", *amounts)
+    has_tokens = any(system.has("tokens") and system.has(quality.name) for system in systems)
+    per_tokens = [_per_tokens(quality)] if has_tokens and quality.bounds[0] >= 0 else []
+    return ("setting", "model", quality.name, *amounts, *per_tokens, *([FRONT] if fronts else []))
+
+
+def _per_tokens(quality: Metric) -> str:
+    return f"{quality.name} per 1,000 tokens"
+
+
+def _cells(
+    system: _System, heads: Sequence[str], quality: Metric | None, fronts: Mapping[_System, tuple[str, str]]
+) -> Iterator[Cell]:
+    conversations = [row.conversation_id for row in system.rows]
+    for head in heads:
+        name = head.removesuffix(" p95")
+        values = [row.values.get(name) for row in system.rows]
+        if head == FRONT:
+            yield fronts[system][1] if system in fronts else "-"
+        elif quality and head == _per_tokens(quality):
+            scores = [row.values.get(quality.name) for row in system.rows]
+            thousands = [None if (n := row.values.get("tokens")) is None else n / 1000 for row in system.rows]
+            yield estimate_ratio(scores, thousands, conversations)
+        elif head != name:
+            yield estimate_quantile(values, conversations, _SHARE)
+        else:
+            metric = METRICS.get(name) or quality
+            yield mean_of(system.rows, name, metric.bounds if metric else (0.0, 1.0))
+
+
+# The front: systems of one setting in pairs, on the answers that both scored, as everywhere that systems compare.
+
+
+def _fronts(systems: Sequence[_System], quality: Metric) -> dict[_System, tuple[str, str]]:
+    """Return system -> what its cost is, and its place; none in a setting where the systems share no cost."""
+    found: dict[_System, tuple[str, str]] = {}
+    for setting in dict.fromkeys(system.setting for system in systems):
+        members = [item for item in systems if item.setting == setting and item.has(quality.name)]
+        cost = next((name for name in COSTS if all(item.has(name) for item in members)), None)
+        if cost is None or len(members) < 2 or quality.higher_is_better is None:
+            continue
+        columns = [
+            [column_of(item.rows, metric, item.model) for item in members] for metric in (quality, METRICS[cost])
+        ]
+        found |= {item: (cost, text) for item, text in zip(members, front_of(*columns), strict=True)}
+    return found
+
+
+def front_of(quality: Sequence[Column], cost: Sequence[Column]) -> list[str]:
+    """Return where each of several systems stands: `ON_FRONT`, `UNSURE`, or who beats it surely in both."""
+    names = [str(place) for place in range(len(quality))]
+    better, cheaper = (
+        _gaps([replace(item, name=name) for item, name in zip(part, names, strict=True)]) for part in (quality, cost)
+    )
+    return [
+        _place(name, [other for other in names if other != name], better, cheaper, [item.name for item in quality])
+        for name in names
+    ]
+
+
+_Gaps = dict[tuple[str, str], tuple[float, bool]]
+"""(One, another) -> by how much the first is better, and whether that is sure."""
+
+
+def _gaps(columns: Sequence[Column]) -> _Gaps:
+    found: _Gaps = {}
+    sign = 1 if columns[0].higher_is_better else -1
+    for pair in compare_columns(columns).pairs:
+        first, second = pair.first.name, pair.second.name
+        value, is_sure = sign * (pair.difference.value or 0.0), pair.p is not None and pair.p <= LEVEL
+        found[second, first] = value, is_sure and value > 0
+        found[first, second] = -value, is_sure and value < 0
+    return found
+
+
+def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, models: Sequence[str]) -> str:
+    """Return the place of one: others beat it that are better or cheaper and not worse in the other."""
+    beating = [
+        other
+        for other in others
+        if min(better[other, name][0], cheaper[other, name][0]) >= 0
+        and max(better[other, name][0], cheaper[other, name][0]) > 0
+    ]
+    sure = [models[int(other)] for other in beating if better[other, name][1] and cheaper[other, name][1]]
+    return f"beaten by {', '.join(sure)}" if sure else UNSURE if beating else ON_FRONT
+
+
+# What was spent, whoever it was spent on: sums of the servers' own counts.
+
+
+def _spending_lines(systems: Sequence[_System]) -> Iterator[str]:
+    """Yield a line for each model and judge with the sums of what its replies took, failed ones apart."""
+    for system in systems:
+        for who in dict.fromkeys(name for row in system.rows for name in row.spending):
+            calls = [call for row in system.rows for call in row.spending.get(who, ())]
+            about = f"{system.model} in {system.setting}"
+            line = spending_line(calls)
+            yield f"{about}: {line}" if who == MODEL else f"{about}, judge {who}: {line}"
+
+
+def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Return sums over replies in words: spent now, on what could not be used, and before; shared ones cost nothing."""
+    counted = [call for call in calls if call.get("spent") != Spent.SHARED.value]
+    kinds = {
+        "spent": [call for call in counted if "spent" not in call],
+        "cached, so spent before": [call for call in counted if "spent" in call],
+        "of both on replies that could not be used": [call for call in counted if not call.get("is_used", True)],
+    }
+    return "; ".join(f"{words} {_amounts(found)}" for words, found in kinds.items() if found)
+
+
+def _amounts(calls: Sequence[Mapping[str, Any]]) -> str:
+    n_input, n_output = (sum(call.get(key, 0) for call in calls) for key in ("input_tokens", "output_tokens"))
+    cost = [call["dollars"] for call in calls if "dollars" in call]
+    money = f", ${math.fsum(cost):.4f}" if len(cost) == len(calls) else ""
+    return f"{n_input:,} + {n_output:,} tokens in {len(calls):,} {'reply' if len(calls) == 1 else 'replies'}{money}"

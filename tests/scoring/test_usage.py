@@ -1,0 +1,212 @@
+"""What model and judges took, held against what their servers say that they reported."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.clients import Spent, system_endpoint
+from ragtasks.config.environment import secret
+from ragtasks.errors import RagtasksError
+from ragtasks.records import Setting
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.results import Row, read_answers, read_evaluations
+from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_system
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+from tests.judges._demo import QUICK, _demo
+
+N_TASKS = 108
+PRICE = [2.0, 8.0, 1.0]
+
+
+class CountingServer:
+    """A server that counts what it reports: each reply has tokens of its own, some cached."""
+
+    def __init__(self, reply: Callable[[str, int], Action | str]) -> None:
+        self._reply, self._lock = reply, threading.Lock()
+        self.reported: Counter[str] = Counter()
+
+    def script(self, text: str, n_before: int) -> Action:
+        found = self._reply(text, n_before)
+        if isinstance(found, Action):
+            return found
+        with self._lock:
+            number = self.reported["n"]
+            usage = {"prompt_tokens": len(text.split()) + number, "completion_tokens": 1 + number % 7}
+            self.reported.update({"n": 1, **usage, "cached": usage["prompt_tokens"] // 3})
+        return completion(
+            found, usage={**usage, "prompt_tokens_details": {"cached_tokens": usage["prompt_tokens"] // 3}}
+        )
+
+    @property
+    def sums(self) -> tuple[int, int, int]:
+        return self.reported["prompt_tokens"], self.reported["completion_tokens"], self.reported["cached"]
+
+
+def spent(rows: Iterable[Row], who: str, *kinds: Spent, is_used: bool | None = None) -> tuple[int, ...]:
+    calls = [call for row in rows for call in row.spending.get(who, ())]
+    chosen = [
+        call
+        for call in calls
+        if Spent(call.get("spent", "now")) in kinds and is_used in {None, call.get("is_used", True)}
+    ]
+    return tuple(sum(call.get(key, 0) for call in chosen) for key in ("input_tokens", "output_tokens", "cached_tokens"))
+
+
+def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) -> list[Row]:
+    """Ask a system every task of the sample and return its rows."""
+    named = {"base_url": server.base_url, **QUICK, "price": PRICE, **endpoint}
+    system = System(*system_endpoint(named, "mine", "openai"), secret)
+    scored = ScoredSystem("mine", "mtrag", Setting.FULL_RAG, folder)
+    answering = ask_endpoint(system, Setting.FULL_RAG, place.run_store)
+    options = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
+    score_system(scored, answering, options, folder, place, may_replace=lambda _: True)
+    (evaluation,) = read_evaluations([folder])
+    return list(evaluation.rows)
+
+
+def judged_by(server: ChatServer, results: Path, output: Path, place: Place, **judge: Any) -> list[Row]:
+    named = {"model": "judge", "base_url": server.base_url, **QUICK, "price": PRICE, **judge}
+    rescore(
+        [results],
+        {"judges": [named], "encoder": "none", "min_judge_coverage": 0.0},
+        output,
+        place,
+        may_replace=lambda _: True,
+    )
+    (evaluation,) = read_evaluations([output])
+    return list(evaluation.rows)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return Place(tmp_path / "data", tmp_path / "runs")
+
+
+NOW, BEFORE = Spent.NOW, Spent.BEFORE
+
+
+def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, place: Place) -> None:
+    def reply(text: str, n_before: int) -> Action | str:
+        number = len(text)
+        if number % 5 == 0 and not n_before:
+            return refusal(500)  # tried again
+        return "" if number % 11 == 0 else f"It is {number}."
+
+    counting = CountingServer(reply)
+    with chat_server(counting.script) as server:
+        rows = asked_of(server, tmp_path / "out", place)
+    assert len(rows) == N_TASKS
+    assert spent(rows, "model", NOW) == counting.sums
+    values = [row.values for row in rows]
+    assert sum(item["tokens"] or 0 for item in values) == sum(counting.sums[:2])
+    n_input, n_output, n_cached = counting.sums
+    dollars = ((n_input - n_cached) * 2.0 + n_cached * 1.0 + n_output * 8.0) / 1e6
+    assert sum(item["cost_per_1000"] or 0 for item in values) / 1000 == pytest.approx(dollars)
+    assert all((item["seconds"] or 0) > 0 for item in values)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, place: Place) -> Path:
+    """Answers of a system, one of them twice: two judge prompts are then equal."""
+    benchmark_answers = tmp_path / "answers.jsonl"
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    contexts = benchmark.read_contexts(Setting.REFERENCE).passages
+    tasks = [task for task in benchmark.tasks if task.task_id in contexts][:12]
+    lines = [{"id": task.task_id, "answer": task.target or "I do not know."} for task in tasks]
+    benchmark_answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    scored = ScoredSystem("mine", "mtrag", Setting.REFERENCE, benchmark_answers)
+    options = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
+    score_system(
+        scored,
+        lambda opened, _config, _file: read_answers(benchmark_answers, opened),
+        options,
+        tmp_path / "saved",
+        place,
+    )
+    return tmp_path / "saved"
+
+
+def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_requests_included(
+    saved: Path, tmp_path: Path, place: Place
+) -> None:
+    verdict = _demo().verdict
+
+    def reply(text: str, n_before: int) -> Action | str:
+        if len(text) % 7 == 0 and not n_before:
+            return refusal(503)
+        return "I would rather not say." if len(text) % 3 == 0 else str(verdict(text))
+
+    counting = CountingServer(reply)
+    with chat_server(counting.script) as server:
+        rows = judged_by(server, saved, tmp_path / "judged", place)
+        n_asked = counting.reported["n"]
+        again = judged_by(server, saved, tmp_path / "again", place)
+    unused = spent(rows, "judge", NOW, is_used=False)
+    assert unused[0] > 0
+    assert spent(rows, "judge", NOW, is_used=True)[0] > 0
+    # What no verdict came of is asked again by the second evaluation; the rest was known.
+    both = [sum(parts) for parts in zip(spent(rows, "judge", NOW), spent(again, "judge", NOW), strict=True)]
+    assert tuple(both) == counting.sums
+    assert n_asked < counting.reported["n"]
+    first = spent(rows, "judge", NOW, is_used=True)
+    assert spent(again, "judge", BEFORE, is_used=True) == first
+    assert any("judge_cost_per_1000" in row.values for row in rows)
+
+
+def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_counted_once(
+    saved: Path, tmp_path: Path, place: Place
+) -> None:
+    verdict, lost_at = _demo().verdict, [17]
+
+    def reply(text: str, n_before: int) -> Action | str:
+        if lost_at and counting.reported["n"] >= lost_at[0]:
+            return refusal(401)
+        return "no" if len(text) % 4 == 0 else str(verdict(text))
+
+    counting = CountingServer(reply)
+    with chat_server(counting.script) as server:
+        lines = judged_lost(server, saved, tmp_path / "lost", place)
+        assert lines
+        lost_at.clear()
+        rows = judged_by(server, saved, tmp_path / "judged", place, slots=1)
+    now, before = spent(rows, "judge", NOW), spent(rows, "judge", BEFORE)
+    assert before[0] > 0
+    assert tuple(map(sum, zip(now, before, strict=True))) == counting.sums
+
+
+def judged_lost(server: ChatServer, results: Path, output: Path, place: Place) -> str:
+    with pytest.raises(RagtasksError, match="key") as found:
+        judged_by(server, results, output, place, slots=1)
+    return str(found.value)
+
+
+def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
+    saved: Path, tmp_path: Path, place: Place
+) -> None:
+    verdict = _demo().verdict
+    counting = CountingServer(lambda text, _: "no" if len(text) % 3 == 0 else str(verdict(text)))
+    with chat_server(counting.script) as server:
+        rows = judged_by(server, saved, tmp_path / "judged", place)
+    (section,) = report_sections(read_evaluations([tmp_path / "judged"]), ReportOptions())
+    (table,) = [item for item in section.tables if item.title == "Quality against cost"]
+    n_input, n_output, _ = spent(rows, "judge", NOW)
+    unused = spent(rows, "judge", NOW, is_used=False)
+    (line,) = [line for line in table.legend if "judge" in line]
+    assert f"spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']} replies" in line
+    assert f"on replies that could not be used {unused[0]:,} + {unused[1]:,} tokens" in line
+    assert "front" not in table.columns  # one system alone beats nobody
+
+
+def test_without_any_count_there_is_no_table(saved: Path) -> None:
+    (section,) = report_sections(read_evaluations([saved]), ReportOptions())
+    assert "Quality against cost" not in {table.title for table in section.tables}
