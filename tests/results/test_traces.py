@@ -212,6 +212,7 @@ def test_columns_of_a_data_frame_of_phoenix_are_read(tmp_path: Path) -> None:
         {**root, "attributes.input.value": "q", "attributes.output.value": "a"},
         {**retriever, "span_kind": "RETRIEVER"},
     ).rows
+    assert row.pop("retriever_seconds") == row["seconds"]  # its only span is a retriever's
     assert row == {"id": "t", "question": "q", "answer": "a", "contexts": [{"id": "7", "text": "x"}], "seconds": 1.5}
 
 
