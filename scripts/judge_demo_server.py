@@ -98,25 +98,27 @@ def verdict(prompt: str) -> str:
 
 def _judged(prompt: str) -> str:
     code, parts = sections(prompt)
-    if "answer to be graded" in parts:
+    form = prompt.rstrip().rpartition("\n")[2]
+    if form.startswith("Rating"):
+        answer = parts.get("answer to be graded") or parts.get("answer", "")
         wanted = parts.get("reference answer") or " ".join(parts[name] for name in parts if name.startswith("passage"))
-        rating = 1 + round(9 * overlap(wanted, parts["answer to be graded"]))
+        rating = 1 + round(9 * overlap(wanted, answer))
         return f"The words of the reference answer were counted.\nRating {code}: {rating}"
     replies = [text for name, text in parts.items() if name.startswith("reply of assistant")]
     if replies:
         return f"Words were counted.\nVerdict {code}: {preferred(parts, replies)}"
     if "statements" in parts:
-        evidence = " ".join(text for name, text in parts.items() if name.startswith("evidence"))
+        evidence = " ".join(text for name, text in parts.items() if name.startswith(("evidence", "passage")))
         lines = [line.partition(". ")[2] for line in parts["statements"].splitlines() if line[:1].isdigit()]
         supported = {str(n): "yes" if overlap(line, evidence) > 0.7 else "no" for n, line in enumerate(lines, start=1)}
         return json.dumps({"id": code, "supported": supported})
     if "other questions" in parts or "three questions" in prompt.partition("\n")[0]:
         return json.dumps({"id": code, **questions(parts)})
-    if "answer" in parts:
+    if '"statements"' in form:
         claims = [part.strip() for part in re.split(r"(?<=[.!?])\s+", parts["answer"]) if len(part.split()) > 2]
         known = [claim for claim in claims if "specific information" not in claim]
         return json.dumps({"id": code, "statements": known})
-    refuses = _REFUSES.search(parts["reply"])
+    refuses = _REFUSES.search(parts.get("reply") or parts.get("answer", ""))
     return f"Verdict {code}: {'yes' if refuses else 'no'}"
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.app import MORE, app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import PROBE, LookAhead
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
@@ -20,7 +21,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
-    from ragtasks.clients import Endpoint, SystemProtocol
+    from ragtasks.clients import Batch, Endpoint, SystemProtocol
     from ragtasks.results import OwnRows, SavedTask
     from ragtasks.scoring import SystemScores
 
@@ -63,6 +64,14 @@ def score(
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     force: FORCE = False,
     probe: PROBE = True,
+    batch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for a batch service, at half the price: judges' questions are written to it as request files, "
+            "replies that lie there are taken in, and once none is missing the answers are scored (docs/judges.md).",
+            rich_help_panel=MORE,
+        ),
+    ] = None,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
@@ -82,13 +91,15 @@ def score(
         raise ConfigurationError("--name is for one file; several have the names of their files")
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
     scoring.check_options()
+    if batch is not None:
+        scoring = replace(scoring, batch=_batch(batch, options, endpoint))
     if any(map(_is_saved, given)):
         if output is None or name is not None:
             raise ConfigurationError(
                 "results that are scored again keep their names and go to another folder: give --output DIR, and no "
                 "--name"
             )
-        _score_again(scoring, given, benchmark, setting)
+        _do(scoring, [partial(_score_again, scoring, given, benchmark, setting)])
         return
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
@@ -101,9 +112,41 @@ def score(
             _write_rows(rows_output, pieces[0].lines, force=force)
     else:
         pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
-    if scoring.goes_on(pieces):
-        for piece in pieces:
-            _show(scoring.score(piece), scoring.output)
+    if scoring.batch is not None or scoring.goes_on(pieces):
+        _do(scoring, [partial(_score_piece, scoring, piece) for piece in pieces])
+
+
+def _batch(folder: Path, options: Mapping[str, Any], endpoint: str | None) -> Batch:
+    """Return the folder of a batch, where there is something to be judged that stays as it is."""
+    from ragtasks.clients import Batch as Folder
+
+    if not options.get("judges"):
+        raise ConfigurationError("--batch is for judges' questions, and no judge is named. Next step: add --judge")
+    if endpoint is not None:
+        raise ConfigurationError(
+            "--batch: a running system would be asked again each time. Next step: score it without judges, then its "
+            "saved results with --judge and --batch"
+        )
+    return Folder(folder)
+
+
+def _do(scoring: Scoring, works: Sequence[Callable[[], None]]) -> None:
+    """Score one after the other; with a batch only once every question of all has its reply."""
+    from ragtasks.clients import BatchWaits
+
+    if scoring.batch is not None:
+        for work in works:
+            with suppress(BatchWaits):
+                work()
+        if lines := scoring.batch.close():
+            echo(*lines)
+            return
+    for work in works:
+        work()
+
+
+def _score_piece(scoring: Scoring, piece: Piece) -> None:
+    _show(scoring.score(piece), scoring.output)
 
 
 @dataclass(frozen=True)
@@ -133,6 +176,7 @@ class Scoring:
     look: LookAhead
     force: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
+    batch: Batch | None = None
 
     def check_options(self) -> None:
         """Find what is wrong with the options before any file is read."""
@@ -184,7 +228,7 @@ class Scoring:
         place = Place(data_folder(), run_store())
         how: dict[str, Any] = {
             "may_replace": partial(may_be_replaced, force=self.force),
-            "local_judge": _local_judge,
+            "local_judge": self.batch or _local_judge,
             "notes": self.notes,
         }
         if piece.rows is not None:
@@ -296,8 +340,8 @@ def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None,
         benchmark=benchmark,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),
-        local_judge=_local_judge,
-        before=scoring.look_at_saved,
+        local_judge=scoring.batch or _local_judge,
+        **({} if scoring.batch else {"before": scoring.look_at_saved}),
     )
     echo(*lines)
     echo(f"next: {shlex.join(['ragtasks', 'report', str(scoring.output), '--html', 'page.html'])}")

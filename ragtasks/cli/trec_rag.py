@@ -241,7 +241,7 @@ def _is_of_track(file: Path) -> bool:
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
     """Raise where an option is given that the track's own scoring does not read."""
-    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting"}) - {"judges", "data"}
+    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting", "batch"}) - {"judges", "data"}
     if named := sorted(name for name in unread if given.get(name) is not None and given[name] != []):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in named)
         raise ConfigurationError(f"{options}: answers in the format of TREC RAG are scored as the track does, without")

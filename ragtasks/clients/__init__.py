@@ -3,6 +3,7 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
+from ragtasks.clients._batch import Batch, BatchWaits
 from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
@@ -43,6 +44,8 @@ from ragtasks.clients._system_client import SystemClient, SystemProtocol, system
 __all__ = [
     "DEFAULT_KEY",
     "OPENAI_URL",
+    "Batch",
+    "BatchWaits",
     "CachedClient",
     "CachedReply",
     "CallUsage",

@@ -91,6 +91,10 @@ class OpenAIClient:
             sent["structured"] = True
         return {"model": self.name, "decoding": self._decoding.describe(), **sent}
 
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request as it is sent first, before anything is known of what the server takes."""
+        return self._wire.dialect(self._endpoint, self._decoding).request(prompt)
+
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:

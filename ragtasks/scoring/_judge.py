@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.clients import Batch
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
 from ragtasks.records import Setting
@@ -181,6 +182,10 @@ def score_tasks(
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(_scorer_of(task, place, local_judge), []).append(index)
+    if isinstance(local_judge, Batch):
+        for scorer, indexes in parts.items():
+            scorer.ask_judges([response for index in indexes for response in tasks[index].responses])
+        local_judge.require_replies()
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():
         results = iter(scorer.score([response for index in indexes for response in tasks[index].responses]))
