@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +13,15 @@ import pytest
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.judges import (
+    Anchors,
     AnchorVerdicts,
     Recalibration,
+    Verdict,
+    Verdicts,
+    anchor_verdicts,
     baseline_of,
     choose_anchors,
+    comparable,
     drift_of,
     read_anchors,
     recalibration_of,
@@ -180,3 +186,119 @@ def test_no_line_is_drawn_through_one_value_or_few_conversations() -> None:
     assert recalibration_of(flat, other, "rb_llm") == "the judge gives the anchors one value throughout"
     few = [0.1 * place if place < 12 else None for place in range(40)]
     assert "fewer than 10 conversations" in str(recalibration_of(verdicts(few), verdicts(few), "rb_llm"))
+
+
+def test_a_file_gives_back_all_that_a_judge_is_shown(tmp_path: Path) -> None:
+    shown = [
+        replace(
+            response(
+                f"Answer {number}.",
+                task_id=f"c{number}<::>2",
+                answerability=list(Answerability)[number % len(Answerability)],
+                passages=("One.", "Two.")[: number % 3],
+                question=f"Why {number}?",
+            ),
+        )
+        for number in range(12)
+    ]
+    shown = [replace(item, task=replace(item.task, conversation_id=item.task.task_id[:3])) for item in shown]
+    file = tmp_path / "anchors.jsonl"
+    write_anchors(file, choose_anchors([(item, "all") for item in shown], 12, "made"))
+    again = {item.task.task_id: item for item in read_anchors(file).responses}
+    for item in shown:
+        found = again[item.task.task_id]
+        names = ("task_id", "conversation_id", "turn", "domain", "messages", "target", "answerability")
+        assert [getattr(found.task, name) for name in names] == [getattr(item.task, name) for name in names]
+        assert (found.text, found.passages) == (item.text, item.passages)
+    head = json.loads(file.read_text().splitlines()[0])
+    assert head == {"anchors": read_anchors(file).name, "source": "made", "n": 12}
+    assert len(head["anchors"]) == 16
+
+
+def test_conversations_are_numbered_in_the_order_of_the_set() -> None:
+    anchors = choose_anchors(answers(), 20, "made")
+    numbers = anchors.conversations
+    assert numbers[0] == 0
+    assert sorted(set(numbers)) == list(range(max(numbers) + 1))
+    names = [item.task.conversation_id for item in anchors.responses]
+    assert [names.index(name) for name in names] == [numbers.index(number) for number in numbers]
+
+
+def test_what_a_judge_said_is_taken_apart_by_rubric_and_by_served_model() -> None:
+    anchors = Anchors("made", tuple(item for item, _ in answers(3, 2)))
+    values = {"rb_llm": [0.1234567, None, 1.0], "rl_f": [0.0, 0.5, 0.25]}
+    table = {
+        (place, rubric, judge): Verdict(
+            task_id=anchors.responses[place].task.task_id,
+            judge=judge,
+            rubric=rubric,
+            value=value if judge == "j" else 0.9,
+            outcome="given" if value is not None else "unparsable",
+            served_model="" if place == 2 else f"{judge}-{place}",
+        )
+        for rubric, found in values.items()
+        for place, value in enumerate(found)
+        for judge in ("j", "k")
+    }
+    verdicts_of_both = Verdicts(anchors.responses, list(values), ["j", "k"], table)
+    found = anchor_verdicts(verdicts_of_both, "j", anchors, {"rb_llm": "w", "rl_f": "x", "other": "y"}, "t")
+    assert found == AnchorVerdicts(
+        "j",
+        anchors.name,
+        "t",
+        {"rb_llm": "w", "rl_f": "x"},
+        (0, 1, 0),
+        {"rb_llm": (0.123457, None, 1.0), "rl_f": (0.0, 0.5, 0.25)},
+        {"j-0": 2, "j-1": 2},
+    )
+
+
+def test_drift_is_corrected_for_the_number_of_rubrics_and_says_which() -> None:
+    rng = np.random.default_rng(1)
+    first, noise = rng.uniform(0.3, 0.8, 40), rng.normal(0, 0.05, 40)
+
+    def both(values: Sequence[float], time: str) -> AnchorVerdicts:
+        found = verdicts(list(values), time)
+        still = tuple(float(value) for value in first)
+        rubrics = {"rb_llm": "words", "rl_f": "other", "idk": time}
+        return replace(found, rubrics=rubrics, values={"rb_llm": found.values["rb_llm"], "rl_f": still, "idk": still})
+
+    before, after = both(first, "t1"), both(first + noise - 0.03, "t2")
+    moved, still = drift_of(before, after)
+    (alone,) = drift_of(verdicts(list(first)), verdicts(list(first + noise - 0.03)))
+    assert alone.p is not None
+    assert (moved.rubric, still.rubric) == ("rb_llm", "rl_f"), "words that changed are no drift"
+    assert (moved.judge, moved.before, moved.after) == ("j", "t1", "t2")
+    assert moved.p == pytest.approx(2 * alone.p)
+    assert still.text == "rl_f +0.000 (p 1.000)"
+    (nothing,) = drift_of(verdicts([None] * 40), verdicts([0.5] * 40))
+    assert nothing.text == "rb_llm no shared verdict (not tested)"
+
+
+def test_two_times_compare_by_the_words_that_both_have() -> None:
+    first = verdicts([0.5] * 4, rubrics={"a": "w", "b": "x"})
+    assert comparable(first, verdicts([0.5] * 4, rubrics={"a": "w", "b": "new"}))
+    assert not comparable(first, verdicts([0.5] * 4, rubrics={"a": "new", "b": "new"}))
+    assert not comparable(first, verdicts([0.5] * 4, rubrics={}))
+    for change in ({"judge": "k"}, {"anchors": "x"}, {"conversations": (0, 0, 0, 1)}):
+        assert not comparable(first, replace(first, **change))
+
+
+def test_the_first_time_is_the_baseline_of_all_later_ones(tmp_path: Path) -> None:
+    file = tmp_path / "anchors.jsonl"
+    times = [verdicts([0.5] * 4, f"2026-0{month}-01") for month in (1, 2, 3)]
+    other = replace(times[0], rubrics={"rb_llm": "old words"}, time="2025-01-01")
+    store_verdicts(file, [other, times[0]])
+    for item in times[1:]:
+        store_verdicts(file, [item])
+    assert baseline_of(stored_verdicts(file), times[2]) == times[0]
+    more = replace(times[0], rubrics={"rb_llm": "words", "idk": "w"})
+    assert baseline_of(stored_verdicts(file), more) is None
+
+
+def test_numbers_from_0_to_1_are_verdicts_at_either_end() -> None:
+    for values in ((0.0, 1.0), (None, 0.5)):
+        found = verdicts(list(values))
+        assert AnchorVerdicts.of_json(found.json_values) == found
+    for values in ((-0.001, 0.5), (1.001, 0.5), (float("nan"), 0.5)):
+        assert AnchorVerdicts.of_json(verdicts(list(values)).json_values) is None
