@@ -300,3 +300,92 @@ def test_what_a_killed_process_asked_is_taken_over(tmp_path: Path, n_processes: 
         assert [process.wait() for process in processes] == [-9] + [0] * (n_processes - 1)
     assert len(set(server.asked)) == 160
     assert len(server.asked) <= 160 + slots  # what was under way when it died
+
+
+class Counting(Repeating):
+    """Tells its progress after each reply, as clients do."""
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        replies = []
+        for index, prompt in enumerate(prompts):
+            replies.append(self._one(index, prompt, journal))
+            progress("m\tworking", index + 1, len(prompts))
+        return replies
+
+
+def test_progress_counts_each_distinct_prompt_once_and_what_is_cached_first(tmp_path: Path) -> None:
+    said: list[tuple[str, int, int | None]] = []
+    with ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(Counting(), cache)
+        client.answer(prompts("a", "b"), lambda *call: said.append(call))
+        assert said == [("m\tworking", 1, 2), ("m\tworking", 2, 2)]
+        said.clear()
+        client.answer(prompts("a", "c", "b", "c", "d"), lambda *call: said.append(call))
+        assert said == [("m\t2 cached", 2, 4), ("m\tworking", 3, 4), ("m\tworking", 4, 4)]
+        said.clear()
+        client.answer(prompts("a", "b"), lambda *call: said.append(call))
+        assert said == [("m\t2 cached", 2, 2)]
+
+
+def test_what_a_reply_costs_is_counted_for_the_first_of_equal_prompts(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(Repeating(), cache)
+        assert [reply.from_cache for reply in client.answer(prompts("a", "b", "a"))] == [False, False, True]
+        assert [reply.from_cache for reply in client.answer(prompts("a", "c", "a"))] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Prompt.of("a", system="s"),
+        Prompt(Prompt.of("a").messages, key_parts=("attempt 2",)),
+        Prompt(Prompt.of("a").messages, body={"id": 7}),
+        Prompt.of("b"),
+    ],
+    ids=["another message", "another attempt", "another body", "another text"],
+)
+def test_what_decides_a_reply_makes_it_another_prompt(other: Prompt, tmp_path: Path) -> None:
+    client = Repeating()
+    with ReplyCache(tmp_path / "c") as cache:
+        CachedClient(client, cache).answer([Prompt.of("a"), other])
+        assert (len(client.asked), len(cache)) == (2, 2)
+        CachedClient(client, cache).answer([Prompt.of("a", kind="another kind"), other])
+        assert len(client.asked) == 2, "what it is asked for decides nothing"
+
+
+def test_a_reader_decides_about_texts_and_outcomes_about_the_rest(tmp_path: Path) -> None:
+    class Outcomes(Repeating):
+        def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
+            known = journal.recall(index) if journal else None
+            if known is not None:
+                return known
+            text = prompt.messages[0].content
+            self.asked.append(text)
+            reply = Reply(Outcome(text), "text" if text == "answered" else None, reason="why")
+            if journal:
+                journal.record(index, reply)
+            return reply
+
+    names = [outcome.value for outcome in Outcome if outcome is not Outcome.ELSEWHERE]
+    for is_readable, kept in ((None, {"answered", "refused", "filtered"}), (readable, {"refused", "filtered"})):
+        client = Outcomes()
+        with ReplyCache(tmp_path / f"{is_readable is None}") as cache:
+            asked = [Prompt.of(name, is_readable=is_readable) for name in names]
+            for _ in range(2):
+                CachedClient(client, cache).answer(asked)
+            assert {name for name in names if client.asked.count(name) == 1} == kept
+            assert len(cache) == len(kept)
+
+
+def test_a_cache_that_is_named_by_its_file_is_open_during_calls_only(tmp_path: Path) -> None:
+    client = Repeating()
+    cached = CachedClient(client, tmp_path / "c")
+    assert (cached.name, dict(cached.describe())) == ("m", {"model": "m"})
+    for _ in range(2):
+        assert [reply.text for reply in cached.answer(prompts("a"))] == ["a"]
+    assert client.asked == ["a"]
+    (tmp_path / "c").rename(tmp_path / "moved")
+    with ReplyCache(tmp_path / "moved") as moved:
+        assert len(moved) == 1
