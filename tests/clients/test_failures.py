@@ -1,0 +1,173 @@
+"""What a server refuses, and whether that is for now, for this prompt, or for all of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragtasks.clients import OpenAIClient, Outcome, Prompt, Reply
+from ragtasks.errors import JudgeError
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+from tests.clients.test_client import KEY, QUICK
+
+
+def asked(*actions: Action, n: int = 1) -> tuple[list[Reply], ChatServer]:
+    """Ask a server whose replies to a prompt are these actions, the last one for ever."""
+    with chat_server(lambda _, n_before: actions[min(n_before, len(actions) - 1)]) as server:
+        endpoint = {"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}
+        return OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(n)]), server
+
+
+def error(status: int, *, message: str = "no", **fields: Any) -> Action:
+    return Action(json.dumps({"error": {"message": message, "type": "error", **fields}}).encode(), status)
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504, 529])
+def test_a_failure_for_now_is_asked_again(status: int) -> None:
+    (reply,), server = asked(refusal(status), completion("fine"))
+    assert (reply.text, len(server.asked)) == ("fine", 2)
+
+
+@pytest.mark.parametrize("status", [400, 403, 405, 413, 418, 422])
+def test_a_refusal_of_one_prompt_is_the_end_of_that_prompt(status: int) -> None:
+    replies, server = asked(error(status, message="not this"), n=2)
+    assert {(reply.outcome, reply.reason) for reply in replies} == {(Outcome.FAILED, replies[0].reason)}
+    assert replies[0].reason.startswith(f"HTTP {status}: ")
+    assert "not this" in replies[0].reason
+    assert "no attempt left" not in replies[0].reason
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        (error(401), "the endpoint does not accept the key (HTTP 401: "),
+        (error(402), "the account has no credit left (HTTP 402: "),
+        (error(404), "the endpoint does not know the model, or the address (HTTP 404: "),
+        (error(429, code="insufficient_quota"), "the account has no credit left (HTTP 429: "),
+        (error(400, code="insufficient_quota"), "the account has no credit left (HTTP 400: "),
+        (
+            Action(b"{}", 301, {"Location": "https://other.example/v1"}),
+            "the endpoint redirects to other.example, and a",
+        ),
+        (
+            Action(b"{}", 308, {"Location": "http://["}),
+            "the endpoint redirects elsewhere, and a key follows no redirect",
+        ),
+        (Action(b"{}", 302), "name the final address (HTTP 302)"),
+    ],
+)
+def test_a_refusal_of_the_caller_ends_the_call(action: Action, why: str) -> None:
+    with pytest.raises(JudgeError) as caught:
+        asked(action, n=3)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("words", ["Request too large for m", "Please reduce the length of the messages."])
+def test_a_prompt_that_never_fits_is_not_waited_for(words: str) -> None:
+    (reply,), server = asked(error(429, message=words))
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 1)
+    assert words in reply.reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"error": {"code": 429, "message": "slower"}},
+        {"error": {"code": "529", "message": ""}},
+        {"error": {"status": "429"}},
+        {"error": {"message": "Rate limit reached"}},
+        {"error": {"type": "overloaded_error", "message": ""}},
+        {"error": {"code": "rate_limit_exceeded"}},
+        {"error": {"message": "Too many requests"}},
+        {"error": {"code": 502, "message": "bad gateway"}},
+        {"error": {"code": 408}},
+        {"choices": [{"error": {"code": 500, "message": "cut"}, "message": {"content": "half"}}]},
+    ],
+)
+def test_an_error_in_the_place_of_a_reply_is_asked_again(content: dict[str, Any]) -> None:
+    (reply,), server = asked(Action(json.dumps(content).encode()), completion("fine"))
+    assert (reply.text, len(server.asked)) == ("fine", 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"error": {"code": 418, "message": "no"}},
+        {"error": {"code": 600}},
+        {"error": {"code": 1429}},
+        {"error": {"code": True, "message": "no"}},
+        {"error": ["429"]},
+        {"error": None},
+        {"choices": [], "error": {}},
+    ],
+)
+def test_an_error_that_says_nothing_of_the_kind_is_a_reply_that_cannot_be_read(content: dict[str, Any]) -> None:
+    (reply,), server = asked(Action(json.dumps(content).encode()))
+    assert (reply.outcome, len(server.asked)) == (Outcome.MALFORMED, 1)
+
+
+def test_an_answer_that_speaks_of_an_error_is_an_answer() -> None:
+    (reply,), _ = asked(completion('Write {"error": "rate limit"} to the log.'))
+    assert reply.outcome is Outcome.ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"detail": "no such deployment"}', "no such deployment"),
+        (b"plain words", "plain words"),
+        (f"your key {KEY} is wrong".encode(), "your key *** is wrong"),
+        (b"a\n\n  b", "a b"),
+        (b"", "Error code: 403"),
+    ],
+)
+def test_the_server_s_own_words_are_shown_without_the_key(body: bytes, shown: str) -> None:
+    (reply,), _ = asked(Action(body, 403, {"Content-Type": "text/plain"}))
+    assert shown in reply.reason
+    assert KEY not in reply.reason
+
+
+def test_long_words_are_cut() -> None:
+    (reply,), _ = asked(Action(b"x" * 5_000, 403, {"Content-Type": "text/plain"}))
+    assert len(reply.reason) <= len("HTTP 403: ") + 300
+    (reply,), _ = asked(Action(b"<html>" + b"y" * 5_000))
+    assert "it begins with '<html>yyy" in reply.reason
+    assert len(reply.reason) < 200
+
+
+def test_a_filter_is_told_from_a_refusal_by_its_code() -> None:
+    (filtered,), _ = asked(error(400, message="policy", code="content_filter"))
+    assert (filtered.outcome, filtered.reason.startswith("a content filter stopped the prompt (HTTP 400: ")) == (
+        Outcome.FILTERED,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "left_out"),
+    [
+        ({"message": "Unsupported value", "param": "seed"}, "seed"),
+        ({"message": "'temperature' is not supported; 'seed' is"}, "temperature"),
+        ({"message": "seed: Extra inputs are not permitted"}, "seed"),
+        ({"message": "Unknown parameter: seeds"}, None),
+        ({"message": "seed must be positive"}, None),
+        ({"message": "Unsupported value", "param": "messages"}, None),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_setting_that_is_not_taken_is_known_by_the_server_s_words(
+    fields: dict[str, Any], left_out: str | None, status: int
+) -> None:
+    _, server = asked(error(status, **fields), completion())
+    settings = {"temperature", "seed", "max_tokens"}
+    assert [settings & body.keys() for body in server.bodies] == (
+        [settings] if left_out is None else [settings, settings - {left_out}]
+    )
+
+
+def test_another_status_refuses_no_setting() -> None:
+    _, server = asked(error(403, message="Unsupported value", param="seed"))
+    assert len(server.bodies) == 1
