@@ -103,3 +103,82 @@ def test_a_card_without_cost_takes_that_of_the_one_before() -> None:
     assert JudgeCard("j", "u", "made", {}, ()).with_cost_of(before).rows == (cost,)
     dearer = CardRow("", "tokens a prompt", 200.0, n=5)
     assert JudgeCard("j", "u", "made", {}, (dearer,)).with_cost_of(before).rows == (dearer,)
+
+
+AGREES = CardRow("rb_llm", "pairs as people: all", 0.7, 0.6, 0.8, 30)
+COST = CardRow("", "tokens a prompt", 100.0, n=5)
+
+
+def test_the_newest_card_counts_that_shares_any_words(tmp_path: Path) -> None:
+    def stored(time: str, **rubrics: str) -> JudgeCard:
+        card = JudgeCard("j", time, "made", rubrics, (AGREES,))
+        store_card(tmp_path, card)
+        return card
+
+    first, second = stored("2026-01-01T00:00:00", a="w", b="x"), stored("2026-03-01T00:00:00", a="w", b="new")
+    other = stored("2026-04-01T00:00:00", a="new", b="new too")
+    assert latest_card(tmp_path, "j", {"a": "w", "b": "x"}) == second
+    assert latest_card(tmp_path, "j", {"b": "x"}) == first
+    assert latest_card(tmp_path, "j", {"b": "new too"}) == other
+    assert latest_card(tmp_path, "j", {"b": "w"}) is None
+    assert latest_card(tmp_path, "j", {}) is None
+    assert latest_card(tmp_path, "J", {"a": "w"}) is None
+
+
+def test_cards_of_judges_whose_names_look_alike_in_files_are_told_apart(tmp_path: Path) -> None:
+    names = ["a/b", "a:b", "a-b", "ä-b", "x" * 80, "x" * 81]
+    cards = {name: JudgeCard(name, "2026-01-01T00:00:00", "made", {"r": "w"}, ()) for name in names}
+    files = {store_card(tmp_path, card) for card in cards.values()}
+    assert len(files) == len(names)
+    assert all(file.parent == tmp_path and len(file.name) < 100 for file in files)
+    assert {name: latest_card(tmp_path, name, {"r": "w"}) for name in names} == cards
+
+
+def test_a_file_that_somebody_else_wrote_is_no_card(tmp_path: Path) -> None:
+    card = JudgeCard("j", "2026-01-01T00:00:00", "made", {"r": "w"}, (AGREES,))
+    path = store_card(tmp_path, card)
+    newer = path.with_name(path.name.replace("2026", "2027"))
+    for content in ("{", "[]", json.dumps({**card.json_values, "judge": "k"}), json.dumps({"version": 1})):
+        newer.write_text(content)
+        assert latest_card(tmp_path, "j", {"r": "w"}) == card
+    newer.unlink()
+    newer.mkdir()
+    assert latest_card(tmp_path, "j", {"r": "w"}) == card
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"more": 1},
+        {"rubrics": {"r": 5}},
+        {"rows": [{"rubric": "r"}]},
+        {"rows": None},
+        {"judge": None},
+    ],
+)
+def test_a_card_of_another_shape_is_none(change: dict[str, object]) -> None:
+    card = JudgeCard("j", "t", "made", {"r": "w"}, (AGREES, COST))
+    assert JudgeCard.of_json(json.loads(json.dumps(card.json_values))) == card
+    assert JudgeCard.of_json({**card.json_values, **change}) is None
+
+
+def test_a_number_on_a_card_is_finite() -> None:
+    card = JudgeCard("j", "t", "made", {"r": "w"}, (replace(AGREES, value=float("nan")),))
+    assert JudgeCard.of_json(card.json_values) is None
+
+
+def test_a_card_is_of_verdicts_where_any_agreement_with_people_is_known() -> None:
+    def card(*rows: CardRow) -> JudgeCard:
+        return JudgeCard("j", "t", "made", {}, rows)
+
+    assert card(COST, AGREES).is_of_verdicts
+    assert not card(COST, replace(AGREES, value=None)).is_of_verdicts
+    assert not card(COST, replace(AGREES, measure="rank: faithfulness")).is_of_verdicts
+    assert card(replace(AGREES, value=None), replace(AGREES, value=0.0)).is_of_verdicts
+
+
+def test_the_cost_alone_is_taken_from_the_card_before() -> None:
+    now, before = JudgeCard("j", "u", "made", {}, (AGREES,)), JudgeCard("j", "t", "made", {}, (AGREES, COST))
+    assert now.with_cost_of(before).rows == (AGREES, COST)
+    assert now.with_cost_of(None) == now
+    assert now.with_cost_of(replace(before, rows=(AGREES,))) == now
