@@ -276,9 +276,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     setting: Annotated[
         str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Until decided: another order of the conversations.", rich_help_panel=MORE)
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
     output: Annotated[
         Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
     ] = Path("decided"),
@@ -288,7 +286,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     """Compare results or runs: differences with intervals and tests over conversations.
 
     Everything that is tested in one call is corrected for its number (Holm). With --until-decided, judges are asked
-    about one part of the conversations after the other, until it can be told which system is better.
+    about one part of the tasks after the other, until it can be told which system is better.
     """
     of_results = [names_results(name) for name in names]
     if until_decided or judge:

@@ -24,7 +24,7 @@ def wave_text(race: Race) -> str:
     state = "decided" if race.verdict in {Verdict.BETTER, Verdict.EQUAL} else "not decided"
     gaps = "; ".join(_gap(look) for look in race.looks[:3])
     more = f"; and {len(race.looks) - 3} more pairs" if len(race.looks) > 3 else ""
-    return f"{race.n_conversations} of {len(race.order)} conversations, {state}: {gaps}{more}"
+    return f"{race.n_items} of {len(race.order)} tasks, {state}: {gaps}{more}"
 
 
 def _table(found: Decided) -> list[str]:
@@ -42,7 +42,7 @@ def _lines(found: Decided) -> Iterator[str]:
     yield _conclusion(found)
     yield from (f"  {_gap(look)}" for look in _decisive(race))
     if race.verdict is Verdict.BETTER:
-        yield f"  {_HOLDS} {_TOO_FAR}" if race.n_conversations < len(race.order) else f"  {_HOLDS}"
+        yield f"  {_HOLDS} {_TOO_FAR}" if race.n_items < len(race.order) else f"  {_HOLDS}"
     if race.verdict is Verdict.UNDECIDED:
         yield from _what_all_would_show(race)
     n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
@@ -52,11 +52,11 @@ def _lines(found: Decided) -> Iterator[str]:
         f"on {n_asked:,} of {n_all:,} answers in {found.setting}"
     )
     if n_asked < n_all:
-        n_left = len(race.order) - race.n_conversations
+        n_left = len(race.order) - race.n_items
         out = " and on systems that were out" if len(set(found.n_asked.values())) > 1 else ""
         yield (
             f"not asked: {n_all_calls - n_calls:,} verdicts ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
-            f"{len(race.order):,} conversations{out}"
+            f"{len(race.order):,} tasks{out}"
         )
 
 
@@ -82,10 +82,10 @@ def _what_all_would_show(race: Race) -> Iterator[str]:
     look = max(_decisive(race), key=lambda one: one.difference.standard_error or 0.0)
     size = detectable_difference(look.difference)
     if size is not None:
-        share = race.n_conversations / len(race.order)
+        least = size * math.sqrt(race.n_items / len(race.order))
         yield (
-            f"  All {len(race.order)} conversations would show a true difference of {size * math.sqrt(share):.3f} "
-            "about four times out of five; smaller ones need more conversations"
+            f"  Even all {len(race.order)} tasks would show a true difference below {least:.3f} in fewer than four "
+            "cases of five; that takes more conversations"
         )
 
 
@@ -98,7 +98,7 @@ def _gap(look: Look) -> str:
     left_out = f", {found.n_unscored} without a score" if found.n_unscored else ""
     return (
         f"{look.second} less {look.first}: {found.value:+.3f}{interval}{why}, {found.n_values} tasks of "
-        f"{look.n_conversations} conversations{left_out}"
+        f"{found.n_clusters} conversations{left_out}"
     )
 
 
@@ -107,7 +107,7 @@ def _standing(race: Race, name: str) -> str:
     if look is None:
         return "best" if race.verdict is Verdict.BETTER else "in the race"
     gap = abs(look.difference.value or 0.0)
-    return f"out after {look.n_conversations} conversations: {fixed(gap)} behind {look.better}"
+    return f"out after {look.n_items} tasks: {fixed(gap)} behind {look.better}"
 
 
 def _percent(share: float) -> str:

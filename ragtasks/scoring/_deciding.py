@@ -267,8 +267,9 @@ def _race(pool: _Pool, question: Question) -> Race:
         higher_is_better=bool(pool.metric.higher_is_better),
     )
     if race.verdict is not None:
+        n = len(set(pool.conversation_of.values()))
         raise ConfigurationError(
-            f"which of {', '.join(pool.systems)} is better cannot be told: they share {len(race.order)} conversations; "
+            f"which of {', '.join(pool.systems)} is better cannot be told: they share {n} conversations; "
             f"{race.reason}. Next step: evaluate more conversations; judges were asked nothing"
         )
     return race
@@ -417,7 +418,7 @@ def _write_decision(output: Path, asked: Mapping[str, Any], race: Race) -> None:
         "verdict": race.verdict.value if race.verdict else None,
         "reason": race.reason,
         "left": list(race.left),
-        "asked": list(race.order[: race.n_conversations]),
-        "not_asked": list(race.order[race.n_conversations :]),
+        "asked": list(race.order[: race.n_items]),
+        "not_asked": list(race.order[race.n_items :]),
     }
     write_atomically(output / DECISION_FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())

@@ -1,4 +1,4 @@
-"""When enough conversations have been scored to say which system is better: a test that may be looked at repeatedly.
+"""When enough answers have been scored to say which system is better: a test that may be looked at repeatedly.
 
 It gets values wave by wave and says whom to score next; who scores, and what that costs, it does not know.
 """
@@ -27,12 +27,15 @@ from ragtasks.statistics._means import (
     paired_differences,
 )
 
-# Whole conversations are scored in an order that a seed shuffles, and after each wave the paired differences of all
-# systems still in the race are tested, by the statistic that `compare` uses for a difference. Looking again and again
+# Items are scored in an order that a seed shuffles, every conversation at the same pace: turns of one conversation say
+# less that is new than turns of others. After each wave the paired differences of all systems still in the race are
+# tested, by the statistic that `compare` uses for a difference, conversations as its clusters. Looking again and again
 # would call equal systems different too often, so each look has a level of its own (an error-spending boundary):
-# - "better" may spend half of its 5 % evenly over the conversations, and the other half when all of them are scored,
-#   so that a race that goes to its end decides nearly as often as a test of everything at once;
+# - "better" may spend half of its 5 % evenly over the items, and the other half when all of them are scored, so that a
+#   race that goes to its end decides nearly as often as a test of everything at once;
 # - "equal within a margin" is two one-sided tests against the margin, whose 5 % are spent evenly.
+# The levels are those of sums that grow by independent parts. Means over turns of the same conversations are more alike
+# from look to look than that, so the looks together err less.
 # A race that is unlikely to be decided by what is left ends too, which costs no error: it says less, never more.
 # With more than two systems each test gets its share of the level, and a system that another one beats is out.
 # Sources: K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials (1983); P. Armitage, C. K.
@@ -47,9 +50,9 @@ _MARGIN = 0.05  # of the metric's range
 
 NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
 """The reason of a race that cannot begin."""
-ALL_SCORED = "all conversations are scored, and the difference may still have either sign"
+ALL_SCORED = "all answers are scored, and the difference may still have either sign"
 """The reason of a race that came to its end without a decision."""
-HOPELESS = "the conversations that are left are unlikely to decide it"
+HOPELESS = "what is left is unlikely to decide it"
 """The reason of a race that was given up."""
 NO_SCORES = "no conversation has a score of every system"
 """The reason of a race in which nothing can be compared."""
@@ -82,8 +85,8 @@ class Look:
     second: str
     difference: Estimate
     """Second less first, with an interval that holds for all looks together."""
-    n_conversations: int
-    """Conversations that were scored at this look."""
+    n_items: int
+    """Items that were scored at this look."""
     verdict: Verdict
     """What this look says of the two; `UNDECIDED` where neither is shown yet."""
     better: str = ""
@@ -96,7 +99,6 @@ class Look:
 class Wave:
     """What is to be scored next."""
 
-    conversations: tuple[str, ...]
     items: tuple[str, ...]
     systems: tuple[str, ...]
 
@@ -143,29 +145,25 @@ class Race:
         self.verdict: Verdict | None = None
         self.reason = ""
         self._bounds, self._higher_is_better = bounds, higher_is_better
-        self._items: dict[str, list[str]] = {}
-        for item in sorted(conversation_of):
-            self._items.setdefault(conversation_of[item], []).append(item)
-        self.order = shuffled(self._items, seed)
+        self.order = balanced(conversation_of, seed)
         self._conversation_of = conversation_of
         self._values: dict[str, dict[str, float | None]] = {name: {} for name in systems}
-        self._sizes = look_sizes(len(self.order))
+        self._sizes = look_sizes([conversation_of[item] for item in self.order])
         self._levels = _Levels.of(self._sizes, level / (len(systems) - 1))
         self._n_looks = 0
-        if len(self.order) < MIN_CLUSTERS:
+        if not self._sizes:
             self._end(Verdict.UNDECIDED, NOT_ENOUGH)
 
     @property
-    def n_conversations(self) -> int:
-        """Conversations that were scored of whoever is left."""
+    def n_items(self) -> int:
+        """Items that were scored of whoever is left."""
         return self._sizes[self._n_looks - 1] if self._n_looks else 0
 
     def next_wave(self) -> Wave | None:
         """Return what is to be scored next; None once the race has ended."""
         if self.verdict is not None:
             return None
-        chosen = self.order[self.n_conversations : self._sizes[self._n_looks]]
-        return Wave(chosen, tuple(item for name in chosen for item in self._items[name]), self.left)
+        return Wave(self.order[self.n_items : self._sizes[self._n_looks]], self.left)
 
     def add(self, values: Values) -> None:
         """Take the scores of a wave, and look."""
@@ -221,35 +219,56 @@ class Race:
         levels = self._levels.at(self._n_looks)
         (found,) = estimate_means([gaps], level=1 - levels.better, tested=0.0)
         if found.value is None or found.p is None:
-            return Look(first, second, found, self.n_conversations, Verdict.UNDECIDED)
+            return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
         if found.p <= levels.better:
             better = self._better(first, second, found.value)
-            return Look(first, second, found, self.n_conversations, Verdict.BETTER, better)
+            return Look(first, second, found, self.n_items, Verdict.BETTER, better)
         if abs(found.value) < self.margin:
             (beyond,) = estimate_means([gaps], tested=math.copysign(self.margin, found.value))
             if beyond.p is not None and beyond.p / 2 <= levels.equal:
                 (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
-                return Look(first, second, inside, self.n_conversations, Verdict.EQUAL)
-        chance = _chance(found, self.n_conversations / len(self.order), self._levels.last, self.margin)
-        return Look(first, second, found, self.n_conversations, Verdict.UNDECIDED, chance=chance)
+                return Look(first, second, inside, self.n_items, Verdict.EQUAL)
+        freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
+        chance = _chance(found, self.n_items / len(self.order), freedom, self._levels.last, self.margin)
+        return Look(first, second, found, self.n_items, Verdict.UNDECIDED, chance=chance)
 
     def _column(self, name: str) -> Column:
         return Column("", "", "", name, self._values[name], self._conversation_of, self._bounds)
 
 
-def shuffled(conversations: Mapping[str, object] | Sequence[str], seed: int) -> tuple[str, ...]:
-    """Return conversations in an order that depends on the seed and their names only, not on the order given."""
-    return tuple(sorted(conversations, key=lambda name: (hashlib.sha256(f"{seed}:{name}".encode()).digest(), name)))
+def balanced(conversation_of: Mapping[str, str], seed: int) -> tuple[str, ...]:
+    """Return items so that any beginning holds about the same share of each conversation, by chance of the seed."""
+    items: dict[str, list[str]] = {}
+    for item in sorted(conversation_of, key=lambda item: (_drawn(seed, item), item)):
+        items.setdefault(conversation_of[item], []).append(item)
+    places = {
+        item: (place + _drawn(seed, name)) / len(of_one)
+        for name, of_one in items.items()
+        for place, item in enumerate(of_one)
+    }
+    return tuple(sorted(places, key=lambda item: (places[item], item)))
 
 
-def look_sizes(n_conversations: int) -> tuple[int, ...]:
-    """Return after how many conversations to look: about 16 times, evenly, from the fewest that a test may have."""
-    even = {math.ceil(n_conversations * place / _N_LOOKS) for place in range(1, _N_LOOKS + 1)}
-    return tuple(sorted({min(n_conversations, max(MIN_CLUSTERS, size)) for size in even if size}))
+def _drawn(seed: int, name: str) -> float:
+    """Return a number between 0 and 1 that depends on the seed and the name only."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:6], "big") / 2**48
 
 
-def _chance(found: Estimate, share: float, last: _Level, margin: float) -> float:
-    """Return how likely the test of all conversations is to say anything (predictive power, with a flat prior).
+def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
+    """Return after how many items to look: about 16 times, evenly, from the fewest conversations that a test may have.
+
+    Args:
+        conversations: of the items in the order in which they are scored.
+    """
+    new = [place for place, name in enumerate(conversations) if name not in conversations[:place]]
+    if len(new) < MIN_CLUSTERS:
+        return ()
+    least, n = new[MIN_CLUSTERS - 1] + 1, len(conversations)
+    return tuple(sorted({max(least, math.ceil(n * place / _N_LOOKS)) for place in range(1, _N_LOOKS + 1)}))
+
+
+def _chance(found: Estimate, share: float, all_freedom: int, last: _Level, margin: float) -> float:
+    """Return how likely the test of everything is to say anything (predictive power, with a flat prior).
 
     The mean over all is the mean so far and a part that is not known, whose spread the differences so far give.
     """
@@ -259,7 +278,6 @@ def _chance(found: Estimate, share: float, last: _Level, margin: float) -> float
     if not found.standard_error or share == 1:
         return 1.0
     freedom = max(1, found.n_clusters - 1)
-    all_freedom = max(1.0, freedom / share - 2)
     final = found.standard_error * math.sqrt(share)
     unknown = found.standard_error * math.sqrt(1 - share)
     gap = abs(found.value)

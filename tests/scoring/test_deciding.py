@@ -102,9 +102,9 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
     server, named = judge(by_word)
     text = decide(poor, good, "--judge", named)
     assert "good is better than poor in rb_llm\n" in text
-    assert "10 of 16 conversations, decided: good less poor: +0." in text
+    assert "10 of 16 tasks, decided: good less poor: +0." in text
     (counts,) = re.findall(r"asked: (\d+) of (\d+) verdicts \(62 %\) of scripted, on 20 of 32 answers", text)
-    assert f"not asked: {int(counts[1]) - int(counts[0])} verdicts (38 %), on 6 of 16 conversations" in text
+    assert f"not asked: {int(counts[1]) - int(counts[0])} verdicts (38 %), on 6 of 16 tasks" in text
     n_asked = len(server.asked)
     assert n_asked <= 10 * 2 * 4  # one prompt a rubric, and one more where statements are counted
     assert len(set(server.asked)) == n_asked
@@ -125,14 +125,14 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
     assert (found["verdict"], found["reason"], found["left"]) == ("better", "", ["good"])
     assert (len(found["asked"]), len(found["not_asked"])) == (10, 6)
     for evaluation in read_evaluations([tmp_path / "decided"]):
-        assert {row.conversation_id for row in evaluation.rows} == set(found["asked"])
+        assert {row.task_id for row in evaluation.rows} == set(found["asked"])
         assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
 
 
 def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
     text = decide(saved("one", GOOD), saved("two", POOR), "--judge", judge(coin)[1])
     assert "cannot be told which of one and two is better in rb_llm" in text
-    assert "four times out of five" in text
+    assert "in fewer than four cases of five" in text
     assert "is better than" not in text
 
 
@@ -146,7 +146,7 @@ def test_three_systems_race_for_the_best(saved: Any, judge: Any) -> None:
     folders = [saved(name, text) for name, text in (("good", GOOD), ("poor", POOR), ("odd", "The reply is odd."))]
     text = decide(*folders, "--judge", judge(by_word)[1])
     assert "good is better than each of the others in rb_llm" in text
-    assert re.search(r"\| poor .* out after 1\d conversations: 0\.\d+ behind good", text)
+    assert re.search(r"\| poor .* out after 1\d tasks: 0\.\d+ behind good", text)
     assert re.search(r"\| good .* best ", text)
 
 

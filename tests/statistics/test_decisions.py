@@ -18,8 +18,8 @@ from ragtasks.statistics._decisions import (
     NO_SCORES,
     NOT_ENOUGH,
     ONE_VALUE,
+    balanced,
     look_sizes,
-    shuffled,
     spent_levels,
 )
 
@@ -89,8 +89,8 @@ def test_systems_that_the_margin_parts_are_called_equal_in_5_percent_of_races() 
 def test_a_large_difference_ends_the_race_early() -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.3}), n=80)
     assert (race.verdict, race.left, list(race.out)) == (Verdict.BETTER, ("b",), ["a"])
-    assert race.n_conversations <= 20
-    assert len(asked) == 2 * 3 * race.n_conversations
+    assert race.n_items <= 30  # of 240
+    assert len(asked) == 2 * race.n_items
     (look,) = race.looks
     assert look.difference.low is not None
     assert look.difference.low > 0
@@ -114,7 +114,7 @@ def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> 
 def test_a_race_that_the_rest_will_hardly_decide_is_given_up() -> None:
     race, _ = raced(noise(3, {"a": 0.0, "b": 0.0}, 0.5), n=60, margin=0.01)
     assert (race.verdict, race.reason) == (Verdict.UNDECIDED, HOPELESS)
-    assert race.n_conversations < 60
+    assert race.n_items < 3 * 60
     assert max(look.chance for look in race.looks) < 0.15
 
 
@@ -125,18 +125,18 @@ def test_a_race_to_the_end_says_that_all_was_asked() -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason", "n_asked"),
-    [(lambda *_: 0.7, ONE_VALUE, 19), (lambda *_: 0.0, ONE_VALUE, 19), (lambda *_: None, NO_SCORES, 10)],
+    [(lambda *_: 0.7, ONE_VALUE, 57), (lambda *_: 0.0, ONE_VALUE, 57), (lambda *_: None, NO_SCORES, 19)],
 )
 def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_end(
     value: Value, reason: str, n_asked: int
 ) -> None:
     race, _ = raced(value, n=100)
-    assert (race.verdict, race.reason, race.n_conversations) == (Verdict.UNDECIDED, reason, n_asked)
+    assert (race.verdict, race.reason, race.n_items) == (Verdict.UNDECIDED, reason, n_asked)
 
 
 def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
-    late = shuffled([f"c{number:03}" for number in range(60)], 0)[20:]
-    race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03}" in late else 1.0, n=60, turns=1)
+    late = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[20:]
+    race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03} 0" in late else 1.0, n=60, turns=1)
     assert (race.verdict, race.left) == (Verdict.BETTER, ("b",))
 
 
@@ -150,8 +150,9 @@ def test_missing_scores_are_left_out_of_both_sides() -> None:
     value = noise(1, {"a": 0.0, "b": 0.3})
     race, _ = raced(lambda name, c, t: None if name == "b" and t == 0 else value(name, c, t))
     assert race.verdict is Verdict.BETTER
-    assert race.looks[0].difference.n_unscored == race.n_conversations
-    assert race.looks[0].difference.n_values == 2 * race.n_conversations
+    found = race.looks[0].difference
+    assert found.n_values + found.n_unscored == race.n_items
+    assert 0.25 < found.n_unscored / race.n_items < 0.4
 
 
 def test_systems_that_are_beaten_are_asked_no_more() -> None:
@@ -201,16 +202,26 @@ def test_the_order_in_which_data_come_changes_nothing(seed: int, order: int) -> 
         while (wave := race.next_wave()) is not None:
             chosen = wave.items if systems[0] == "a" else tuple(reversed(wave.items))
             race.add({name: {i: value(name, int(i[1:4]), int(i[-1])) for i in chosen} for name in systems})
-        ends.append((race.verdict, race.reason, set(race.left), race.n_conversations))
+        ends.append((race.verdict, race.reason, set(race.left), race.n_items))
     assert ends[0] == ends[1]
 
 
-def test_another_seed_is_another_order_of_the_same_conversations() -> None:
-    names = [f"c{number}" for number in range(30)]
-    first, second = shuffled(names, 1), shuffled(names, 2)
+def test_any_beginning_holds_about_the_same_share_of_each_conversation() -> None:
+    of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(1 + number % 9)}
+    order = balanced(of, 1)
+    assert sorted(order) == sorted(of)
+    for n in (20, 50, 100, len(of)):
+        for name in set(of.values()):
+            n_of = sum(one == name for one in of.values())
+            assert abs(sum(of[item] == name for item in order[:n]) - n_of * n / len(of)) <= 1.5
+
+
+def test_another_seed_is_another_order_and_other_turns_come_first() -> None:
+    of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(4)}
+    first, second = balanced(of, 1), balanced(of, 2)
     assert first != second
-    assert sorted(first) == sorted(second) == sorted(names)
-    assert shuffled(list(reversed(names)), 1) == first
+    assert balanced(dict(reversed(list(of.items()))), 1) == first
+    assert {item[-1] for item in first[:30]} == set("0123")
 
 
 @pytest.mark.parametrize(
@@ -218,17 +229,19 @@ def test_another_seed_is_another_order_of_the_same_conversations() -> None:
     [(10, [10]), (12, [10, 11, 12]), (20, [10, 12, 13, 14]), (160, [10, 20, 30]), (1000, [63, 125, 188])],
 )
 def test_looks_are_even_from_the_fewest_that_a_test_may_have(n: int, first: list[int]) -> None:
-    sizes = look_sizes(n)
+    sizes = look_sizes([str(number) for number in range(n)])
     assert list(sizes[: len(first)]) == first
     gaps = {after - before for before, after in itertools.pairwise(sizes[1:])}
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-@pytest.mark.parametrize("n", [10, 11, 20, 89, 110, 1000])
-def test_looks_begin_where_a_test_may_and_end_with_everything(n: int) -> None:
-    sizes = look_sizes(n)
-    assert sizes[0] >= 10
-    assert sizes[-1] == n
+@pytest.mark.parametrize(("n", "turns"), [(10, 1), (11, 1), (20, 8), (89, 3), (110, 7), (1000, 1)])
+def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int) -> None:
+    of = {f"c{number} {turn}": f"c{number}" for number in range(n) for turn in range(turns)}
+    conversations = [of[item] for item in balanced(of, 0)]
+    sizes = look_sizes(conversations)
+    assert len(set(conversations[: sizes[0]])) >= 10
+    assert sizes[-1] == n * turns
     assert list(sizes) == sorted(set(sizes))
     assert len(sizes) <= 16
 
