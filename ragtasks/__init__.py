@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ragtasks.errors import RagtasksError
 
 __all__ = [
+    "Decision",
     "Differences",
     "LoadedBenchmark",
     "RagtasksError",
@@ -20,6 +21,7 @@ __all__ = [
     "ScoringError",
     "__version__",
     "compare",
+    "compare_until_decided",
     "evaluate_run",
     "load_benchmark",
     "read_results",
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ragtasks.api import (
+        Decision,
         Differences,
         LoadedBenchmark,
         Results,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         RunEvaluation,
         ScoringError,
         compare,
+        compare_until_decided,
         evaluate_run,
         load_benchmark,
         read_results,

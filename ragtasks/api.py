@@ -38,6 +38,7 @@ from ragtasks.files import (
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections
+from ragtasks.reports.decision import decision_text
 from ragtasks.reports.tables import overview_sections
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
@@ -54,14 +55,18 @@ from ragtasks.results import (
 )
 from ragtasks.scoring import (
     CheckedAnswers,
+    Decided,
+    Place,
     Plausibility,
+    Question,
     ResponseScorer,
     check_together,
     checked_again,
+    decide,
     scored_row,
     take_failures,
 )
-from ragtasks.statistics import Column, Comparison, Comparisons, compare_columns, estimate_mean
+from ragtasks.statistics import Column, Comparison, Comparisons, Verdict, compare_columns, estimate_mean
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, render
 
@@ -811,6 +816,76 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
     shared = {item.model for item in first} & {item.model for item in second}
     named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
     return Differences(compare_evaluations(named, metrics=metrics), of_runs=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Decision:
+    """Which of several systems is better, and what it took to say so; printed, it is what the command prints."""
+
+    decided: Decided
+    """The race with its last look, and what judges were asked."""
+
+    @property
+    def verdict(self) -> str:
+        """`better`, `equal` or `cannot be told`."""
+        verdict = self.decided.race.verdict
+        return verdict.value if verdict else ""
+
+    @property
+    def better(self) -> str | None:
+        """The system that is better than each of the others; None where that is not decided."""
+        race = self.decided.race
+        return race.left[0] if race.verdict is Verdict.BETTER else None
+
+    @property
+    def share_asked(self) -> float:
+        """Share of the answers that judges were asked about."""
+        asked = self.decided.n_asked
+        return sum(asked.values()) / (self.decided.n_answers * len(asked))
+
+    def __repr__(self) -> str:
+        """Return how it ended."""
+        return f"<{type(self).__name__}: {self.decided.race.conclusion(self.decided.metric.name)}>"
+
+    def __str__(self) -> str:
+        """Return the decision, its difference, what was asked and what was not."""
+        return decision_text(self.decided)
+
+
+def compare_until_decided(
+    results: Sequence[str | Path],
+    judges: str | Sequence[Any],
+    *,
+    metric: str | None = None,
+    setting: str | None = None,
+    margin: float | None = None,
+    seed: int = 0,
+    output: str | Path = "decided",
+    data: str | None = None,
+) -> Decision:
+    """Ask judges about saved answers until it can be told which system is better, and no more.
+
+    Args:
+        results: saved results of two systems or more.
+        judges: LLM judges, as of `score`.
+        metric: judges' metric that decides; default: the first that the benchmark has.
+        setting: whose answers, where the systems share several settings.
+        margin: systems that differ by less are equal; default: 5 % of the metric's range.
+        seed: another one asks in another order.
+        output: folder for the scores of what was asked; the same call goes on there and asks nothing twice.
+        data: `sample` or the benchmark's folder, where the results do not say.
+
+    Raises:
+        ConfigurationError: systems that cannot be compared, before anything is asked; an output of another question.
+        RagtasksError: judges failed, or gave too few verdicts; what they gave is saved.
+    """
+    given: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
+    question = Question(metric, setting, margin, seed)
+    place = Place(data_folder(), run_store())
+    local_judge = _local_judge(config_from_options(given))
+    return Decision(
+        decide([Path(item) for item in results], given, question, Path(output), place, local_judge=local_judge)
+    )
 
 
 def _with_place(evaluations: Sequence[Evaluation], shared: set[str], place: str) -> Iterator[Evaluation]:

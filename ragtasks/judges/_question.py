@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragtasks.files import canonical_hash
@@ -83,6 +83,11 @@ class Rubric:
     def fingerprint(self) -> str:
         """Hash of the texts: verdicts by other words do not compare."""
         return canonical_hash(list(self.prompts))[:16]
+
+    def unasked(self, reason: str) -> Rubric:
+        """Return the rubric as one that asks nothing."""
+        finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+        return replace(self, open=lambda _: finding)
 
 
 def rating_finding(rating: int) -> Finding:

@@ -25,34 +25,46 @@ from ragtasks.metrics.lexical import rouge_l_batch, token_recall
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
+_CONDITIONS = ("idk", "clarification")
+_RB_LLM, _RL_F = frozenset({"rb_llm"}), frozenset({"rl_f"})
+
 METRICS = (
     Metric("rb_alg", "harmonic mean of Bert-Recall, ROUGE-L and Bert-K-Precision, IDK-conditioned (paper profile)"),
     Metric("rb_alg_raw", "the same, not conditioned"),
     Metric("rb_alg_ibm", "the same as the official scripts compute and condition it (ibm profile)"),
-    Metric("rb_llm", "median rating by LLM judges over 10, IDK-conditioned (paper profile)", needs_judges=True),
-    Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True, in_groups=False),
+    Metric(
+        "rb_llm",
+        "median rating by LLM judges over 10, IDK-conditioned (paper profile)",
+        needs_judges=True,
+        rubrics=_RB_LLM.union(_CONDITIONS),
+    ),
+    Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True, in_groups=False, rubrics=_RB_LLM),
     Metric(
         "rb_llm_ibm",
         "the rating as the official scripts ask for, read and condition it (ibm profile)",
         needs_judges=True,
         needs_official_prompts=True,
+        rubrics=_RB_LLM.union(_CONDITIONS),
     ),
     Metric(
         "rl_f",
         "share of the response's statements that its passages support, by LLM judges, IDK-conditioned",
         needs_judges=True,
+        rubrics=_RL_F.union(_CONDITIONS),
     ),
     Metric(
         "rl_f_raw",
         "the same, not conditioned; unscored where a response states nothing",
         needs_judges=True,
         in_groups=False,
+        rubrics=_RL_F,
     ),
     Metric(
         "rl_f_ibm",
         "ragas's faithfulness as the official scripts ask for and condition it (ibm profile)",
         needs_judges=True,
         needs_official_prompts=True,
+        rubrics=_RL_F.union(_CONDITIONS),
     ),
     ANS_ACC,
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),

@@ -44,6 +44,8 @@ class Metric:
     """Whether the harness's table of a group of tasks shows it."""
     undefined_on: frozenset[Answerability] = frozenset()
     """Tasks on which it has no meaning: that they lack it is no loss."""
+    rubrics: frozenset[str] = frozenset()
+    """Rubrics of judges that it rests on; empty: any of its suite's, so where it decides they are all asked."""
 
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether the score exists where there are judges or none, asked in the official words or in ours."""

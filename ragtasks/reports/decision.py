@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ragtasks.scoring import Decided
-from ragtasks.statistics import HOPELESS, Look, Race, Verdict, detectable_difference
+from ragtasks.statistics import Look, Race, Verdict, detectable_difference
 from ragtasks.tables import Value, fixed, markdown_table
 
 _HOLDS = "The interval holds however often the race was looked at."
@@ -39,7 +39,7 @@ def _table(found: Decided) -> list[str]:
 
 def _lines(found: Decided) -> Iterator[str]:
     race = found.race
-    yield _conclusion(found)
+    yield race.conclusion(found.metric.name)
     yield from (f"  {_gap(look)}" for look in _decisive(race))
     if race.verdict is Verdict.BETTER:
         yield f"  {_HOLDS} {_TOO_FAR}" if race.n_items < len(race.order) else f"  {_HOLDS}"
@@ -51,6 +51,8 @@ def _lines(found: Decided) -> Iterator[str]:
         f"asked: {n_calls:,} of {n_all_calls:,} verdicts ({_percent(n_asked / n_all)}) of {', '.join(found.judges)}, "
         f"on {n_asked:,} of {n_all:,} answers in {found.setting}"
     )
+    if found.left_out:
+        yield f"not asked at all: {', '.join(found.left_out)}, which {found.metric.name} does not rest on"
     if n_asked < n_all:
         n_left = len(race.order) - race.n_items
         out = " and on systems that were out" if len(set(found.n_asked.values())) > 1 else ""
@@ -58,18 +60,6 @@ def _lines(found: Decided) -> Iterator[str]:
             f"not asked: {n_all_calls - n_calls:,} verdicts ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
             f"{len(race.order):,} tasks{out}"
         )
-
-
-def _conclusion(found: Decided) -> str:
-    race, metric = found.race, found.metric.name
-    names = " and ".join([", ".join(race.left[:-1]), race.left[-1]]) if len(race.left) > 1 else race.left[0]
-    if race.verdict is Verdict.BETTER:
-        others = "each of the others" if len(found.n_asked) > 2 else next(iter(race.out))
-        return f"{race.left[0]} is better than {others} in {metric}"
-    if race.verdict is Verdict.EQUAL:
-        return f"{names} are equal within {race.margin:g} in {metric}"
-    chance = f" (chance {max(look.chance for look in race.looks):.2f})" if race.reason == HOPELESS else ""
-    return f"cannot be told which of {names} is better in {metric}: {race.reason}{chance}"
 
 
 def _decisive(race: Race) -> list[Look]:

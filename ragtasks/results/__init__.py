@@ -48,6 +48,7 @@ from ragtasks.results._provenance import (
     request_differences,
     scored_on,
     shortened_prompts,
+    stopped_judging,
 )
 from ragtasks.results._rows import MODEL, USAGE_METRICS, USAGE_NAMES, Row, priced, row_of
 from ragtasks.results._saved import (
@@ -127,6 +128,7 @@ __all__ = [
     "saved_summary",
     "scored_on",
     "shortened_prompts",
+    "stopped_judging",
     "summaries_of",
     "unused_note",
     "value_at",

@@ -188,6 +188,15 @@ def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
     return f"{n_prompts} prompts without {n_passages} of their lowest-ranked passages" if n_prompts else ""
 
 
+def stopped_judging(provenance: Collection[Mapping[str, Any]]) -> str:
+    """Return what was decided and how little was judged for it, where judges were asked until decided; "" elsewhere."""
+    found = next((one for item in provenance if isinstance(one := item.get("decision"), Mapping)), None)
+    if found is None:
+        return ""
+    asked = f"judges were asked about {found['n_asked']} of {found['n_tasks']} tasks until decided"
+    return f"{asked}: {found['conclusion']}" if found["conclusion"] else f"{asked}; nothing is decided yet"
+
+
 def files_of(evaluation: Evaluation) -> str:
     """Return the results files of an evaluation, as seen from what was named to read."""
     return " and ".join(evaluation.files or (evaluation.source.name,))

@@ -30,6 +30,8 @@ DECISION_FILE = "decision.json"
 _COVERAGE = "judge_coverage"
 _ANSWERED = frozenset({"given", "no statements", "not asked", "settled"})
 
+_OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
+
 Row = tuple[int, int, int]
 """Where an answer stands: evaluation, harness task, row."""
 Scored = tuple[ScoredResponse, ResponseScorer]
@@ -67,6 +69,8 @@ class Decided:
     """Answers of each system to the tasks that all of them answered."""
     calls_an_answer: int
     """Rubrics times judges."""
+    left_out: tuple[str, ...]
+    """Rubrics that judges were not asked for at all, as the metric does not rest on them."""
     means: Mapping[str, float | None]
     """System -> mean over what was scored."""
     output: Path
@@ -115,10 +119,12 @@ def decide(
     _write_decision(output, asked, race)
     while (wave := race.next_wave()) is not None:
         rows = {name: {item: pool.systems[name][item] for item in wave.items} for name in wave.systems}
-        done |= _score(pool.evaluations, [row for found in rows.values() for row in found.values()], place, local_judge)
-        notes = _save(pool, done, files)
+        done |= _score(pool, [row for found in rows.values() for row in found.values()], place, local_judge)
+        notes = _save(pool, race, done, files)
         _require_verdicts(pool, done, output)
         race.add(_values(pool.metric, rows, done))
+        if race.verdict is not None:
+            _save(pool, race, done, files)
         _write_decision(output, asked, race)
         after_wave(race)
     return _decided(pool, race, done, output, notes)
@@ -278,16 +284,17 @@ def _race(pool: _Pool, question: Question) -> Race:
 # Waves.
 
 
-def _score(
-    evaluations: Sequence[SavedEvaluation], rows: Sequence[Row], place: Place, local_judge: LocalJudge | None
-) -> dict[Row, Scored]:
-    """Return the scores of some answers; how many verdicts there must be is asked of all waves together."""
+def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJudge | None) -> dict[Row, Scored]:
+    """Return the scores of some answers; how many verdicts there must be is asked of all waves together.
+
+    Each answer is judged once: the noise of single verdicts is in the differences already.
+    """
     chosen: dict[tuple[int, int], list[int]] = {}
     for evaluation, task, row in rows:
         chosen.setdefault((evaluation, task), []).append(row)
-    parts = [_part(evaluations[one].tasks[task], places) for (one, task), places in chosen.items()]
-    parts = [replace(part, config=part.config.model_copy(update={"min_judge_coverage": 0.0})) for part in parts]
-    scored = score_tasks(parts, place, local_judge)
+    parts = [_part(pool.evaluations[one].tasks[task], places) for (one, task), places in chosen.items()]
+    parts = [replace(part, config=part.config.model_copy(update=_OF_A_WAVE)) for part in parts]
+    scored = score_tasks(parts, place, local_judge, pool.metric)
     found: dict[Row, Scored] = {}
     for ((evaluation, task), places), (scores, scorer) in zip(chosen.items(), scored, strict=True):
         found |= {(evaluation, task, row): (score, scorer) for row, score in zip(places, scores, strict=True)}
@@ -309,7 +316,7 @@ def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping
     }
 
 
-def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> list[str]:
+def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[Path]) -> list[str]:
     """Write what was scored so far as results of these answers alone; return what makes answers implausible."""
     notes: list[str] = []
     for number, (evaluation, file) in enumerate(zip(pool.evaluations, files, strict=True)):
@@ -320,7 +327,9 @@ def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> lis
         parts = {place: places for place, places in of_tasks.items() if places}
         if not parts:
             continue
-        tasks = tuple(_part(evaluation.tasks[place], places) for place, places in parts.items())
+        tasks = tuple(
+            _part(_with_decision(evaluation.tasks[place], pool, race, done), places) for place, places in parts.items()
+        )
         counts = {task.name: {**_count(evaluation, task), "effective": len(task.rows)} for task in tasks}
         results = {**evaluation.results, "n-samples": {**evaluation.results.get("n-samples", {}), **counts}}
         scored = [
@@ -330,6 +339,18 @@ def _save(pool: _Pool, done: Mapping[Row, Scored], files: Sequence[Path]) -> lis
         checked = write_results(replace(evaluation, tasks=tasks, results=results), file, scored)
         notes += [f"{model_of(evaluation.results)}: {line}" for item in checked for line in item.lines]
     return notes
+
+
+def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, Scored]) -> SavedTask:
+    """Return a task whose results will say that judges were asked only until decided."""
+    n_asked = max(sum(row in done for row in answers.values()) for answers in pool.systems.values())
+    decision = {
+        "metric": pool.metric.name,
+        "n_asked": n_asked,
+        "n_tasks": len(pool.conversation_of),
+        "conclusion": race.conclusion(pool.metric.name) if race.verdict else "",
+    }
+    return replace(task, provenance={**task.provenance, "decision": decision})
 
 
 def _count(evaluation: SavedEvaluation, task: SavedTask) -> Mapping[str, Any]:
@@ -374,7 +395,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
     asked = {name: [done[row] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
     scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
-    rubrics = next(iter(done.values()))[1].provenance()["rubrics"]
+    scorer = next(iter(done.values()))[1]
     return Decided(
         race,
         pool.metric,
@@ -382,7 +403,8 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
         pool.judges,
         {name: len(of) for name, of in asked.items()},
         len(pool.conversation_of),
-        len(rubrics) * len(pool.judges),
+        len(scorer.provenance()["rubrics"]) * len(pool.judges),
+        scorer.left_out_rubrics,
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,
         tuple(notes),

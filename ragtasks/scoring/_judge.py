@@ -17,6 +17,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.clients import Batch
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.results import (
     ROWS,
@@ -176,12 +177,12 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
 
 
 def score_tasks(
-    tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None
+    tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None, deciding: Metric | None = None
 ) -> Iterator[tuple[list[ScoredResponse], ResponseScorer]]:
     """Return an iterator over each task's scores with their scorer, in order; all is scored when it is returned."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
-        parts.setdefault(_scorer_of(task, place, local_judge), []).append(index)
+        parts.setdefault(_scorer_of(task, place, local_judge, deciding), []).append(index)
     if isinstance(local_judge, Batch):
         for scorer, indexes in parts.items():
             scorer.ask_judges([response for index in indexes for response in tasks[index].responses])
@@ -194,20 +195,24 @@ def score_tasks(
     return iter([done[index] for index in range(len(tasks))])
 
 
-def _scorer_of(task: SavedTask, place: Place, local_judge: LocalJudge | None) -> ResponseScorer:
+def _scorer_of(
+    task: SavedTask, place: Place, local_judge: LocalJudge | None, deciding: Metric | None
+) -> ResponseScorer:
     suite = task.provenance.get("suite")
     if task.benchmark == ROWS:
-        return _rows_scorer(task.config, suite or ROWS, local_judge)
+        return _rows_scorer(task.config, suite or ROWS, local_judge, deciding)
     benchmark = open_named(task.benchmark, task.config.data, place)
     if benchmark.label != task.provenance["benchmark"]:
         raise BenchmarkFileError(_other_data(task, benchmark))
-    return shared_scorer(benchmark.name, benchmark.root, task.config, suite, local_judge)
+    return shared_scorer(benchmark.name, benchmark.root, task.config, suite, local_judge, deciding=deciding)
 
 
 @functools.lru_cache(maxsize=8)
-def _rows_scorer(config: EvaluationConfig, suite: str, local_judge: LocalJudge | None) -> ResponseScorer:
+def _rows_scorer(
+    config: EvaluationConfig, suite: str, local_judge: LocalJudge | None, deciding: Metric | None
+) -> ResponseScorer:
     """Return the one scorer of rows of one's own, which bring all that their scores need."""
-    return ResponseScorer(rows_benchmark(()), config, suite_named(suite), local_judge)
+    return ResponseScorer(rows_benchmark(()), config, suite_named(suite), local_judge, deciding)
 
 
 def _other_data(task: SavedTask, benchmark: Benchmark) -> str:

@@ -47,6 +47,7 @@ from ragtasks.judges import (
     latest_card,
     read_combination,
 )
+from ragtasks.judges.official import IBM
 from ragtasks.metrics import (
     BertScorer,
     EmbeddingCache,
@@ -88,8 +89,11 @@ class ResponseScorer:
         config: EvaluationConfig,
         suite: Suite | None = None,
         local_judge: LocalJudge | None = None,
+        deciding: Metric | None = None,
     ) -> None:
         """Choose detector and encoder, and check that both can be had.
+
+        Where one metric decides, judges are asked what it rests on, and what rests on anything else is unscored.
 
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the scores
         that rest on it are unscored, which a warning says now and the coverage says in every table.
@@ -99,6 +103,10 @@ class ResponseScorer:
         self.suite = suite or suite_named(benchmark.suite)
         self.encoder = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else self.suite.encoder)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
+        self._unscored_metrics: dict[str, Score] = {}
+        self.left_out_rubrics: tuple[str, ...] = ()
+        if deciding is not None and deciding.rubrics:
+            self._ask_for(deciding)
         self._clients = [ready_judge(item, local_judge) for item in config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
@@ -142,6 +150,18 @@ class ResponseScorer:
             self._missing = f"encoder {self.encoder} is not available"
             combined = " and rb_alg" if any(metric.name == "rb_alg" for metric in self.suite.metrics) else ""
             _LOGGER.warning("BERTScore%s will be unscored. %s", combined, error)
+
+    def _ask_for(self, deciding: Metric) -> None:
+        """Ask for what one metric rests on; the rubrics that are left out ask nothing, and say so."""
+        never = frozenset() if self._config.idk_by_judges else {IDK}
+        needed = deciding.rubrics - never
+        reason = f"not asked, as {deciding.name} decides"
+        left_out = [rubric for rubric in self._rubrics if rubric.name.removesuffix(IBM) not in needed]
+        self.left_out_rubrics = tuple(rubric.name for rubric in left_out if not rubric.name.endswith(IBM))
+        self._rubrics = [rubric.unasked(reason) if rubric in left_out else rubric for rubric in self._rubrics]
+        names = {rubric.name for rubric in left_out} - never
+        lost = [metric for metric in self.suite.metrics if metric.rubrics & names]
+        self._unscored_metrics = dict.fromkeys(given_metrics(lost, self._config), Score(None, reason))
 
     def _offline_detector(self) -> IdkDetector:
         """Return who tells refusals where judges do not."""
@@ -266,7 +286,7 @@ class ResponseScorer:
         Refusals alone would decide some of them, and a mean over those only is no score of the model.
         """
         if verdicts is not None:
-            return scores
+            return {**scores, **self._unscored_metrics}
         judged = [metric for metric in self.suite.metrics if metric.needs_judges]
         unjudged = {name: score for name, score in scores.items() if name not in {metric.name for metric in judged}}
         names = given_metrics(judged, self._config)
@@ -371,7 +391,11 @@ class ResponseScorer:
             **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
-            "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
+            "rubrics": {
+                rubric.name: f"{rubric.description} ({rubric.fingerprint})"
+                for rubric in self._rubrics
+                if rubric.name.removesuffix(IBM) not in self.left_out_rubrics
+            },
             **(
                 {"repeats": {"judgings": self._config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}
             ),
@@ -445,10 +469,12 @@ def shared_scorer(
     config: EvaluationConfig,
     suite: str | None = None,
     local_judge: LocalJudge | None = None,
+    *,
+    deciding: Metric | None = None,
 ) -> ResponseScorer:
     """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite."""
     opened = open_benchmark(benchmark, root)
-    return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge)
+    return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge, deciding)
 
 
 @functools.lru_cache(maxsize=2)

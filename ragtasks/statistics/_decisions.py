@@ -179,6 +179,17 @@ class Race:
         self.left = tuple(name for name in self.left if name not in self.out) or self.left
         self._conclude([look for look in looks if {look.first, look.second} <= set(self.left)])
 
+    def conclusion(self, measure: str) -> str:
+        """Return how the race ended in one sentence, without its full stop."""
+        names = " and ".join(filter(None, [", ".join(self.left[:-1]), self.left[-1]]))
+        if self.verdict is Verdict.BETTER:
+            others = "each of the others" if len(self.out) > 1 else next(iter(self.out))
+            return f"{names} is better than {others} in {measure}"
+        if self.verdict is Verdict.EQUAL:
+            return f"{names} are equal within {self.margin:g} in {measure}"
+        chance = f" (chance {max(look.chance for look in self.looks):.2f})" if self.reason == HOPELESS else ""
+        return f"cannot be told which of {names} is better in {measure}: {self.reason}{chance}"
+
     def _conclude(self, looks: Sequence[Look]) -> None:
         """End the race where these looks at all that are left decide it, or where nothing will."""
         scored = [value for name in self.left for value in self._values[name].values() if value is not None]

@@ -15,7 +15,12 @@ KINDS = ("inference", "comparison", "temporal", "null")
 METRICS = (
     Metric("accuracy", "share of replies with the reference answer, normalised; on null queries, that refuse"),
     Metric("accuracy_official", "share of replies that share a word with the reference answer, as the official script"),
-    Metric("accuracy_judged", "share of replies with the reference answer, by LLM judges", needs_judges=True),
+    Metric(
+        "accuracy_judged",
+        "share of replies with the reference answer, by LLM judges",
+        needs_judges=True,
+        rubrics=frozenset({MULTIHOP_ANSWER}),
+    ),
     *(Metric(f"accuracy_{kind}", f"accuracy on {kind} queries; unscored on others") for kind in KINDS),
     Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),

@@ -12,6 +12,7 @@ from ragtasks.judges import (
     CLARIFICATION,
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
+    IDK,
     PREDICTED,
     RL_MTB,
     RL_R,
@@ -41,7 +42,8 @@ def _judged(name: str, rubric: str, description: str, *, is_conditioned: bool = 
         return rubrics_named([rubric])
 
     score = partial(_conditioned if is_conditioned else verdict_scores, rubric)
-    return SuiteMetric(Metric(name, description, needs_judges=True), score, rubrics=rubrics)
+    needed = {rubric, IDK, CLARIFICATION} if is_conditioned else {rubric}
+    return SuiteMetric(Metric(name, description, needs_judges=True, rubrics=frozenset(needed)), score, rubrics=rubrics)
 
 
 _MTB = "rating of the last answer without a reference by LLM judges over 10 (MTRAG paper, Table 7)"

@@ -38,6 +38,7 @@ METRICS_OF_ROWS = (
         "rl_r_raw",
         "share of questions derived from the answer that ask what the user asked, by LLM judges",
         needs_judges=True,
+        rubrics=frozenset({RL_R}),
     ),
     replace(_SHARED["rb_llm_raw"], description="rating against the reference by LLM judges, over 10"),
     Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),

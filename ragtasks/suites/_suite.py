@@ -127,7 +127,9 @@ def verdict_scores(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
 
 def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
     """Return the metric that a rubric is by itself: what judges said of each response, not conditioned."""
-    metric = Metric(rubric.name, f"{rubric.description}, by LLM judges", needs_judges=True)
+    metric = Metric(
+        rubric.name, f"{rubric.description}, by LLM judges", needs_judges=True, rubrics=frozenset({rubric.name})
+    )
     return SuiteMetric(metric, partial(verdict_scores, rubric.name), rubrics=lambda: [rubric])
 
 

@@ -46,15 +46,36 @@ from ragtasks.metrics import (
 from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
 from ragtasks.suites._suite import ScoringInputs, Suite
 
+_NUGGETS, _SUPPORT = frozenset({NUGGET_ASSIGNMENT}), frozenset({CITATION_SUPPORT})
+
 _METRICS = (
-    Metric("strict_vital_score", "share of the vital nuggets that the answer states in full", needs_judges=True),
-    Metric("strict_all_score", "share of all nuggets that the answer states in full", needs_judges=True),
-    Metric("vital_score", "the same for vital nuggets, a partial statement counting half", needs_judges=True),
-    Metric("all_score", "the same for all nuggets, a partial statement counting half", needs_judges=True),
-    Metric("weighted_score", "the same with okay nuggets weighing half", needs_judges=True),
-    Metric("strict_weighted_score", "the same without partial statements", needs_judges=True),
-    Metric("support_precision", "support by first citations, over the sentences that cite", needs_judges=True),
-    Metric("support_recall", "support by first citations, over all sentences", needs_judges=True),
+    Metric(
+        "strict_vital_score",
+        "share of the vital nuggets that the answer states in full",
+        needs_judges=True,
+        rubrics=_NUGGETS,
+    ),
+    Metric(
+        "strict_all_score", "share of all nuggets that the answer states in full", needs_judges=True, rubrics=_NUGGETS
+    ),
+    Metric(
+        "vital_score",
+        "the same for vital nuggets, a partial statement counting half",
+        needs_judges=True,
+        rubrics=_NUGGETS,
+    ),
+    Metric(
+        "all_score", "the same for all nuggets, a partial statement counting half", needs_judges=True, rubrics=_NUGGETS
+    ),
+    Metric("weighted_score", "the same with okay nuggets weighing half", needs_judges=True, rubrics=_NUGGETS),
+    Metric("strict_weighted_score", "the same without partial statements", needs_judges=True, rubrics=_NUGGETS),
+    Metric(
+        "support_precision",
+        "support by first citations, over the sentences that cite",
+        needs_judges=True,
+        rubrics=_SUPPORT,
+    ),
+    Metric("support_recall", "support by first citations, over all sentences", needs_judges=True, rubrics=_SUPPORT),
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
     Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
     Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
@@ -174,8 +195,18 @@ TREC_RAG24 = Suite(metrics=_METRICS, score=_score, rubrics=_rubrics, uses_encode
 TREC_RAG25 = Suite(
     metrics=(
         *_METRICS,
-        Metric("sub_narrative_score", "mean over the narrative's parts of their nuggets' all_score", needs_judges=True),
-        Metric("sub_narratives_answered", "share of the parts with a nugget stated in full", needs_judges=True),
+        Metric(
+            "sub_narrative_score",
+            "mean over the narrative's parts of their nuggets' all_score",
+            needs_judges=True,
+            rubrics=_NUGGETS,
+        ),
+        Metric(
+            "sub_narratives_answered",
+            "share of the parts with a nugget stated in full",
+            needs_judges=True,
+            rubrics=_NUGGETS,
+        ),
     ),
     score=_score_2025,
     rubrics=_rubrics,

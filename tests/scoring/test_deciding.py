@@ -16,6 +16,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.results import read_evaluations
+from ragtasks.suites import suite_named
 from tests.clients._server import ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 
@@ -106,7 +107,7 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
     (counts,) = re.findall(r"asked: (\d+) of (\d+) verdicts \(62 %\) of scripted, on 20 of 32 answers", text)
     assert f"not asked: {int(counts[1]) - int(counts[0])} verdicts (38 %), on 6 of 16 tasks" in text
     n_asked = len(server.asked)
-    assert n_asked <= 10 * 2 * 4  # one prompt a rubric, and one more where statements are counted
+    assert n_asked <= 10 * 2 * 3  # one prompt a rubric
     assert len(set(server.asked)) == n_asked
     again = decide(poor, good, "--judge", named)
     assert len(server.asked) == n_asked
@@ -127,6 +128,25 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
     for evaluation in read_evaluations([tmp_path / "decided"]):
         assert {row.task_id for row in evaluation.rows} == set(found["asked"])
         assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
+
+
+def test_judges_are_asked_only_what_the_deciding_metric_rests_on(saved: Any, judge: Any, tmp_path: Path) -> None:
+    server, named = judge(by_word)
+    text = decide(saved("poor", POOR), saved("good", GOOD), "--judge", named)
+    assert "not asked at all: rl_f, which rb_llm does not rest on" in text
+    assert not any('"statements"' in prompt for prompt in server.asked)
+    for evaluation in read_evaluations([tmp_path / "decided"]):
+        assert {row.values["rl_f"] for row in evaluation.rows} == {None}
+        assert {row.unscored["rl_f"] for row in evaluation.rows} == {"not asked, as rb_llm decides"}
+
+
+def test_every_judged_metric_of_a_suite_names_what_it_rests_on() -> None:
+    for name in ("mtrag", "mtrag_s", "multidoc2dial", "multihop_rag", "rows", "trec_rag24", "trec_rag25"):
+        suite = suite_named(name)
+        asked = {rubric.name for rubric in suite.rubrics()}
+        for metric in suite.metrics:
+            if metric.needs_judges and metric.name != "judge_coverage":
+                assert metric.rubrics & asked, f"{name}: {metric.name}"
 
 
 def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:

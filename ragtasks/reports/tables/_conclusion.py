@@ -10,7 +10,7 @@ from ragtasks.reports.tables._anchors import anchor_lines
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
-from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts
+from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed
@@ -193,6 +193,7 @@ def _distrust(
         yield SAMPLE_WARNING
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
+    yield from decision_lines(evaluations)
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
     unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in rows_of.items()}
@@ -212,6 +213,16 @@ def _distrust(
     n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
     narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
     yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+
+
+def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield what was judged only until a decision: such scores are of a part, and end on its side by chance."""
+    found: dict[str, list[str]] = {}
+    for item in evaluations:
+        if text := stopped_judging(item.provenance.values()):
+            found.setdefault(text, []).append(item.model)
+    for text, models in found.items():
+        yield f"Not a full judging, {' and '.join(models)}: {text}. A race that ends early shows differences too large."
 
 
 def _lacks(row: Row, metric: Metric) -> bool:
