@@ -23,6 +23,7 @@ from ragtasks.metrics import RuleBasedIdk, n_words
 from ragtasks.records import IdkVerdict, Response, Setting
 from ragtasks.results import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
+from ragtasks.statistics import MIN_CLUSTERS, Race, Values
 
 # Battles by judges: every pair is asked in both orders, and only what is the same in both is a win.
 
@@ -67,23 +68,135 @@ def judge_battles(
     """
     budget = min(len(battles), len(battles) if max_battles is None else max_battles)
     size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
-    votes: list[Vote] = []
-    fought: list[Battle] = []
-    found: list[Verdicts] = []
-    unvoted = 0
-    while len(fought) < budget:
-        taken = {battle.battle_id for battle in fought}
+    rounds = _Rounds(ask)
+    while len(rounds.fought) < budget:
+        taken = {battle.battle_id for battle in rounds.fought}
         left = [battle for battle in battles if battle.battle_id not in taken]
-        chosen = next_battles(left, votes, min(size, budget - len(fought)))
-        verdicts = ask([pair for battle in chosen for pair in _both_orders(battle)], [pairwise()])
-        votes_of_round = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
-        unvoted += len(chosen) * len(verdicts.judges) - len(votes_of_round)
-        votes += votes_of_round
-        fought += chosen
-        found.append(verdicts)
-    usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in _judges(found)}
-    shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts, min_coverage)))
-    return JudgedBattles(tuple(votes), len(fought), len(battles) - len(fought), unvoted, usage, shortfalls)
+        rounds.fight(next_battles(left, rounds.votes, min(size, budget - len(rounds.fought))))
+    return rounds.result(len(battles), min_coverage)
+
+
+class _Rounds:
+    """Battles fought so far, with what judges said of them."""
+
+    def __init__(self, ask: AskJudges) -> None:
+        self.votes: list[Vote] = []
+        self.fought: list[Battle] = []
+        self._ask, self._found, self._n_unvoted = ask, list[Verdicts](), 0
+
+    def fight(self, chosen: Sequence[Battle]) -> None:
+        """Ask about some battles, in both orders."""
+        if not chosen:
+            return
+        verdicts = self._ask([pair for battle in chosen for pair in _both_orders(battle)], [pairwise()])
+        votes = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
+        self._n_unvoted += len(chosen) * len(verdicts.judges) - len(votes)
+        self.votes += votes
+        self.fought += chosen
+        self._found.append(verdicts)
+
+    def result(self, n_battles: int, min_coverage: float) -> JudgedBattles:
+        """Return everything, of so many battles that there are."""
+        found = self._found
+        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in _judges(found)}
+        shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts, min_coverage)))
+        n = len(self.fought)
+        return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, shortfalls)
+
+
+# Battles until it can be told who wins: a system's score of a task is the share of its battles there that it wins, a
+# tie counting half, so that systems race by win rate as they race by any score.
+
+_EQUAL_WIN_RATES = 0.1
+
+
+def race_battles(
+    pool: AnswerPool,
+    ask: AskJudges,
+    *,
+    margin: float | None = None,
+    seed: int = 0,
+    min_coverage: float = 0.95,
+    after_wave: Callable[[Race], None] = lambda _: None,
+) -> tuple[Race, JudgedBattles]:
+    """Return which system wins more than each other, and the battles that it took.
+
+    The race stops where judges leave out more than the limit: then the verdict is None, and the battles say so.
+
+    Args:
+        pool: answers; tasks that all systems answered count.
+        ask: asks the judges.
+        margin: win rates that differ by less are equal; default: 0.1, such as .55 and .45.
+        seed: another one asks in another order.
+        min_coverage: least share of verdicts that a judge has to give.
+        after_wave: called with the state after each wave.
+
+    Raises:
+        ConfigurationError: too few conversations, or answers that do not differ; nothing was asked.
+    """
+    items = {"\n".join(item): pool.answers_to(item) for item in pool.items}
+    shared = {key: answers for key, answers in items.items() if len(answers) == len(pool.systems)}
+    conversations = {key: _conversation_of(answers) for key, answers in shared.items()}
+    battles = {key: _battles_of(answers) for key, answers in shared.items()}
+    _require_battles(pool, battles, conversations)
+    margin = _EQUAL_WIN_RATES if margin is None else margin
+    race = Race(pool.systems, conversations, margin=margin, seed=seed, bounds=(0.0, 1.0))
+    rounds = _Rounds(ask)
+    n_battles = sum(not battle.is_equal for found in battles.values() for battle in found)
+    while (wave := race.next_wave()) is not None:
+        chosen = {key: [one for one in battles[key] if {*one.systems} <= {*wave.systems}] for key in wave.items}
+        rounds.fight([battle for found in chosen.values() for battle in found if not battle.is_equal])
+        if rounds.result(n_battles, min_coverage).shortfalls:
+            break
+        race.add(_win_rates(wave.systems, chosen, rounds.votes))
+        after_wave(race)
+    return race, rounds.result(n_battles, min_coverage)
+
+
+def _conversation_of(answers: Mapping[str, Answer]) -> str:
+    answer = next(iter(answers.values()))
+    return f"{answer.benchmark} {answer.response.task.conversation_id}"
+
+
+def _battles_of(answers: Mapping[str, Answer]) -> list[Battle]:
+    return [Battle(answers[one], answers[other]) for one, other in itertools.combinations(answers, 2)]
+
+
+def _require_battles(
+    pool: AnswerPool, battles: Mapping[str, Sequence[Battle]], conversations: Mapping[str, str]
+) -> None:
+    """Refuse what cannot be decided, before a judge is asked."""
+    names, n = ", ".join(pool.systems), len(set(conversations.values()))
+    if n < MIN_CLUSTERS:
+        raise ConfigurationError(
+            f"who wins of {names} cannot be told: tasks that all of them answered are of {n} conversations, and no "
+            f"test of fewer than {MIN_CLUSTERS} holds its level. Next step: answer more conversations; judges were "
+            "asked nothing"
+        )
+    if all(battle.is_equal for found in battles.values() for battle in found):
+        raise ConfigurationError(
+            f"who wins of {names} cannot be told: all their answers are the same, word for word. "
+            "Next step: name systems that differ; judges were asked nothing"
+        )
+
+
+def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
+    """Return system -> task -> share of its battles that it wins; None where judges left one of them out."""
+    of_battle: dict[str, list[Vote]] = {}
+    for vote in votes:
+        of_battle.setdefault(vote.battle_id, []).append(vote)
+
+    def share(system: str, battle: Battle) -> float | None:
+        found = [vote.value_of(system) for vote in of_battle.get(battle.battle_id, ())]
+        return 0.5 if battle.is_equal else math.fsum(found) / len(found) if found else None
+
+    rates: dict[str, dict[str, float | None]] = {}
+    for system in systems:
+        for key, battles in chosen.items():
+            shares = [share(system, battle) for battle in battles if system in battle.systems]
+            known = [value for value in shares if value is not None]
+            rates.setdefault(system, {})[key] = math.fsum(known) / len(known) if len(known) == len(shares) else None
+    return rates
 
 
 def _both_orders(battle: Battle) -> tuple[Response, Response]:
@@ -260,11 +373,7 @@ class AnswerPool:
     @cached_property
     def battles(self) -> tuple[Battle, ...]:
         """Every two answers to one item."""
-        return tuple(
-            Battle(found[one], found[other])
-            for found in map(self.answers_to, self.items)
-            for one, other in itertools.combinations(found, 2)
-        )
+        return tuple(battle for item in self.items for battle in _battles_of(self.answers_to(item)))
 
 
 def shuffled(texts: Iterable[str], seed: str = "") -> list[str]:

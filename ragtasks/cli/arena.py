@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.app import MORE, TableFormat, app, echo, put
 from ragtasks.cli.options import ADDRESS, DATA, FORMAT, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
 from ragtasks.errors import ConfigurationError
 
@@ -52,6 +52,17 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     setting: _SETTING = None,
     data: DATA = None,
     *,
+    until_decided: Annotated[
+        bool,
+        typer.Option("--until-decided", help="Ask no more than it takes to tell who wins, or that it cannot be told."),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Until decided: win rates that differ by less are equal; default: 0.1.", rich_help_panel=MORE
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
     with_reference: _REFERENCE = False,
     form: _FORMAT = TableFormat.MARKDOWN,
 ) -> None:
@@ -59,7 +70,12 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.arena.battles import judge_battles
     from ragtasks.arena.votes import write_votes
 
+    if until_decided and max_battles is not None:
+        raise ConfigurationError("--until-decided asks as much as a decision takes. Next step: leave --max-battles out")
     pool = _answers(results, benchmark, data, setting, with_reference)
+    if until_decided:
+        _battle_until_decided(pool, judge, output, margin, seed)
+        return
     with asking(judge) as ask:
         found = judge_battles(pool.battles, ask, max_battles=max_battles)
     write_votes(output, found.votes)
@@ -69,6 +85,27 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     notes += [f"{found.n_unvoted} votes are missing, as a judge gave no verdict"] if found.n_unvoted else []
     asked = [f"{name}: {used.n_asked} requests, {used.n_cached} cached" for name, used in found.usage.items()]
     typer.echo("\n".join([*notes, *asked, f"wrote {output}: {len(found.votes)} votes"]), err=True)
+    found.require_coverage()
+
+
+def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: float | None, seed: int) -> None:
+    from ragtasks.arena.battles import race_battles
+    from ragtasks.arena.votes import write_votes
+    from ragtasks.reports.decision import race_lines, wave_text
+
+    def show(race: Any) -> None:
+        typer.echo(wave_text(race), err=True)
+
+    with asking(judges) as ask:
+        race, found = race_battles(pool, ask, margin=margin, seed=seed, after_wave=show)
+    write_votes(output, found.votes)
+    n_all = found.n_battles + found.n_left
+    if race.verdict is not None:
+        echo(*race_lines(race, "win rate"))
+    echo(
+        f"asked: {found.n_battles:,} of {n_all:,} battles, each in both orders; not asked: {found.n_left:,}",
+        f"wrote {output}: {len(found.votes)} votes, no full judging: their ratings are of these battles alone",
+    )
     found.require_coverage()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from, p_text
-from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on
+from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, stopped_judging
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Section, Table, Value, csv_lines, fixed, heading
@@ -28,6 +28,9 @@ _BESIDE = ("seconds", "tokens", "cost_per_1000")
 _ORDER = {setting.value: place for place, setting in enumerate(Setting)}
 
 
+_LOOKED_AT = "p and intervals here are those of one look at the end, so they are too sure: the decision's own are right"
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The rows of one model in one setting."""
@@ -43,6 +46,8 @@ class _Part:
     """Task id -> row."""
     n_tasks: int | None
     """Tasks that the setting has, where these are fewer."""
+    stopped: str
+    """What was judged only until a decision; empty where all was."""
 
 
 def compare_evaluations(
@@ -103,8 +108,9 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
             for row in evaluation.rows:
                 rows_of.setdefault((row.setting, evaluation.model), {})[row.task_id] = row
         offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
+        stopped = {item.model: stopped_judging(item.provenance.values()) for item in alike}
         metrics_of = [
-            _Part(context, suite, *key, rows, missing_from(list(rows.values()), offered.get(key)))
+            _Part(context, suite, *key, rows, missing_from(list(rows.values()), offered.get(key)), stopped[key[1]])
             for key, rows in rows_of.items()
         ]
         parts += sorted(metrics_of, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
@@ -123,7 +129,8 @@ def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     rows = list(part.rows.values())
     for metric in metrics:
         if any(metric in row.values for row in rows):
-            yield column_of(rows, by_name[metric], name, group=group, context=part.context, n_offered=part.n_tasks)
+            column = column_of(rows, by_name[metric], name, group=group, context=part.context, n_offered=part.n_tasks)
+            yield replace(column, note=f"{part.stopped}. {_LOOKED_AT}" if part.stopped else column.note)
 
 
 # Comparisons as tables for people, or as CSV for programs.

@@ -37,14 +37,19 @@ def _table(found: Decided) -> list[str]:
     return ["", *markdown_table(columns, rows)]
 
 
-def _lines(found: Decided) -> Iterator[str]:
-    race = found.race
-    yield race.conclusion(found.metric.name)
+def race_lines(race: Race, measure: str) -> Iterator[str]:
+    """Yield how a race ended, and how far that may be trusted."""
+    yield race.conclusion(measure)
     yield from (f"  {_gap(look)}" for look in _decisive(race))
     if race.verdict is Verdict.BETTER:
         yield f"  {_HOLDS} {_TOO_FAR}" if race.n_items < len(race.order) else f"  {_HOLDS}"
     if race.verdict is Verdict.UNDECIDED:
         yield from _what_all_would_show(race)
+
+
+def _lines(found: Decided) -> Iterator[str]:
+    race = found.race
+    yield from race_lines(race, found.metric.name)
     n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
     n_calls, n_all_calls = n_asked * found.calls_an_answer, n_all * found.calls_an_answer
     yield (

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.battles import AnswerPool, AskJudges, Battle, judge_battles, next_battles, read_answers
+from ragtasks.arena.battles import (
+    AnswerPool,
+    AskJudges,
+    Battle,
+    judge_battles,
+    next_battles,
+    race_battles,
+    read_answers,
+)
 from ragtasks.arena.votes import read_votes, write_votes
 from ragtasks.clients import CachedClient, Client, ReplyCache
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
@@ -143,3 +151,54 @@ def test_answers_that_cannot_be_answers_are_named() -> None:
     (line,) = AnswerPool(made).implausible()
     assert line.startswith("a, ")
     assert "3 of 3 answers (100%) are empty" in line
+
+
+# Until decided.
+
+
+def many(n: int, systems: tuple[str, ...] = ("good", "poor"), text: str = "{system} says {number}") -> AnswerPool:
+    return AnswerPool(
+        answer(system, text.format(system=system, number=number), conversation=f"c{number // 2}", turn=number % 2 + 1)
+        for number, system in itertools.product(range(n), systems)
+    )
+
+
+def test_a_clear_winner_takes_a_part_of_the_battles() -> None:
+    client = ScriptedClient(preferring("good says"))
+    race, found = race_battles(many(80), asking(client))
+    assert race.conclusion("win rate") == "good is better than poor in win rate"
+    assert found.n_battles < 20
+    assert found.n_battles + found.n_left == 80
+    assert len(client.asked) == 2 * found.n_battles
+
+
+def test_the_best_of_three_is_found_and_who_is_beaten_fights_no_more() -> None:
+    def reply(prompt: str, _: int) -> str:
+        shown = [prompt.split(f"reply of assistant {letter}")[1].split("end]", maxsplit=1)[0] for letter in "AB"]
+        ranks = [next(place for place, name in enumerate(SYSTEMS) if f"{name} says" in text) for text in shown]
+        return f"Verdict {code_in(prompt)}: {'A' if ranks[0] < ranks[1] else 'B'}"
+
+    race, found = race_battles(many(120, SYSTEMS), asking(ScriptedClient(reply)))
+    assert race.conclusion("win rate") == "good is better than each of the others in win rate"
+    assert found.n_battles < 120
+
+
+def test_a_judge_that_always_names_the_first_decides_nothing() -> None:
+    race, found = race_battles(many(120), asking(ScriptedClient(preferring("nobody"))))
+    assert race.conclusion("win rate").startswith("cannot be told which of good and poor is better in win rate: every")
+    assert found.n_battles < 120
+
+
+def test_what_no_battle_can_decide_asks_nothing() -> None:
+    client = ScriptedClient(preferring("good says"))
+    for there, text in ((many(12), "6 conversations"), (many(60, text="The same."), "word for word")):
+        with pytest.raises(ConfigurationError, match=text):
+            race_battles(there, asking(client))
+    assert not client.asked
+
+
+def test_a_race_whose_judge_gives_no_verdicts_ends_without_a_decision() -> None:
+    race, found = race_battles(many(80), asking(ScriptedClient(lambda *_: "I would rather not.")))
+    assert race.verdict is None
+    with pytest.raises(JudgeError):
+        found.require_coverage()
