@@ -5,13 +5,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
-from ragtasks.cli.options import FORMAT, RECALIBRATE, TABLES
+from ragtasks.cli.app import MORE, TableFormat, app, echo, put
+from ragtasks.cli.options import FORCE, FORMAT, RECALIBRATE, TABLES, key_option
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 
 if TYPE_CHECKING:
@@ -57,26 +58,95 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     output: TABLES = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
     comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided", help="Ask the judges of --judge about both sides' answers, no more than a verdict takes."
+        ),
+    ] = False,
+    judge: Annotated[list[Any] | None, key_option("judges")] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
+    judged: Annotated[
+        Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
+    ] = Path("decided"),
+    force: FORCE = False,
 ) -> None:
     """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
     with _input_errors():
         section = _section(config, context) if config else {}
         chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline)
         chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
-        candidate = _candidate(results, needed=not power)
-        status = 0
-        if power:
-            status = _print_power(candidate, chosen, form, output)
-        elif chosen.baseline is not None:
-            assert candidate is not None
-            status = _print_gate(candidate, chosen, form, output, junit, comment)
-        elif save_baseline is None:
-            raise ConfigurationError(
-                "gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME"
-            )
-        if save_baseline is not None and candidate is not None and status == 0:
-            _save(candidate, save_baseline)
+        if until_decided or judge:
+            others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
+            _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
+            status = _gate_until_decided(results, chosen, _Asked(judge or [], setting, seed, judged, force))
+        else:
+            candidate = _candidate(results, needed=not power)
+            status = 0
+            if power:
+                status = _print_power(candidate, chosen, form, output)
+            elif chosen.baseline is not None:
+                assert candidate is not None
+                status = _print_gate(candidate, chosen, form, output, junit, comment)
+            elif save_baseline is None:
+                raise ConfigurationError(
+                    "gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME"
+                )
+            if save_baseline is not None and candidate is not None and status == 0:
+                _save(candidate, save_baseline)
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What judges are asked until decided, and where it goes."""
+
+    judges: list[Any]
+    setting: str | None
+    seed: int
+    output: Path
+    force: bool
+
+
+def _require_judges(judges: list[Any] | None, others: dict[str, Any], *, is_wanted: bool) -> None:
+    """Refuse --judge without --until-decided, and the reverse, and options that mean nothing beside them."""
+    if refused := [name for name, value in others.items() if value]:
+        raise ConfigurationError(f"gate --until-decided: leave out {', '.join(refused)}")
+    if not (is_wanted and judges):
+        raise ConfigurationError("gate: --until-decided needs --judge, and --judge needs --until-decided")
+
+
+def _gate_until_decided(results: Path | None, config: GateConfig, asked: _Asked) -> int:
+    """Print whether the system is worse, from no more verdicts than that takes, and return the status."""
+    from ragtasks.cli.options import decide_as_named
+    from ragtasks.reports.gate import before_judging, verdict_of
+    from ragtasks.reports.gate_baselines import read_side
+    from ragtasks.scoring import Question
+
+    if results is None or config.baseline is None or not Path(config.baseline).exists():
+        raise ConfigurationError(
+            "gate --until-decided: both sides' answers are judged, so both are results: "
+            "ragtasks gate RESULTS --baseline RESULTS --margin rb_llm=0.03"
+        )
+    if len(config.margins) != 1 or config.slices:
+        raise ConfigurationError(
+            "gate --until-decided tests one metric of judges on all tasks: name one --margin, and no --slice. "
+            "Next step: test the others in a gate of their own"
+        )
+    ((metric, drop),) = config.margins.items()
+    known = before_judging(read_side(results), read_side(Path(config.baseline)), config)
+    if known is not None:
+        echo(f"{known[0].value}: {known[1]}; judges were asked nothing")
+        return known[0].status
+    question = Question(metric, asked.setting, drop, asked.seed, config.alpha, is_gate=True)
+    paths = [Path(config.baseline), results]
+    found = decide_as_named(paths, {"judges": asked.judges}, question, asked.output, force=asked.force)
+    verdict, why = verdict_of(found.race, config.most_unscored)
+    echo(*([f"{verdict.value}: {why}"] if why else []))
+    return verdict.status
 
 
 @contextmanager

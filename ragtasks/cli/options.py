@@ -210,3 +210,31 @@ def asking(judges: Sequence[Any]) -> Iterator[Any]:
             )
 
         yield ask
+
+
+# Judges asked until decided, for every command that does.
+
+
+def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any, output: Path, *, force: bool) -> Any:
+    """Ask judges about saved answers until decided, show each wave, print the decision, and return it."""
+    from functools import partial
+
+    from ragtasks.cli.app import echo, may_be_replaced
+    from ragtasks.config.environment import data_folder, run_store
+    from ragtasks.harness.judge_model import JudgeModel
+    from ragtasks.reports.decision import decision_text, wave_text
+    from ragtasks.scoring import DECISION_FILE, Place, decide
+
+    found = decide(
+        paths,
+        given,
+        question,
+        output,
+        Place(data_folder(), run_store()),
+        may_replace=partial(may_be_replaced, force=force),
+        local_judge=JudgeModel,
+        after_wave=lambda race: typer.echo(wave_text(race), err=True),
+    )
+    echo(decision_text(found))
+    echo(f"wrote {output / DECISION_FILE} and the scores beside it. The same command asks nothing again")
+    return found

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, may_be_replaced, put
+from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, put
 from ragtasks.cli.options import (
     DATA,
     FORCE,
     FORMAT,
     RECALIBRATE,
     TABLES,
+    decide_as_named,
     key_option,
     names_results,
     retrieval_place,
@@ -328,26 +328,13 @@ def _decide(
     *,
     force: bool,
 ) -> None:
-    from ragtasks.config.environment import data_folder, run_store
-    from ragtasks.harness.judge_model import JudgeModel
-    from ragtasks.reports.decision import decision_text, wave_text
-    from ragtasks.scoring import DECISION_FILE, Place, Question, decide
+    from ragtasks.scoring import Question
 
     if len(metrics) > 1:
         raise ConfigurationError(f"--metric: one decides, not {', '.join(metrics)}. Next step: name one")
     margin, setting, seed = how
-    found = decide(
-        paths,
-        options,
-        Question(metrics[0] if metrics else None, setting, margin, seed),
-        output,
-        Place(data_folder(), run_store()),
-        may_replace=partial(may_be_replaced, force=force),
-        local_judge=JudgeModel,
-        after_wave=lambda race: typer.echo(wave_text(race), err=True),
-    )
-    echo(decision_text(found))
-    echo(f"wrote {output / DECISION_FILE} and the scores beside it. The same command asks nothing again")
+    question = Question(metrics[0] if metrics else None, setting, margin, seed)
+    decide_as_named(paths, dict(options), question, output, force=force)
 
 
 def _compare_chosen(by: _By | None, *possible: _By) -> _By:

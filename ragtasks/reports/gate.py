@@ -37,12 +37,14 @@ from ragtasks.statistics import (
     NOTHING_VARIES,
     Clustered,
     Estimate,
+    Race,
     cluster,
     detectable_difference,
     estimate_means,
     holm,
     shared_error,
 )
+from ragtasks.statistics import Verdict as Ended
 from ragtasks.suites import suite_named
 
 ALL_TASKS = "all tasks"
@@ -204,6 +206,27 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
         problems=tuple(problems),
         notes=tuple(notes),
     )
+
+
+def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple[Verdict, str] | None:
+    """Return what a gate says without any judge, and why: the sides do not match, or all answers are the same."""
+    _check(config, baseline)
+    problems, _ = _mismatches(candidate, baseline, config)
+    if problems:
+        return Verdict.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
+    pairs = [pair for place in _places(candidate, baseline, config) for pair in place.pairs]
+    if pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in pairs):
+        return Verdict.NOT_WORSE, "every answer is the same as the baseline's"
+    return None
+
+
+def verdict_of(race: Race, most_unscored: float) -> tuple[Verdict, str]:
+    """Return what a race of a baseline and a system says of the system, and why not where the scores forbid it."""
+    if race.verdict is not Ended.BETTER:
+        return Verdict.CANNOT_SAY, ""
+    if race.n_one_sided > most_unscored * race.n_items:
+        return Verdict.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers have a score on one side only"
+    return (Verdict.WORSE if race.out and race.left[0] == race.looks[0].first else Verdict.NOT_WORSE), ""
 
 
 def power_of(baseline: Side, config: GateConfig, candidate: Side | None = None) -> Gate:

@@ -21,7 +21,7 @@ from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
 from ragtasks.scoring._results_layout import write_results
 from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse
-from ragtasks.statistics import ENOUGH_ALIKE, Race, Values
+from ragtasks.statistics import ENOUGH_ALIKE, LEVEL, Race, Values
 from ragtasks.suites import suite_named
 
 DECISION_FILE = "decision.json"
@@ -48,7 +48,11 @@ class Question:
     margin: float | None = None
     """Systems that differ by less are equal; None: 5 % of the metric's range."""
     seed: int = 0
-    """Another one asks about the conversations in another order."""
+    """Another one asks about the tasks in another order."""
+    level: float = LEVEL
+    """Chance of an error, over all looks together."""
+    is_gate: bool = False
+    """Test whether the second system lost more than the margin against the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,8 @@ def _race(pool: _Pool, question: Question) -> Race:
         list(pool.systems),
         pool.conversation_of,
         margin=question.margin,
+        level=question.level,
+        is_gate=question.is_gate,
         seed=question.seed,
         bounds=pool.metric.bounds,
         higher_is_better=bool(pool.metric.higher_is_better),
@@ -423,6 +429,8 @@ def _question_of(pool: _Pool, race: Race, question: Question) -> dict[str, Any]:
         "judges": list(pool.judges),
         "margin": race.margin,
         "seed": question.seed,
+        "level": question.level,
+        "is_gate": question.is_gate,
     }
 
 

@@ -50,7 +50,7 @@ _MARGIN = 0.05  # of the metric's range
 
 NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
 """The reason of a race that cannot begin."""
-ALL_SCORED = "all answers are scored, and the difference may still have either sign"
+ALL_SCORED = "all answers are scored, and that does not tell"
 """The reason of a race that came to its end without a decision."""
 HOPELESS = "what is left is unlikely to decide it"
 """The reason of a race that was given up."""
@@ -116,6 +116,7 @@ class Race:
         seed: int = 0,
         bounds: tuple[float, float] = UNBOUNDED,
         higher_is_better: bool = True,
+        is_gate: bool = False,
     ) -> None:
         """Shuffle the conversations by the seed, and set the looks.
 
@@ -127,6 +128,8 @@ class Race:
             seed: another one is another order.
             bounds: smallest and largest score.
             higher_is_better: whether the larger score wins.
+            is_gate: test whether the second of two systems lost more than the margin against the first, or less; the
+                one in whose favour that ends counts as the better one, and nothing is called equal.
 
         Raises:
             ConfigurationError: fewer than two systems, or a margin or level that is none.
@@ -139,12 +142,16 @@ class Race:
             raise ConfigurationError(f"--margin {self.margin:g}: expected a number above 0 and below {width:g}")
         if len(set(systems)) < max(2, len(systems)):
             raise ConfigurationError(f"a race needs two systems of different names or more, not {', '.join(systems)}")
+        if is_gate and len(systems) != 2:
+            raise ConfigurationError(f"a gate tests one system against one baseline, not {', '.join(systems)}")
         self.left = tuple(systems)
         self.out: dict[str, Look] = {}
         self.looks: list[Look] = []
         self.verdict: Verdict | None = None
         self.reason = ""
         self._bounds, self._higher_is_better = bounds, higher_is_better
+        self.is_gate = is_gate
+        self._tested = (-self.margin if higher_is_better else self.margin) if is_gate else 0.0
         self.order = balanced(conversation_of, seed)
         self._conversation_of = conversation_of
         self._values: dict[str, dict[str, float | None]] = {name: {} for name in systems}
@@ -158,6 +165,13 @@ class Race:
     def n_items(self) -> int:
         """Items that were scored of whoever is left."""
         return self._sizes[self._n_looks - 1] if self._n_looks else 0
+
+    @property
+    def n_one_sided(self) -> int:
+        """Items that not all systems, but some, have a score of."""
+        columns = list(self._values.values())
+        shared = set.intersection(*map(set, columns))
+        return sum(0 < sum(column[item] is None for column in columns) < len(columns) for item in shared)
 
     def next_wave(self) -> Wave | None:
         """Return what is to be scored next; None once the race has ended."""
@@ -182,6 +196,8 @@ class Race:
     def conclusion(self, measure: str) -> str:
         """Return how the race ended in one sentence, without its full stop."""
         names = " and ".join(filter(None, [", ".join(self.left[:-1]), self.left[-1]]))
+        if self.is_gate:
+            return self._gate_conclusion(measure)
         if self.verdict is Verdict.BETTER:
             others = "each of the others" if len(self.out) > 1 else next(iter(self.out))
             return f"{names} is better than {others} in {measure}"
@@ -189,6 +205,14 @@ class Race:
             return f"{names} are equal within {self.margin:g} in {measure}"
         chance = f" (chance {max(look.chance for look in self.looks):.2f})" if self.reason == HOPELESS else ""
         return f"cannot be told which of {names} is better in {measure}: {self.reason}{chance}"
+
+    def _gate_conclusion(self, measure: str) -> str:
+        baseline, candidate = self._values
+        if self.verdict is Verdict.BETTER and self.left == (candidate,):
+            return f"not worse: {candidate} lost less than {self.margin:g} against {baseline} in {measure}"
+        if self.verdict is Verdict.BETTER:
+            return f"worse: {candidate} lost more than {self.margin:g} against {baseline} in {measure}"
+        return f"cannot say whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
 
     def _conclude(self, looks: Sequence[Look]) -> None:
         """End the race where these looks at all that are left decide it, or where nothing will."""
@@ -228,19 +252,21 @@ class Race:
     def _look(self, first: str, second: str) -> Look:
         gaps = paired_differences(self._column(first), self._column(second))
         levels = self._levels.at(self._n_looks)
-        (found,) = estimate_means([gaps], level=1 - levels.better, tested=0.0)
+        (found,) = estimate_means([gaps], level=1 - levels.better, tested=self._tested)
         if found.value is None or found.p is None:
             return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
+        beside = found.value - self._tested
         if found.p <= levels.better:
-            better = self._better(first, second, found.value)
+            better = self._better(first, second, beside)
             return Look(first, second, found, self.n_items, Verdict.BETTER, better)
-        if abs(found.value) < self.margin:
+        if abs(found.value) < self.margin and not self.is_gate:
             (beyond,) = estimate_means([gaps], tested=math.copysign(self.margin, found.value))
             if beyond.p is not None and beyond.p / 2 <= levels.equal:
                 (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
                 return Look(first, second, inside, self.n_items, Verdict.EQUAL)
         freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
-        chance = _chance(found, self.n_items / len(self.order), freedom, self._levels.last, self.margin)
+        margin = None if self.is_gate else self.margin
+        chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels.last, margin)
         return Look(first, second, found, self.n_items, Verdict.UNDECIDED, chance=chance)
 
     def _column(self, name: str) -> Column:
@@ -278,7 +304,9 @@ def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({max(least, math.ceil(n * place / _N_LOOKS)) for place in range(1, _N_LOOKS + 1)}))
 
 
-def _chance(found: Estimate, share: float, all_freedom: int, last: _Level, margin: float) -> float:
+def _chance(  # noqa: PLR0917 (numbers of one formula)
+    found: Estimate, gap: float, share: float, all_freedom: int, last: _Level, margin: float | None
+) -> float:
     """Return how likely the test of everything is to say anything (predictive power, with a flat prior).
 
     The mean over all is the mean so far and a part that is not known, whose spread the differences so far give.
@@ -291,9 +319,8 @@ def _chance(found: Estimate, share: float, all_freedom: int, last: _Level, margi
     freedom = max(1, found.n_clusters - 1)
     final = found.standard_error * math.sqrt(share)
     unknown = found.standard_error * math.sqrt(1 - share)
-    gap = abs(found.value)
     far = float(stdtrit(all_freedom, 1 - last.better / 2)) * final
-    near = margin - float(stdtrit(all_freedom, 1 - last.equal)) * final
+    near = 0.0 if margin is None else margin - float(stdtrit(all_freedom, 1 - last.equal)) * final
     chance = float(stdtr(freedom, (gap - far) / unknown) + stdtr(freedom, (-gap - far) / unknown))
     if near > 0:
         inside = stdtr(freedom, (near - gap) / unknown) - stdtr(freedom, (-near - gap) / unknown)

@@ -233,3 +233,50 @@ def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> Non
         with pytest.raises(ConfigurationError, match=text):
             CliRunner().invoke(app, ["compare", str(good), str(poor), *options], catch_exceptions=False)
     assert server.asked == []
+
+
+# The same as a gate.
+
+
+def gate(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["gate", *map(str, arguments)], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    server, named = judge(by_word)
+    options = ("--margin", "rb_llm=0.3", "--until-decided", "--judge", named)
+    status, text = gate(poor, "--baseline", good, *options, "--judged", "first")
+    assert (status, "worse: poor lost more than 0.3 against good in rb_llm" in text) == (1, True), text
+    assert "not asked: " in text
+    n = len(server.asked)
+    status, text = gate(good, "--baseline", poor, *options, "--judged", "second")
+    assert (status, "not worse: good lost less than 0.3 against poor in rb_llm" in text) == (0, True), text
+    assert len(server.asked) == n
+
+
+def test_a_gate_asks_nothing_about_an_unchanged_system_or_what_it_cannot_test(saved: Any, judge: Any) -> None:
+    good, same, poor = saved("good", GOOD), saved("same", GOOD), saved("poor", POOR)
+    server, named = judge(by_word)
+    judged = ("--until-decided", "--judge", named)
+    status, text = gate(same, "--baseline", good, "--margin", "rb_llm=0.1", *judged)
+    assert (status, "not worse: every answer is the same" in text) == (0, True), text
+    for options, part in (
+        (("--margin", "rb_llm=0.1", "--margin", "rl_f=0.1", *judged), "one metric of judges"),
+        (("--margin", "rouge_l=0.1", *judged), "needs no judge calls"),
+        (("--margin", "rb_llm=0.1", "--judge", named), "--judge needs --until-decided"),
+        (("--margin", "rb_llm=0.1", "--junit", "x.xml", *judged), "leave out --junit"),
+    ):
+        with pytest.raises(ConfigurationError, match=part) as error:
+            gate(poor, "--baseline", good, *options)
+        assert error.value.exit_status == 2
+    assert server.asked == []
+
+
+def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
+    status, text = gate(
+        *(saved("one", GOOD), "--baseline", saved("two", POOR), "--margin", "rb_llm=0.05"),
+        *("--until-decided", "--judge", judge(coin)[1]),
+    )
+    assert (status, "cannot say whether one lost 0.05 against two in rb_llm" in text) == (3, True), text

@@ -257,8 +257,36 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
         ({"level": 0.5}, "level"),
         ({"systems": ("a",)}, "two systems"),
         ({"systems": ("a", "a")}, "two systems"),
+        ({"systems": ("a", "b", "c"), "is_gate": True}, "against one baseline"),
     ],
 )
 def test_a_race_that_means_nothing_is_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         raced(noise(1, {"a": 0.0, "b": 0.0}), **options)  # type: ignore[arg-type]
+
+
+# The same looks as a gate: the second system against the first, with a drop that is allowed.
+
+
+def gated(lost: float, n: int = 160, **options: object) -> list[str]:
+    """Return how races end of a system that lost so much, where 0.1 is allowed."""
+    given = {"turns": 2, "margin": 0.1, "is_gate": True, **options}
+    races = [raced(noise(seed, {"a": 0.0, "b": -lost}), seed=seed, **given)[0] for seed in range(n)]  # type: ignore[arg-type]
+    return [race.conclusion("rb_llm").partition(":")[0] for race in races]
+
+
+def test_a_drop_of_the_margin_passes_in_half_of_5_percent_and_fails_in_the_other() -> None:
+    ends = gated(0.1)
+    assert ends.count("not worse") / len(ends) <= 0.05  # 2.5 % and two standard errors
+    assert ends.count("worse") / len(ends) <= 0.05
+
+
+def test_an_unchanged_system_passes_and_one_that_lost_much_does_not() -> None:
+    assert gated(0.0, 20, margin=0.2).count("not worse") >= 18
+    assert gated(0.3, 20).count("worse") >= 18
+    assert "worse" not in gated(0.0, 60)
+
+
+def test_a_gate_counts_downwards_where_lower_is_better() -> None:
+    assert gated(-0.3, 5, higher_is_better=False) == ["worse"] * 5
+    assert gated(0.3, 5, higher_is_better=False) == ["not worse"] * 5
