@@ -14,14 +14,14 @@ import typer
 
 from ragtasks.cli.app import app, echo
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
-from ragtasks.cli.options import FORCE
+from ragtasks.cli.options import FORCE, decide_as_named
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.progress import step
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
     from ragtasks.cli.score import Piece
-    from ragtasks.config import EvaluationFile, ReadEvaluation
+    from ragtasks.config import EvaluationFile, ReadEvaluation, UntilDecidedSection
     from ragtasks.harness.run import Request
 
 RESULTS = Path("results")
@@ -54,7 +54,22 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
     place = _Place(found, folder, look, force=force, full=full)
+    _require_others(found.evaluation)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
+
+
+def _require_others(evaluation: EvaluationFile) -> None:
+    """Read the results that judges will compare with, and find their keys, before a model answers."""
+    from ragtasks.clients import Endpoint
+    from ragtasks.config import config_from_options
+    from ragtasks.results import read_evaluations
+    from ragtasks.scoring import ready_judge
+
+    if evaluation.until_decided is not None:
+        read_evaluations(evaluation.until_decided.against)
+        for judge in config_from_options({"judges": list(evaluation.judges)}).judges:
+            if isinstance(judge, Endpoint):
+                ready_judge(judge, None)
 
 
 def _commands(context: typer.Context) -> Sequence[str]:
@@ -135,6 +150,23 @@ class _Place:
         conclude(files, self.page, notes)
         echo(f"wrote {self.folder}")
         echo(f"next: {next_step(self.folder, self.evaluation)}")
+        if self.evaluation.until_decided is not None:
+            self._decide(self.evaluation.until_decided)
+
+    def _decide(self, wanted: UntilDecidedSection) -> None:
+        """Ask judges about this system beside others, until it can be told which is better."""
+        from ragtasks.scoring import Question
+
+        given = self.evaluation.given_options
+        options = {key: given[key] for key in ("data", "prompts", "idk", "min_judge_coverage") if key in given}
+        echo("judges are asked until decided:")
+        decide_as_named(
+            [*wanted.against, self.folder],
+            {"judges": list(self.evaluation.judges), **options},
+            Question(wanted.metric, None, wanted.margin, wanted.seed),
+            self.folder.with_name(f"{self.folder.name}-decided"),
+            force=self.force,
+        )
 
 
 def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:

@@ -142,6 +142,26 @@ class RetrieverSection(BaseModel):
         return (value,) if isinstance(value, str) else value
 
 
+class UntilDecidedSection(BaseModel):
+    """Saved results that the evaluated system is judged beside, until it can be told which is better."""
+
+    model_config = _STRICT
+
+    against: tuple[Path, ...] = Field(min_length=1, description="results of other systems, a path or several")
+    metric: str | None = Field(
+        None, description="metric of judges that decides; default: the first that the benchmark has"
+    )
+    margin: float | None = Field(
+        None, gt=0, description="systems that differ by less are equal; default: 5 % of the metric's range"
+    )
+    seed: int = Field(0, description="another one asks in another order")
+
+    @field_validator("against", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
 class EvaluationFile(BaseModel):
     """All of an evaluation."""
 
@@ -176,6 +196,9 @@ class EvaluationFile(BaseModel):
         default_factory=dict, description="options of `ragtasks report`; html: null writes no page"
     )
     gate: GateConfig | None = Field(None, description="margins and baseline of `ragtasks gate`")
+    until_decided: UntilDecidedSection | None = Field(
+        None, description="results to judge this system beside, by their path alone or with these keys, until decided"
+    )
 
     @field_validator("settings", "tasks", "judges", mode="before")
     @classmethod
@@ -204,6 +227,21 @@ class EvaluationFile(BaseModel):
             raise ValueError("tasks: harness tasks are for a model; name benchmark and settings")
         if self.tasks and self.settings:
             raise ValueError("tasks, settings: name either, as a harness task has its setting")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_decided(self) -> EvaluationFile:
+        if self.until_decided is None:
+            return self
+        if not self.judges or self.retriever is not None:
+            raise ValueError("until_decided: judges compare answers: name judges, and model, answers or endpoint")
+        if len(self.settings) != 1:
+            raise ValueError("until_decided: one setting is decided at a time; name it: `settings: full_rag`")
+        if self.options.get("repeats", 1) != 1 or self.options.get("anchors") is not None:
+            raise ValueError(
+                "until_decided: each answer is judged once, and what noise that has is in the interval already; leave "
+                "out options.repeats and options.anchors"
+            )
         return self
 
     @property
@@ -239,8 +277,11 @@ class EvaluationFile(BaseModel):
 
     @property
     def given_options(self) -> dict[str, Any]:
-        """The options as `ragtasks.config` reads them: `data` and `judges` stand outside of them in the file."""
-        outside = {"data": self.data, "judges": list(self.judges) or None}
+        """The options as `ragtasks.config` reads them: `data` and `judges` stand outside of them in the file.
+
+        Judges that are asked until decided have no part in the scoring before that.
+        """
+        outside = {"data": self.data, "judges": None if self.until_decided else list(self.judges) or None}
         return {**self.options, **{key: value for key, value in outside.items() if value is not None}}
 
     @property
@@ -262,7 +303,14 @@ def slug(text: str) -> str:
 
 # Reading: YAML and `--set` to one mapping, all problems of it at once.
 
-_BY_NAME_ALONE = {"model": "name", "answers": "file", "traces": "file", "endpoint": "base_url", "retriever": "line"}
+_BY_NAME_ALONE = {
+    "model": "name",
+    "answers": "file",
+    "traces": "file",
+    "endpoint": "base_url",
+    "retriever": "line",
+    "until_decided": "against",
+}
 FILE_KEYS = tuple(EvaluationFile.model_fields)
 """The keys of a file beside the sections of commands."""
 
@@ -429,6 +477,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
         "traces": TracesSection,
         "retriever": RetrieverSection,
         "gate": GateConfig,
+        "until_decided": UntilDecidedSection,
     }
     known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*FILE_KEYS, *commands]
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"

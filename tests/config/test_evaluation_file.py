@@ -14,6 +14,7 @@ from ragtasks.config import (
     FILE_KEYS,
     EvaluationConfig,
     EvaluationFile,
+    UntilDecidedSection,
     checked_text,
     json_schema,
     read_evaluation_file,
@@ -66,6 +67,13 @@ def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> N
         ("endpoint: {base_url: 'http://x', protocol: soap}\n", "unknown protocol 'soap'"),
         ("retriever: {line: bm25, dept: 3}\n", "did you mean 'depth'?"),
         ("model: m\njudges: [gpt-4o-mini]\n", "needs base_url"),
+        ("model: m\nuntil_decided: results/a\n", "judges compare answers: name judges"),
+        ("model: m\njudges: openai/x\nuntil_decided: a\n", "one setting is decided at a time"),
+        (
+            "model: m\njudges: openai/x\nuntil_decided: a\nsettings: full_rag\noptions: {repeats: 2}\n",
+            "each answer is judged once",
+        ),
+        ("model: m\nuntil_decided: {agains: a}\n", "did you mean 'against'"),
     ],
 )
 def test_a_problem_says_what_is_wrong(text: str, message: str) -> None:
@@ -154,7 +162,12 @@ def test_the_page_of_models_lists_every_key() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md").read_text("utf-8")
     table = text.partition("| key | what it holds |")[2].partition("\n\n")[0]
     assert not [key for key in FILE_KEYS if f"`{key}`" not in table]
-    sections = {"model": ModelSection, "answers": AnswersSection, "retriever": RetrieverSection}
+    sections = {
+        "model": ModelSection,
+        "answers": AnswersSection,
+        "retriever": RetrieverSection,
+        "until_decided": UntilDecidedSection,
+    }
     for section, kind in sections.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))
         assert not [key for key in kind.model_fields if f"`{key}`" not in row]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
@@ -280,3 +281,44 @@ def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
         *("--until-decided", "--judge", judge(coin)[1]),
     )
     assert (status, "cannot say whether one lost 0.05 against two in rb_llm" in text) == (3, True), text
+
+
+# The same at the end of an evaluation, and from Python.
+
+
+def test_an_evaluation_judges_its_system_beside_saved_ones_until_decided(
+    saved: Any, judge: Any, tmp_path: Path
+) -> None:
+    saved("poor", POOR)
+    saved("good", GOOD)  # for its file of answers
+    server, named = judge(by_word)
+    file = tmp_path / "evaluation.yaml"
+    content = {
+        "data": "sample",
+        "answers": {"file": "good.jsonl", "name": "mine"},
+        "settings": ["reference"],
+        "judges": [json.loads(named)],
+        "options": {"encoder": "none"},
+        "until_decided": {"against": "poor", "metric": "rb_llm"},
+        "output": "results/mine",
+        "report": {"html": None},
+    }
+    file.write_text(json.dumps(content), encoding="utf-8")
+    done = CliRunner().invoke(app, ["eval", str(file), "--no-probe"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "mine is better than poor in rb_llm" in done.output
+    assert len(server.asked) <= 10 * 2 * 3
+    assert json.loads(Path("results/mine-decided/decision.json").read_text())["verdict"] == "better"
+    file.write_text(json.dumps({**content, "until_decided": "none", "output": "results/other"}), encoding="utf-8")
+    with pytest.raises(RagtasksError, match="none"):
+        CliRunner().invoke(app, ["eval", str(file), "--no-probe"], catch_exceptions=False)
+    assert not Path("results/other").exists()
+
+
+def test_a_decision_from_python_prints_what_the_command_prints(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    named = judge(by_word)[1]
+    found = ragtasks.compare_until_decided([good, poor], [json.loads(named)], metric="rb_llm")
+    assert (found.verdict, found.better, found.share_asked) == ("better", "good", 10 / 16)
+    assert str(found) in decide(good, poor, "--judge", named)
+    assert repr(found) == "<Decision: good is better than poor in rb_llm>"
