@@ -7,6 +7,7 @@ what was scored so far lies in the output folder after each wave, in the layout 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -375,6 +376,10 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
     for result, _ in done.values():
         for verdict in result.notes.get("verdicts", ()):
             counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
+    for judge in pool.judges:
+        _require_one_model(
+            judge, [one for (name, _), found in counts.items() if name == judge for one in found], output
+        )
     for (judge, rubric), verdicts in counts.items():
         given = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
         enough = min(ENOUGH_ALIKE, len(pool.systems) * len(pool.conversation_of))
@@ -395,6 +400,17 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
                     next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
                 )
             )
+
+
+def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output: Path) -> None:
+    """Refuse verdicts of several models under one name: none of them has judged enough to decide."""
+    served = Counter(one["served_model"] for one in verdicts if one["served_model"])
+    if len(served) > 1:
+        models = ", ".join(f"{model} ({n} verdicts)" for model, n in served.most_common())
+        raise JudgeError(
+            f"{judge} was served by {len(served)} models, {models}, so nothing is decided: these are two judges. "
+            f"Next step: name one of them as the judge; what they said is saved in {output}"
+        )
 
 
 def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:

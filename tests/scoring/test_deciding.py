@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.results import read_evaluations
 from ragtasks.suites import suite_named
-from tests.clients._server import ChatServer, Script, chat_server, completion, refusal
+from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 
 GOOD, POOR = "The reply is sound.", "The reply is poor."
@@ -49,6 +51,10 @@ def rating(of: Ratings) -> Script:
         return completion(json.dumps({"id": code, "statements": ["One statement."]}))
 
     return reply
+
+
+def served(action: Action, model: str) -> Action:
+    return replace(action, body=json.dumps({**json.loads(action.body), "model": model}).encode())
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +213,22 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
         decide(good, poor, "--judge", judge(lambda _: 7)[1])
     with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*found: 0 of 20 \(unparsable"):
         decide(good, poor, "--judge", judge(lambda *_: completion("Nice."), is_script=True)[1], "--output", "never")
+
+
+def test_a_judge_that_answers_in_another_form_or_repeats_itself_decides_nothing(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    for place, reply in enumerate(("Die Antwort ist gut. Bewertung: sieben von zehn.", "Fine.\nRating 0badc0de: 7")):
+        named = judge(lambda *_, reply=reply: completion(reply), is_script=True)[1]
+        with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*to decide anything.*unparsable"):
+            decide(good, poor, "--judge", named, "--output", f"out{place}")
+
+
+def test_a_judge_that_becomes_another_model_in_mid_run_decides_nothing(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    rate, n = rating(coin), itertools.count()
+    named = judge(lambda *asked: served(rate(*asked), "old" if next(n) < 30 else "new"), is_script=True)[1]
+    with pytest.raises(JudgeError, match=r"scripted was served by 2 models, old \(\d+ verdicts\), new"):
+        decide(good, poor, "--judge", named)
 
 
 def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> None:
