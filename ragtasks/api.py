@@ -837,12 +837,6 @@ class Decision:
         race = self.decided.race
         return race.left[0] if race.verdict is Verdict.BETTER else None
 
-    @property
-    def share_asked(self) -> float:
-        """Share of the answers that judges were asked about."""
-        asked = self.decided.n_asked
-        return sum(asked.values()) / (self.decided.n_answers * len(asked))
-
     def __repr__(self) -> str:
         """Return how it ended."""
         return f"<{type(self).__name__}: {self.decided.race.conclusion(self.decided.metric.name)}>"

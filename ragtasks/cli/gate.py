@@ -70,7 +70,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
     judged: Annotated[
-        Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
+        Path, typer.Option(help="Until decided: folder for the scores of what was judging.", rich_help_panel=MORE)
     ] = Path("decided"),
     force: FORCE = False,
 ) -> None:
@@ -82,7 +82,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         if until_decided or judge:
             others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
             _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
-            status = _gate_until_decided(results, chosen, _Asked(judge or [], setting, seed, judged, force))
+            status = _gate_until_decided(results, chosen, _Judging(judge or [], setting, seed, judged, force))
         else:
             candidate = _candidate(results, needed=not power)
             status = 0
@@ -101,7 +101,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Judging:
     """What judges are asked until decided, and where it goes."""
 
     judges: list[Any]
@@ -119,7 +119,7 @@ def _require_judges(judges: list[Any] | None, others: dict[str, Any], *, is_want
         raise ConfigurationError("gate: --until-decided needs --judge, and --judge needs --until-decided")
 
 
-def _gate_until_decided(results: Path | None, config: GateConfig, asked: _Asked) -> int:
+def _gate_until_decided(results: Path | None, config: GateConfig, judging: _Judging) -> int:
     """Print whether the system is worse, from no more verdicts than that takes, and return the status."""
     from ragtasks.cli.options import decide_as_named
     from ragtasks.reports.gate import before_judging, verdict_of
@@ -141,9 +141,9 @@ def _gate_until_decided(results: Path | None, config: GateConfig, asked: _Asked)
     if known is not None:
         echo(f"{known[0].value}: {known[1]}; judges were asked nothing")
         return known[0].status
-    question = Question(metric, asked.setting, drop, asked.seed, config.alpha, is_gate=True)
+    question = Question(metric, judging.setting, drop, judging.seed, config.alpha, is_gate=True)
     paths = [Path(config.baseline), results]
-    found = decide_as_named(paths, {"judges": asked.judges}, question, asked.output, force=asked.force)
+    found = decide_as_named(paths, {"judges": judging.judges}, question, judging.output, force=judging.force)
     verdict, why = verdict_of(found.race, config.most_unscored)
     echo(*([f"{verdict.value}: {why}"] if why else []))
     return verdict.status

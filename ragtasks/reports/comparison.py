@@ -28,7 +28,7 @@ _BESIDE = ("seconds", "tokens", "cost_per_1000")
 _ORDER = {setting.value: place for place, setting in enumerate(Setting)}
 
 
-_LOOKED_AT = "p and intervals here are those of one look at the end, so they are too sure: the decision's own are right"
+_LOOKED_AT = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ragtasks.statistics._means import (
     LEVEL,
     MIN_CLUSTERS,
     UNBOUNDED,
+    Clustered,
     Column,
     Estimate,
     Floats,
@@ -259,15 +260,18 @@ class Race:
         if found.p <= levels.better:
             better = self._better(first, second, beside)
             return Look(first, second, found, self.n_items, Verdict.BETTER, better)
-        if abs(found.value) < self.margin and not self.is_gate:
-            (beyond,) = estimate_means([gaps], tested=math.copysign(self.margin, found.value))
-            if beyond.p is not None and beyond.p / 2 <= levels.equal:
-                (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
-                return Look(first, second, inside, self.n_items, Verdict.EQUAL)
+        if not self.is_gate and self._is_within(gaps, levels.equal):
+            (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
+            return Look(first, second, inside, self.n_items, Verdict.EQUAL)
         freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
         margin = None if self.is_gate else self.margin
         chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels.last, margin)
         return Look(first, second, found, self.n_items, Verdict.UNDECIDED, chance=chance)
+
+    def _is_within(self, gaps: Clustered, level: float) -> bool:
+        """Return whether tests of both margins reject, each on its side."""
+        ends = [estimate_means([gaps], tested=end)[0].p for end in (-self.margin, self.margin)]
+        return abs(gaps.mean or 0.0) < self.margin and all(p is not None and p / 2 <= level for p in ends)
 
     def _column(self, name: str) -> Column:
         return Column("", "", "", name, self._values[name], self._conversation_of, self._bounds)

@@ -23,6 +23,7 @@ from tests.judges._demo import DemoServer
 ROOT = Path(__file__).resolve().parents[2]
 SIGNATURES = {
     "compare": "(a, b, *, metric)",
+    "compare_until_decided": "(results, judges, *, metric, setting, margin, seed, output, data)",
     "evaluate_run": "(run, qrels, *, measures, name)",
     "load_benchmark": "(name, data)",
     "read_results": "(path)",
@@ -31,6 +32,7 @@ SIGNATURES = {
     "score": "(benchmark, answers, *, setting, run, judges, encoder, name, **options)",
 }
 MEMBERS = {
+    "Decision": {"better", "decided", "verdict"},
     "Differences": {"comparisons", "of_runs", "pairs"},
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
     "Results": {"by_task", "evaluations", "left_out", "plausibility", "missing", "rows", "to_pandas", "to_polars"},
