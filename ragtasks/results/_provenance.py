@@ -193,7 +193,8 @@ def stopped_judging(provenance: Collection[Mapping[str, Any]]) -> str:
     found = next((one for item in provenance if isinstance(one := item.get("decision"), Mapping)), None)
     if found is None:
         return ""
-    asked = f"judges were asked about {found['n_asked']} of {found['n_tasks']} tasks until decided"
+    left_out = f", and not at all for {', '.join(names)}," if (names := found.get("left_out")) else ""
+    asked = f"judges were asked about {found['n_asked']} of {found['n_tasks']} tasks{left_out} until decided"
     return f"{asked}: {found['conclusion']}" if found["conclusion"] else f"{asked}; nothing is decided yet"
 
 

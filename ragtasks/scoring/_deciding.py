@@ -355,6 +355,7 @@ def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, 
         "metric": pool.metric.name,
         "n_asked": n_asked,
         "n_tasks": len(pool.conversation_of),
+        "left_out": list(next(iter(done.values()))[1].left_out_rubrics),
         "conclusion": race.conclusion(pool.metric.name) if race.verdict else "",
     }
     return replace(task, provenance={**task.provenance, "decision": decision})

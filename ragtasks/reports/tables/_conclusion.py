@@ -191,9 +191,9 @@ def _distrust(
     """Yield a sentence for each thing to distrust."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
+    yield from decision_lines(evaluations)
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
-    yield from decision_lines(evaluations)
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
     unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in rows_of.items()}
