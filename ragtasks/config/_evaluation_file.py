@@ -235,7 +235,7 @@ class EvaluationFile(BaseModel):
             return self
         if not self.judges or self.retriever is not None:
             raise ValueError("until_decided: judges compare answers: name judges, and model, answers or endpoint")
-        if len(self.settings) != 1:
+        if len(self.settings) > 1 or (self.model is not None and not self.settings and not self.tasks):
             raise ValueError("until_decided: one setting is decided at a time; name it: `settings: full_rag`")
         if self.options.get("repeats", 1) != 1 or self.options.get("anchors") is not None:
             raise ValueError(
