@@ -127,7 +127,7 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
     found = json.loads((tmp_path / "decided" / "decision.json").read_text())
     assert found["question"] == {
         **{"systems": ["poor", "good"], "metric": "rb_llm", "setting": "reference", "judges": ["scripted"]},
-        **{"margin": 0.05, "seed": 0, "answers": found["question"]["answers"]},
+        **{"margin": 0.05, "seed": 0, "level": 0.05, "is_gate": False, "answers": found["question"]["answers"]},
     }
     assert len(found["question"]["answers"]) == 2
     assert (found["verdict"], found["reason"], found["left"]) == ("better", "", ["good"])
