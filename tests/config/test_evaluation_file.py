@@ -195,7 +195,7 @@ def test_what_is_evaluated_has_a_name_for_its_folder(text: str, subject: str, na
 @pytest.mark.parametrize("text", ["", "benchmark: mtrag_un", "# nothing yet\n"])
 def test_a_file_that_names_nothing_to_evaluate_is_read_and_says_so_when_it_is_run(text: str) -> None:
     found = read(text)
-    with pytest.raises(ConfigurationError, match=r"add one of model, answers, traces, endpoint, retriever, or `ragtasks init`"):
+    with pytest.raises(ConfigurationError, match="add one of model, answers, traces, endpoint"):
         assert found.subject
 
 
