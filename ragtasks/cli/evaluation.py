@@ -158,7 +158,8 @@ class _Place:
         from ragtasks.scoring import Question
 
         given = self.evaluation.given_options
-        options = {key: given[key] for key in ("data", "prompts", "idk", "min_judge_coverage") if key in given}
+        names = ("data", "prompts", "idk", "skip_settled", "min_judge_coverage")
+        options: dict[str, Any] = {key: given[key] for key in names if key in given}
         echo("judges are asked until decided:")
         decide_as_named(
             [*wanted.against, self.folder],
