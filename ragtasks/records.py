@@ -235,3 +235,11 @@ def split_task_id(text: str) -> tuple[str, int]:
 def normalise_task_id(text: str) -> str:
     """Return a task id in the one form in use, whatever separator the file wrote."""
     return task_id(*split_task_id(text))
+
+
+_REMOVED = str.maketrans("", "", " \n")
+
+
+def compact(text: str) -> str:
+    """Return a text without blanks and line ends, the form in which texts are compared."""
+    return text.translate(_REMOVED)

@@ -20,7 +20,7 @@ from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import Problems, broken_statistics, json_array, parse_json, sample_statistics
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
+from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, compact, task_id
 from ragtasks.tables import Table, Value
 
 # MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
@@ -263,12 +263,6 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 # official script (yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e).
 
 _KEY_LENGTH = 12
-_REMOVED = str.maketrans("", "", " \n")
-
-
-def compact(text: str) -> str:
-    """Return a text without blanks and line ends, the form in which texts are compared."""
-    return text.translate(_REMOVED)
 
 
 def holds(passage: str, fact: str) -> bool:

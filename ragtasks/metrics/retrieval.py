@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics._metric import Metric, Scores
-from ragtasks.records import Qrel, Score, Task
+from ragtasks.records import Qrel, Score, Task, compact
 
 # Scores of a run against relevance judgements: one value a judged query and metric.
 # Every judged query counts: a run that leaves the hard ones out cannot gain by it. trec_eval's code computes
@@ -381,8 +381,6 @@ def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, fl
 
 def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
     """Return, for each chunk, the places of the facts that it holds."""
-    from ragtasks.benchmarks.multihop_rag import compact
-
     wanted = [compact(fact) for fact in facts]
     return [{place for place, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
 
@@ -410,8 +408,6 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that appears twice in the
     evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e.
     """
-    from ragtasks.benchmarks.multihop_rag import compact
-
     waiting = {compact(fact) for fact in facts}
     total = 0.0
     for rank, text in enumerate(map(compact, chunks), start=1):

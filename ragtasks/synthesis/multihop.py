@@ -12,11 +12,10 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.multihop_rag import compact
 from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array
-from ragtasks.records import Passage
+from ragtasks.records import Passage, compact
 from ragtasks.synthesis._folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.asking import (
     Asker,

@@ -3,7 +3,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from ragtasks.benchmarks.multihop_rag import compact, facts_by_passage, holds
+from ragtasks.benchmarks.multihop_rag import facts_by_passage, holds
+from ragtasks.records import compact
 
 # Few signs, so that facts overlap, nest and stand in passages often.
 TEXTS = st.text(alphabet="ab \n", max_size=60)
