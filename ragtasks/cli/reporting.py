@@ -108,7 +108,7 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
         with step("reading the results"):
             evaluations = _evaluations(list(results), human_evaluation=False, data=None)
         with step("tables and intervals"):
-            sections = report_sections(evaluations, ReportOptions())
+            sections = report_sections(evaluations, ReportOptions(only_conclusion=page is None))
     except RagtasksError as error:  # everything is saved, and what is saved may be of tasks that are not ours
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
         return

@@ -85,6 +85,8 @@ class ReportOptions:
     """Tables that other packages add: the last ones of every section, in this order."""
     rated: tuple[RatedResponse, ...] = ()
     """Answers that people rated, where a table of people's means is wanted: the last one of all."""
+    only_conclusion: bool = False
+    """Whether no other table is made where a section has a conclusion."""
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
@@ -111,9 +113,22 @@ def _overview_section(given: Sequence[Evaluation]) -> Section:
 
 
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
-    everyone = with_baselines(given)
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
+    opening = conclusion(given, present, metrics[0]) if metrics else None
+    tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
+    if not options.intervals:
+        tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
+    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
+    sentence = lead_sentence(given, present, metrics[0]) if metrics else ""
+    tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
+    return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
+
+
+def _tables(
+    given: Sequence[Evaluation], present: Mapping[str, Metric], metrics: Sequence[str], options: ReportOptions
+) -> list[Table]:
+    everyone = with_baselines(given)
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
     overview = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
@@ -122,7 +137,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     ]
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
     errors = error_table(everyone, [present[name] for name in metrics])
-    tables = [
+    return [
         *overview,
         *as_zero_table(overview[0], list(present.values())),
         *usage_table(given, present[metrics[0]] if metrics else None),
@@ -138,13 +153,6 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         *by_dimension,
         errors,
     ]
-    opening = conclusion(given, present, metrics[0]) if metrics else None
-    if not options.intervals:
-        tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
-    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
-    sentence = lead_sentence(given, present, metrics[0]) if metrics else ""
-    tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
-    return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
