@@ -28,8 +28,13 @@ _PROFILED = """
 import json, sys
 called = set()
 def note(frame, event, value):
-    if event == "call" and frame.f_code.co_flags & 1:  # a function; the body of a module or class has no such flag
-        called.add(frame.f_code.co_filename)
+    code = frame.f_code
+    # The body of a module or class has no such flag; a comprehension that stands in one has, and is no function.
+    if event != "call" or not code.co_flags & 1:
+        return
+    caller = frame.f_back and frame.f_back.f_code.co_name
+    if code.co_name[0] != "<" or caller != "<module>":
+        called.add(code.co_filename)
 sys.setprofile(note)
 sys.argv = ["ragtasks", *{arguments!r}]
 from ragtasks.cli import main
