@@ -24,7 +24,8 @@ from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
-from ragtasks.harness.link import LinkState, link_state, task_folder
+from ragtasks.harness.link import LinkState, link_state
+from ragtasks.harness.tasks import task_folder
 from ragtasks.plugins import task_folders
 
 

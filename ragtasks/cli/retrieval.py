@@ -98,7 +98,7 @@ def _has_tasks_on_runs(benchmark: str) -> bool:
     """Return whether a harness task of the benchmark is given retrieved passages."""
     import yaml
 
-    from ragtasks.harness.link import task_folder
+    from ragtasks.harness.tasks import task_folder
 
     # The base loader leaves the harness's `!function` tags alone.
     files = (yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in task_folder().rglob("*.yaml"))

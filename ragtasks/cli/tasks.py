@@ -90,6 +90,6 @@ def unlink() -> None:
 @commands.command()
 def path() -> None:
     """Print the folder with our task YAML files, for `lm_eval --include_path`."""
-    from ragtasks.harness.link import task_folder
+    from ragtasks.harness.tasks import task_folder
 
     echo(task_folder())

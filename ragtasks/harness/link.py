@@ -18,6 +18,7 @@ import yaml
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import written_aside
+from ragtasks.harness.tasks import task_folder
 from ragtasks.plugins import task_folders
 
 # Stubs that let the stock `lm_eval` find our harness tasks without a flag.
@@ -338,31 +339,7 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-# The two folders that a link joins: that of our harness task YAMLs, and that of the harness's own.
-
-_PACKAGE = Path(__file__).absolute().parents[1]  # not resolved: some installers link single files into a cache
-
-
-def task_folder() -> Path:
-    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
-
-    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
-    """
-    checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
-    # Beside an installed package any `task_yamls` belongs to somebody else.
-    if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
-        return checkout / "task_yamls"
-    if installed.is_dir():
-        return installed
-    raise ConfigurationError(
-        clear_error(
-            "the harness task YAMLs of ragtasks",
-            where=str(_PACKAGE),
-            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
-            found="neither folder",
-            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
-        )
-    )
+# The folder that a link goes into: the harness's own.
 
 
 def harness_tasks_folder() -> Path:

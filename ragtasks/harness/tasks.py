@@ -1,4 +1,4 @@
-"""Names of our harness tasks by benchmark and setting, read from the YAML files without the harness."""
+"""Our harness tasks: the folder of their YAML files, and their names by benchmark and setting, without the harness."""
 
 from __future__ import annotations
 
@@ -10,10 +10,33 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.harness.link import task_folder
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from ragtasks.plugins import task_folders
 from ragtasks.records import Setting
+
+_PACKAGE = Path(__file__).absolute().parents[1]  # not resolved: some installers link single files into a cache
+
+
+def task_folder() -> Path:
+    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
+
+    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
+    """
+    checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
+    # Beside an installed package any `task_yamls` belongs to somebody else.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
+        return checkout / "task_yamls"
+    if installed.is_dir():
+        return installed
+    raise ConfigurationError(
+        clear_error(
+            "the harness task YAMLs of ragtasks",
+            where=str(_PACKAGE),
+            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
+            found="neither folder",
+            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
+        )
+    )
 
 
 @cache

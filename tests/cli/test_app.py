@@ -22,7 +22,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
 from ragtasks.cli import app, main
 from ragtasks.cli.app import GROUPS, OLD_NAMES, SUBCOMMANDS
 from ragtasks.config import EvaluationConfig
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 
 
 def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.cli import main
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 from tests._shared import harness_without_tasks
 from tests.cli.test_retrieve import printed
 from tests.clients._server import chat_server

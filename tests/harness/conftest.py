@@ -19,7 +19,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.cli import main
 from ragtasks.harness import models
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 from tests.harness._endpoint import Endpoint, Server
 from tests.scoring._limits import take_any_answers
 

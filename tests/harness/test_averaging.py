@@ -16,8 +16,8 @@ from lm_eval import simple_evaluate
 from lm_eval.api.metrics import aggregate_subtask_metrics, mean
 from lm_eval.tasks import TaskManager
 
-from ragtasks.harness.link import task_folder
 from ragtasks.harness.scores import mean_of_scored
+from ragtasks.harness.tasks import task_folder
 from tests.harness.conftest import SAMPLE
 
 TASKS = st.lists(st.lists(st.one_of(st.just(math.nan), st.floats(-10, 10)), min_size=1, max_size=8), min_size=1)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ragtasks.cli import main
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "mtrag_reference_clapnq"

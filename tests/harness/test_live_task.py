@@ -15,7 +15,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 from ragtasks.results import read_evaluations
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit

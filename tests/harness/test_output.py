@@ -10,7 +10,7 @@ import lm_eval.tasks
 import pytest
 
 from ragtasks.harness._run_output import take_verbose
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
 

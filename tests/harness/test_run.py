@@ -17,9 +17,9 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.link import task_folder
 from ragtasks.harness.models import Oracle
 from ragtasks.harness.run import _RagtasksFirst, run_harness
+from ragtasks.harness.tasks import task_folder
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
 

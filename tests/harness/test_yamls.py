@@ -14,7 +14,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness import group_metrics
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.link import task_folder
+from ragtasks.harness.tasks import task_folder
 from ragtasks.metrics import METRICS, Metric
 from ragtasks.suites import suite_named
 from tests.harness.conftest import SAMPLE

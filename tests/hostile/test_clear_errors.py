@@ -21,8 +21,8 @@ from ragtasks.cli import main
 from ragtasks.clients import ReplyCache
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Problems, Ranked, json_lines, parse_json, read_qrels, read_run
-from ragtasks.harness.link import task_folder
 from ragtasks.harness.run import run_harness
+from ragtasks.harness.tasks import task_folder
 from ragtasks.metrics.semantic import EmbeddingCache
 from ragtasks.prompts import load_template
 from ragtasks.records import Passage

@@ -14,8 +14,8 @@ from lm_eval.tasks import TaskManager
 
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.cli import main
-from ragtasks.harness.link import task_folder
 from ragtasks.harness.models import Extractive, Oracle, Refuse
+from ragtasks.harness.tasks import task_folder
 from tests.clients._server import ChatServer, completion
 from tests.submissions.trec_rag._judge import verdict
 
