@@ -353,3 +353,25 @@ def test_a_decision_from_python_prints_what_the_command_prints(saved: Any, judge
     assert (found.verdict, found.better, found.decided.n_asked["good"]) == ("better", "good", 10)
     assert str(found) in decide(good, poor, "--judge", named)
     assert repr(found) == "<Decision: good is better than poor in rb_llm>"
+
+
+def test_the_arena_fights_no_more_battles_than_a_decision_takes(saved: Any, judge: Any, tmp_path: Path) -> None:
+    def better_of_two(prompt: str, _: int) -> Any:
+        code = re.findall(r"\b[0-9a-f]{8}\b", prompt)[-1]
+        return completion(f"Verdict {code}: {'A' if prompt.find(GOOD) < prompt.find(POOR) else 'B'}")
+
+    server, named = judge(better_of_two, is_script=True)
+    command = ["arena", "battle", str(saved("poor", POOR)), str(saved("good", GOOD)), "--judge", named]
+    done = CliRunner().invoke(app, [*command, "--output", "votes.jsonl", "--until-decided"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "good is better than poor in win rate" in done.output
+    (n, n_left) = map(
+        int, re.findall(r"asked: (\d+) of 16 battles, each in both orders; not asked: (\d+)", done.output)[0]
+    )
+    assert (n + n_left, len(server.asked)) == (16, 2 * n)
+    assert n_left
+    assert len(Path("votes.jsonl").read_text().splitlines()) == n
+    with pytest.raises(ConfigurationError, match="leave --max-battles out"):
+        CliRunner().invoke(
+            app, [*command, "--output", "v.jsonl", "--until-decided", "--max-battles", "3"], catch_exceptions=False
+        )

@@ -111,6 +111,17 @@ def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> 
     assert -0.05 < look.difference.low < look.difference.high < 0.05
 
 
+def test_a_long_tail_ends_equal_only_where_its_far_end_lies_within_the_margin_too() -> None:
+    def tailed(seed: int) -> Value:
+        chance = np.random.default_rng(seed).random((60, 3))
+        return lambda name, c, t: 0.5 if name == "a" else 0.48 if chance[c, t] > 0.03 else 0.9
+
+    ends = [raced(tailed(seed), n=60, margin=0.05)[0] for seed in range(40)]
+    found = [look.difference for race in ends if race.verdict is Verdict.EQUAL for look in race.looks]
+    assert len(found) >= 5
+    assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in found)
+
+
 def test_a_race_that_the_rest_will_hardly_decide_is_given_up() -> None:
     race, _ = raced(noise(3, {"a": 0.0, "b": 0.0}, 0.5), n=60, margin=0.01)
     assert (race.verdict, race.reason) == (Verdict.UNDECIDED, HOPELESS)

@@ -222,7 +222,8 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         if text := stopped_judging(item.provenance.values()):
             found.setdefault(text, []).append(item.model)
     for text, models in found.items():
-        yield f"Not a full judging, {' and '.join(models)}: {text}. A race that ends early shows differences too large."
+        early = "A race that ends early tends to show too large differences"
+        yield f"Not a full judging, {' and '.join(models)}: {text}. {early}."
 
 
 def _lacks(row: Row, metric: Metric) -> bool:
