@@ -51,10 +51,9 @@ def _lines(found: Decided) -> Iterator[str]:
     race = found.race
     yield from race_lines(race, found.metric.name)
     n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
-    n_calls, n_all_calls = n_asked * found.calls_an_answer, n_all * found.calls_an_answer
     yield (
-        f"asked: {n_calls:,} of {n_all_calls:,} verdicts ({_percent(n_asked / n_all)}) of {', '.join(found.judges)}, "
-        f"on {n_asked:,} of {n_all:,} answers in {found.setting}"
+        f"asked: {found.n_verdicts:,} verdicts of {', '.join(found.judges)}, on {n_asked:,} of {n_all:,} answers "
+        f"({_percent(n_asked / n_all)}) in {found.setting}"
     )
     if found.left_out:
         yield f"not asked at all: {', '.join(found.left_out)}, which {found.metric.name} does not rest on"
@@ -62,7 +61,7 @@ def _lines(found: Decided) -> Iterator[str]:
         n_left = len(race.order) - race.n_items
         out = " and on systems that were out" if len(set(found.n_asked.values())) > 1 else ""
         yield (
-            f"not asked: {n_all_calls - n_calls:,} verdicts ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
+            f"not asked: {n_all - n_asked:,} answers ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
             f"{len(race.order):,} tasks{out}"
         )
 

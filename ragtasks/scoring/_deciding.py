@@ -29,7 +29,8 @@ DECISION_FILE = "decision.json"
 """The file of the output folder that says what was asked, and how it ended."""
 
 _COVERAGE = "judge_coverage"
-_ANSWERED = frozenset({"given", "no statements", "not asked", "settled"})
+_NEVER_ASKED = frozenset({"not asked", "settled"})
+_ANSWERED = _NEVER_ASKED | {"given", "no statements"}
 
 _OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
@@ -72,8 +73,8 @@ class Decided:
     """System -> answers that judges were asked about."""
     n_answers: int
     """Answers of each system to the tasks that all of them answered."""
-    calls_an_answer: int
-    """Rubrics times judges."""
+    n_verdicts: int
+    """Verdicts that judges were asked for, on these answers."""
     left_out: tuple[str, ...]
     """Rubrics that judges were not asked for at all, as the metric does not rest on them."""
     means: Mapping[str, float | None]
@@ -374,9 +375,8 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         )
     limit = pool.evaluations[0].tasks[0].config.min_judge_coverage
     counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for result, _ in done.values():
-        for verdict in result.notes.get("verdicts", ()):
-            counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
+    for verdict in _verdicts_on(list(done.values())):
+        counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
     for judge in pool.judges:
         _require_one_model(
             judge, [one for (name, _), found in counts.items() if name == judge for one in found], output
@@ -414,6 +414,11 @@ def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output
         )
 
 
+def _verdicts_on(scored: Sequence[Scored]) -> Iterator[Mapping[str, Any]]:
+    for result, _ in scored:
+        yield from result.notes.get("verdicts", ())
+
+
 def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
     asked = {name: [done[row] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
     scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
@@ -426,7 +431,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
         pool.judges,
         {name: len(of) for name, of in asked.items()},
         len(pool.conversation_of),
-        len(scorer.provenance()["rubrics"]) * len(pool.judges),
+        sum(verdict["outcome"] not in _NEVER_ASKED for of in asked.values() for verdict in _verdicts_on(of)),
         scorer.left_out_rubrics,
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,
