@@ -2,6 +2,7 @@
 
 python perf/judge_noise.py repeats                          how far a mean moves, from answers that are judged again
 python perf/judge_noise.py drift                            drift that so many anchors find
+python perf/judge_noise.py scripted                         a judge that drifts by .05 on its sixth day, each day tested
 python perf/judge_noise.py splits --data FOLDER             false alarms and power on published verdicts
 python perf/judge_noise.py recalibrate                      intervals of differences whose judge drifted, mapped and not
 """
@@ -102,6 +103,24 @@ def is_found(first: Sequence[float], second: Sequence[float], conversations: Seq
     )
     (found,) = drift_of(before, after)
     return found.is_drift
+
+
+def scripted() -> None:
+    """Print what the anchors say of a judge on each of ten days: it drifts by .05 on the sixth."""
+    print("| day | drift | anchors say | found |")
+    print("|---:|---:|---|---|")
+    rng = np.random.default_rng(23)
+    conversations = tuple(number // 2 for number in range(40))
+    truth = rng.integers(3, 10, 40) / 10
+    first: AnchorVerdicts | None = None
+    for day in range(1, 11):
+        drift = -0.05 if day > 5 else 0.0
+        steps = rng.choice([-0.1, 0, 0.1], 40, p=[0.15, 0.7, 0.15]) - 0.1 * (rng.random(40) < -10 * drift)
+        values = tuple(np.clip(truth + steps, 0, 1).tolist())
+        now = AnchorVerdicts("j", "set", f"day {day}", {"r": "w"}, conversations, {"r": values})
+        first = first or now
+        (found,) = drift_of(first, now)
+        print(f"| {day} | {drift:g} | {found.text} | {'drift' if found.is_drift else ''} |")
 
 
 # The same on real verdicts. Who is asked first and who second is drawn by conversation, so nothing drifts: whatever is
@@ -209,10 +228,10 @@ def mapped_trials(constant: float, slope: float, n: int) -> Iterator[tuple[bool,
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["repeats", "drift", "splits", "recalibrate"])
+    parser.add_argument("what", choices=["repeats", "drift", "scripted", "splits", "recalibrate"])
     parser.add_argument("--data", type=Path, help="folder with ragchecker and rad_bench, for splits")
     given = parser.parse_args()
     if given.what == "splits":
         splits(given.data)
     else:
-        {"repeats": repeats, "drift": drift, "recalibrate": recalibrate}[given.what]()
+        {"repeats": repeats, "drift": drift, "scripted": scripted, "recalibrate": recalibrate}[given.what]()

@@ -43,6 +43,12 @@ def calibrate(
         Path | None,
         typer.Option(help="File to write: people's ratings as these judges and free scores predict them, for `score`."),
     ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.")
+    ] = False,
+    ragchecker: Annotated[
+        Path | None, typer.Option(help="RAGChecker's human_labeled_data.json: ask judges about its pairs too.")
+    ] = None,
     force: FORCE = False,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
@@ -64,6 +70,8 @@ def calibrate(
         repeats=repeats,
         prompts=prompts,
         combination=combination,
+        pairs=pairs,
+        ragchecker=ragchecker,
     )
     echo(text)
     if combination is not None:

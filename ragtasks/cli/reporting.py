@@ -163,8 +163,13 @@ def _evaluations(
 
 def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResponse, ...]:
     """Return people's ratings in a folder; some must be of models of the results."""
-    from ragtasks.benchmarks.mtrag import load_human_evaluation
+    from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
 
+    if not (folder / HUMAN_EVALUATION_FILE).is_file():
+        raise ConfigurationError(
+            f"--ratings {folder}: no people's ratings there ({HUMAN_EVALUATION_FILE}). Next step: make them with "
+            "`ragtasks arena forms RESULTS --output FOLDER`"
+        )
     rated = load_human_evaluation(folder)
     models = {item.model for item in evaluations}
     if not any(row.model_id in models for row in rated):

@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from functools import partial
@@ -22,19 +22,24 @@ from ragtasks.benchmarks.mtrag import (
     RatedResponse,
     load_human_evaluation,
 )
+from ragtasks.benchmarks.ragchecker import LabelledPair, load_labelled_pairs
 from ragtasks.clients import Secrets, endpoint_of
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
 from ragtasks.judges import (
     JUDGED_INPUTS,
+    PAIRWISE,
+    CardRow,
     JudgeCard,
     JudgeIdk,
     Rubric,
     Verdicts,
     judge_responses,
     latest_card,
+    pair_of,
     store_card,
     write_combination,
 )
+from ragtasks.judges import pairwise as rubric_of_pairs
 from ragtasks.metrics import (
     Level,
     RaterAgreement,
@@ -50,10 +55,13 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.judge_card import (
     JudgedAnswers,
+    RatedPair,
     card_table,
     combination_inputs,
     combine,
     judge_card,
+    pairwise_rows,
+    rated_pairs,
     weights_table,
 )
 from ragtasks.statistics import Repeatability, estimate_mean, repeatability
@@ -66,7 +74,7 @@ if TYPE_CHECKING:
 
 # `ragtasks judges calibrate`: how far metrics and judges agree with the people who rated MTRAG's answers.
 
-_DATA = "MTRAG's human evaluation"
+_OFFICIAL = 477  # answers of the official file
 
 
 def calibrate_judges(
@@ -81,6 +89,8 @@ def calibrate_judges(
     repeats: int = 1,
     prompts: str = "ours",
     combination: Path | None = None,
+    pairs: bool = False,
+    ragchecker: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -90,6 +100,8 @@ def calibrate_judges(
     """
     if combination is not None and not judges:
         raise ConfigurationError("--combination: it is fitted with judges. Next step: name them with --judge")
+    if (pairs or ragchecker is not None) and not judges:
+        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
     rubrics = _rubrics(metrics, prompts)
     answers = load_human_evaluation(root)
     responses = [row.response for row in answers]
@@ -125,7 +137,14 @@ def calibrate_judges(
         ask = partial(judge_responses, responses, endpoints, secrets=secrets, cache_file=cache_file, rubrics=rubrics)
         again = [ask(judging=f"repeat {number}") for number in range(2, repeats + 1)]
         judgings = [found, *again]
-        made = list(_cards(answers, columns, verdicts["judges"], judgings, rubrics=rubrics, seconds=seconds))
+        ask_pairs = partial(judge_responses, judges=endpoints, secrets=secrets, cache_file=cache_file)
+        pairwise = _pairwise(rated_pairs(answers) if pairs else [], ask_pairs)
+        labelled = [] if ragchecker is None else list(map(_of_ragchecker, load_labelled_pairs(ragchecker)))
+        of_others = _pairwise(labelled, ask_pairs, "RAGChecker")
+        made = [
+            replace(card, rows=(*card.rows, *pairwise.get(card.judge, ()), *of_others.get(card.judge, ())))
+            for card in _cards(answers, columns, verdicts["judges"], judgings, rubrics=rubrics, seconds=seconds)
+        ]
     if cards is not None:
         made = [card.with_cost_of(latest_card(cards, card.judge, card.rubrics)) for card in made]
         for card in made:
@@ -137,6 +156,24 @@ def calibrate_judges(
     sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
     parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
     return "\n\n".join(parts), found
+
+
+def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: str = "") -> dict[str, list[CardRow]]:
+    """Return judge -> what pairs in both orders show of it; {} for no pairs."""
+    if not pairs:
+        return {}
+    orders = [order for pair in pairs for order in (pair_of(pair.first, pair.second), pair_of(pair.second, pair.first))]
+    with progress_bars() as progress:
+        found = ask(orders, rubrics=[rubric_of_pairs()], progress=progress)
+    values = {judge: [score.value for score in found.judge_scores(PAIRWISE, judge)] for judge in found.judges}
+    return {
+        judge: list(pairwise_rows(pairs, list(zip(given[::2], given[1::2], strict=True)), judge, people=people))
+        for judge, given in values.items()
+    }
+
+
+def _of_ragchecker(pair: LabelledPair) -> RatedPair:
+    return RatedPair(pair.first, pair.second, pair.models, pair.labels)
 
 
 def _combined(
@@ -160,7 +197,7 @@ def _combined(
             combination_inputs(answers, judged, idk),
             judges=found.judges if found is not None else (),
             rubrics={rubric.name: rubric.fingerprint for rubric in rubrics} if found is not None else {},
-            data=_DATA,
+            data=_data(answers),
             time=_now(),
         )
     except ConfigurationError:
@@ -170,6 +207,11 @@ def _combined(
     if output is not None:
         write_combination(output, combination)
     return [Section("Judges and free scores together", {}, (table, weights_table(combination)))]
+
+
+def _data(answers: Sequence[RatedResponse]) -> str:
+    """Return the rated answers in words: a folder of one's own has others than MTRAG's."""
+    return "MTRAG's human evaluation" if len(answers) == _OFFICIAL else f"{len(answers)} rated answers"
 
 
 def _now() -> str:
@@ -191,7 +233,7 @@ def _cards(
         repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
         judged = JudgedAnswers(judge, scores, idk, judgings[0], seconds, repeated)
         fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
-        yield judge_card(answers, judged, time=_now(), data=_DATA, rubrics=fingerprints)
+        yield judge_card(answers, judged, time=_now(), data=_data(answers), rubrics=fingerprints)
 
 
 def _repeated(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from ragtasks.judges import (
     INPUTS,
     JUDGED_INPUTS,
     PAIRS,
+    PAIRWISE,
     PREDICTED,
     TARGETS,
     CardRow,
@@ -29,18 +32,22 @@ from ragtasks.judges import (
     weights_of,
 )
 from ragtasks.metrics import answerability_accuracy, is_no_answer, k_precision, spearman
-from ragtasks.records import Answerability, IdkVerdict
+from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.statistics import MIN_CLUSTERS, Repeatability, estimate_mean
 from ragtasks.tables import Cell, Table, Value
 
+_RATED = (*FANC, WIN_RATE, ALL_PROPERTIES)
+_RANK = "rank: "
 _DRAWS = 300
 _EVEN = 1e-9
 
 _NOTE = (
     "pairs as people: two systems' answers to one task, share on which the judge prefers the one that people prefer by "
-    "the median of the raters, a judge's ties half. rank: Spearman over answers to ANSWERABLE tasks. favours longer, "
-    "favours refusals: how much more often than people the judge prefers the longer answer, or the one that refuses; 0 "
-    "is none. Intervals are over conversations, of rank and kappa by bootstrap."
+    "the median of the raters, a judge's ties half. rank: Spearman over answers to ANSWERABLE tasks. favours ...: how "
+    "much more often than people the judge prefers the longer answer, the one that refuses, or that of a model of its "
+    "own family, by name; twice as long: how much that rises with each doubling; 0 is none. prefers what is shown "
+    "first: share, each pair asked in both orders; .5 is none. Intervals are over conversations, of rank and kappa by "
+    "bootstrap."
 )
 
 AnswerKey = tuple[str, str]
@@ -68,10 +75,10 @@ def judge_card(
     answers: Sequence[RatedResponse], judged: JudgedAnswers, *, time: str, data: str, rubrics: Mapping[str, str]
 ) -> JudgeCard:
     """Return the card of one judge."""
-    rows = [row for rubric in judged.scores for row in _of_rubric(answers, judged, rubric)]
-    return JudgeCard(
-        judged.judge, time, data, rubrics, (*rows, _kappa(answers, judged.idk), *_verdict_rows(judged), *_cost(judged))
-    )
+    pairs = rated_pairs(answers)
+    rows = [row for rubric in judged.scores for row in _of_rubric(answers, pairs, judged, rubric)]
+    rows += [_kappa(answers, judged.idk), *_verdict_rows(judged), *_cost(judged)]
+    return JudgeCard(judged.judge, time, data, rubrics, tuple(rows))
 
 
 def card_table(card: JudgeCard) -> Table:
@@ -80,36 +87,169 @@ def card_table(card: JudgeCard) -> Table:
         (row.rubric, row.measure, Value(row.value, row.n, row.n, row.low, row.high), row.n) for row in card.rows
     )
     title = f"Card of {card.judge}, {card.time[:16]}, {card.data}"
-    return Table(title, ("rubric", "measure", "value", "n"), rows, _NOTE)
+    return Table(title, ("rubric", "measure", "value", "n"), rows, _NOTE, tuple(_constant(card)))
 
 
-# Agreement with people.
+def _constant(card: JudgeCard) -> Iterator[str]:
+    """Yield a line for each rubric under which the judge tells no two answers apart."""
+    ranks = [row for row in card.rows if row.measure.startswith(_RANK) and row.n > 1]
+    for rubric in dict.fromkeys(row.rubric for row in ranks):
+        if all(row.value is None for row in ranks if row.rubric == rubric):
+            yield f"{rubric}: the judge gave every answer the same value, so it tells nothing apart."
 
 
-def _of_rubric(answers: Sequence[RatedResponse], judged: JudgedAnswers, rubric: str) -> Iterator[CardRow]:
-    scores = judged.scores[rubric]
-    pairs = _pairs(answers, scores)
-    for name in (*FANC, WIN_RATE, ALL_PROPERTIES):
-        yield _agreement(rubric, pairs, scores, name)
-    for name in (*FANC, WIN_RATE):
-        yield _rank_row(answers, scores, rubric, name)
-    longer = [_longer_first(pair) for pair in pairs if _n_words(pair[0]) != _n_words(pair[1])]
-    yield _mean_row(rubric, "favours longer", [(one, _favour(one, other, scores)) for one, other in longer], -1.0)
-    mixed = [(one, other) for one, other in pairs if bool(one.refuses) != bool(other.refuses)]
-    refusing = [(one, other) if one.refuses else (other, one) for one, other in mixed]
-    yield _mean_row(rubric, "favours refusals", [(one, _favour(one, other, scores)) for one, other in refusing], -1.0)
+# Agreement with people: on pairs of answers to one task, which of the two is better.
 
 
-Pair = tuple[RatedResponse, RatedResponse]
+@dataclass(frozen=True, slots=True)
+class RatedPair:
+    """Two systems' answers to one task, and what people think of them."""
+
+    first: Response
+    second: Response
+    models: tuple[str, str]
+    """Who answered."""
+    people: Mapping[str, float]
+    """What was rated -> how much higher the first is; 0 where people hold both equal."""
+    refuses: tuple[bool, bool] | None = None
+    """Which of them refuse; None where that is not known."""
 
 
-def _pairs(answers: Sequence[RatedResponse], scores: Mapping[AnswerKey, float | None]) -> list[Pair]:
-    """Return the pairs of systems' answers to one task that the judge scored; the reference answers are no system's."""
+_Preferences = Sequence[tuple[RatedPair, float]]
+"""Pairs with the judge's preference: 1 the first, 0 the second, 0.5 a tie, or one verdict in each order."""
+
+
+def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
+    """Return every two systems' answers to one task; the reference answers are no system's."""
     by_task: dict[str, list[RatedResponse]] = {}
     for row in answers:
-        if row.model_id != REFERENCE_MODEL and scores.get(row.key) is not None:
+        if row.model_id != REFERENCE_MODEL:
             by_task.setdefault(row.response.task.task_id, []).append(row)
-    return [pair for rows in by_task.values() for pair in itertools.combinations(rows, 2)]
+    return [_rated_pair(*pair) for rows in by_task.values() for pair in itertools.combinations(rows, 2)]
+
+
+def _rated_pair(one: RatedResponse, other: RatedResponse) -> RatedPair:
+    return RatedPair(
+        one.response,
+        other.response,
+        (one.model_id, other.model_id),
+        {name: one.rating(name) - other.rating(name) for name in _RATED},
+        None if one.refuses is None or other.refuses is None else (one.refuses, other.refuses),
+    )
+
+
+def _by_scores(pairs: Sequence[RatedPair], scores: Mapping[AnswerKey, float | None]) -> _Preferences:
+    """Return the pairs whose two answers have a score."""
+    found = []
+    for pair in pairs:
+        one, other = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
+        if one is not None and other is not None:
+            found.append((pair, _preference(one - other)))
+    return found
+
+
+def _of_rubric(
+    answers: Sequence[RatedResponse], pairs: Sequence[RatedPair], judged: JudgedAnswers, rubric: str
+) -> Iterator[CardRow]:
+    scores = judged.scores[rubric]
+    preferences = _by_scores(pairs, scores)
+    yield from _agreements(rubric, preferences, _RATED)
+    for name in (*FANC, WIN_RATE):
+        yield _rank_row(answers, scores, rubric, name)
+    yield from _biases(rubric, preferences, ALL_PROPERTIES, judged.judge)
+
+
+def pairwise_rows(
+    pairs: Sequence[RatedPair], orders: Sequence[tuple[float | None, float | None]], judge: str, *, people: str = ""
+) -> Iterator[CardRow]:
+    """Yield what the rubric `pairwise` shows of a judge that was asked about each pair in both orders.
+
+    Args:
+        pairs: what it was asked about.
+        orders: of each, the share of the first answer with the first shown first, and of the second shown first.
+        judge: its name.
+        people: who rated the pairs, where they are others than those of the answers.
+    """
+    both = [
+        (pair, one, other)
+        for pair, (one, other) in zip(pairs, orders, strict=True)
+        if one is not None and other is not None
+    ]
+    preferences = [(pair, (one + 1 - other) / 2) for pair, one, other in both]
+    rubric = f"{PAIRWISE} ({people})" if people else PAIRWISE
+    names = list(pairs[0].people) if pairs else []
+    yield from _agreements(rubric, preferences, names)
+    yield _mean_row(rubric, "prefers what is shown first", [(pair, (one + other) / 2) for pair, one, other in both])
+    yield _mean_row(
+        rubric, "another verdict in the other order", [(pair, float(one != 1 - other)) for pair, one, other in both]
+    )
+    if names:
+        yield from _biases(rubric, preferences, names[-1], judge)
+
+
+def _agreements(rubric: str, preferences: _Preferences, names: Sequence[str]) -> Iterator[CardRow]:
+    """Yield the share on which judge and people prefer the same answer, of the pairs that people do not hold equal."""
+    for name in names:
+        decided = [(pair, judge) for pair, judge in preferences if abs(pair.people[name]) > _EVEN]
+        agreed = [(pair, judge if pair.people[name] > 0 else 1 - judge) for pair, judge in decided]
+        yield _mean_row(rubric, f"{PAIRS}: {name}", agreed)
+
+
+def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> Iterator[CardRow]:
+    """Yield how much more often than people the judge prefers answers of a kind."""
+
+    def favours(side: Callable[[RatedPair], float]) -> list[tuple[RatedPair, float]]:
+        """Return the favour for the answer on a side: above 0 the first, below 0 the second; other pairs are out."""
+        found = [(pair, side(pair), value - _preference(pair.people[name])) for pair, value in preferences]
+        return [(pair, favour if sign > 0 else -favour) for pair, sign, favour in found if sign]
+
+    longer = favours(_doublings)
+    yield _mean_row(rubric, "favours longer", longer, -1.0)
+    yield _mean_row(rubric, "favours twice as long", _slope(longer), -math.inf, math.inf)
+    if refusals := favours(_refusing):
+        yield _mean_row(rubric, "favours refusals", refusals, -1.0)
+    family = _family(judge)
+    if family and (kin := favours(lambda pair: _is_of(family, pair.models[0]) - _is_of(family, pair.models[1]))):
+        yield _mean_row(rubric, f"favours its own family, {family}", kin, -1.0)
+
+
+def _doublings(pair: RatedPair) -> float:
+    """Return how many times twice as long the first is; negative where the second is longer."""
+    return math.log2(_n_words(pair.first) / _n_words(pair.second))
+
+
+def _refusing(pair: RatedPair) -> int:
+    return 0 if pair.refuses is None else pair.refuses[0] - pair.refuses[1]
+
+
+def _n_words(answer: Response) -> int:
+    return max(1, len(answer.text.split()))
+
+
+def _slope(favours: Sequence[tuple[RatedPair, float]]) -> list[tuple[RatedPair, float]]:
+    """Return values whose mean, with its error, is the slope through 0 of favour by the doublings in length."""
+    lengths = [abs(_doublings(pair)) for pair, _ in favours]
+    square = statistics.fmean(length**2 for length in lengths) if lengths else 0.0
+    both = list(zip(favours, lengths, strict=True))
+    slope = statistics.fmean(favour * length for (_, favour), length in both) / square if square else 0.0
+    return [(pair, slope + (favour - slope * length) * length / square) for (pair, favour), length in both]
+
+
+_FAMILIES = {
+    "GPT": r"gpt|davinci|\bo[134]\b",
+    **{name: name.lower() for name in ("Llama", "Claude", "DeepSeek", "Phi", "Granite", "Command")},
+    **{"Gemini and Gemma": "gemini|gemma", "Mistral": "mi[sx]tral|ministral", "Qwen": "qwen|qwq"},
+}
+"""Family of models -> what a name of one of them holds."""
+
+
+def _family(model: str) -> str | None:
+    """Return the family of a model by its name; None where the name does not say."""
+    return next((name for name, words in _FAMILIES.items() if re.search(words, model.lower())), None)
+
+
+def _is_of(family: str, model: str) -> int:
+    return int(_family(model) == family)
 
 
 def _preference(gap: float) -> float:
@@ -123,38 +263,11 @@ def _score(scores: Mapping[AnswerKey, float | None], row: RatedResponse) -> floa
     return value
 
 
-def _sign_agreement(
-    first: RatedResponse, second: RatedResponse, scores: Mapping[AnswerKey, float | None], name: str
-) -> float | None:
-    """Return 1 where judge and people prefer the same answer, 0 where they do not; None where people are even."""
-    people = _preference(first.rating(name) - second.rating(name))
-    judge = _preference(_score(scores, first) - _score(scores, second))
-    return None if people == 0.5 else 1 - abs(people - judge)
-
-
-def _agreement(rubric: str, pairs: Sequence[Pair], scores: Mapping[AnswerKey, float | None], name: str) -> CardRow:
-    """Return the share of pairs on which scores and people prefer the same answer."""
-    found = [(first, _sign_agreement(first, second, scores, name)) for first, second in pairs]
-    return _mean_row(rubric, f"{PAIRS}: {name}", [(row, value) for row, value in found if value is not None])
-
-
-def _favour(one: RatedResponse, other: RatedResponse, scores: Mapping[AnswerKey, float | None]) -> float:
-    """Return how much more than people the judge prefers the first, -1 to 1."""
-    people = _preference(one.rating(ALL_PROPERTIES) - other.rating(ALL_PROPERTIES))
-    return _preference(_score(scores, one) - _score(scores, other)) - people
-
-
-def _n_words(row: RatedResponse) -> int:
-    return len(row.response.text.split())
-
-
-def _longer_first(pair: Pair) -> Pair:
-    return pair if _n_words(pair[0]) > _n_words(pair[1]) else (pair[1], pair[0])
-
-
-def _mean_row(rubric: str, measure: str, values: Sequence[tuple[RatedResponse, float]], lowest: float = 0.0) -> CardRow:
-    clusters = [row.response.task.conversation_id for row, _ in values]
-    found = estimate_mean([value for _, value in values], clusters, (lowest, 1.0))
+def _mean_row(
+    rubric: str, measure: str, values: Sequence[tuple[RatedPair, float]], lowest: float = 0.0, highest: float = 1.0
+) -> CardRow:
+    clusters = [pair.first.task.conversation_id for pair, _ in values]
+    found = estimate_mean([value for _, value in values], clusters, (lowest, highest))
     return CardRow(rubric, measure, found.value, found.low, found.high, found.n_values)
 
 
@@ -170,7 +283,7 @@ def _rank_row(
     def rho(chosen: Sequence[RatedResponse]) -> float | None:
         return spearman([_score(scores, row) for row in chosen], [row.rating(name) for row in chosen]).value
 
-    return CardRow(rubric, f"rank: {name}", rho(rows), *_bootstrap(rows, rho), len(rows))
+    return CardRow(rubric, f"{_RANK}{name}", rho(rows), *_bootstrap(rows, rho), len(rows))
 
 
 def _bootstrap(
@@ -324,11 +437,9 @@ def _left_out_agreement(
     """Return how often the combination prefers what people prefer, on conversations left out, then each score alone."""
     conversations = [row.response.task.conversation_id for row in rows]
     predicted = left_out_predictions(columns, [row.rating(name) for row in rows], conversations)
-    found = []
-    for values in (predicted, *columns.values()):
-        scores = dict(zip((row.key for row in rows), values, strict=True))
-        found.append(_agreement(PREDICTED + name, _pairs(rows, scores), scores, name))
-    return found
+    pairs = rated_pairs(rows)
+    scores = [dict(zip((row.key for row in rows), values, strict=True)) for values in (predicted, *columns.values())]
+    return [row for one in scores for row in _agreements(PREDICTED + name, _by_scores(pairs, one), [name])]
 
 
 def _why_not(line: CardRow) -> str:

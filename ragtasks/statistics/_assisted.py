@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtasks.statistics._means import LEVEL, ROUNDING, UNBOUNDED, Estimate, Floats, estimate_mean
 
-NO_PROXY = "the judge says too little of people's ratings"
+NO_PROXY = "the judge says too little of people's ratings to make it more exact"
 """Why a mean is of people's ratings alone: the judge does not make it more exact."""
 _WORTH = 0.95  # of the standard error: a proxy that saves less is left out
 

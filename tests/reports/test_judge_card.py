@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from ragtasks.benchmarks.mtrag import FANC, RatedResponse
 from ragtasks.judges import CardRow, JudgeCard, Verdicts, latest_card, store_card
 from ragtasks.records import IdkVerdict
-from ragtasks.reports.judge_card import JudgedAnswers, card_table, judge_card
+from ragtasks.reports.judge_card import JudgedAnswers, RatedPair, card_table, judge_card, pairwise_rows, rated_pairs
 from tests.judges._scripted import response
 
 N = 30
@@ -25,7 +26,7 @@ def rated(number: int, model: str, rating: float, text: str, *, refuses: bool = 
     return RatedResponse(model, replace(made, task=task), ratings, {}, idk_is_right=not refuses)
 
 
-def answers() -> list[RatedResponse]:
+def answers(second: str = "b") -> list[RatedResponse]:
     """Return three answers a task: the reference, a, preferred in every second task, and b, the longer one."""
     found = []
     for number in range(N):
@@ -33,18 +34,18 @@ def answers() -> list[RatedResponse]:
         found += [
             rated(number, "reference", 4, "Reference."),
             rated(number, "a", 4 if liked else 1, "Short.", refuses=number % 10 == 0),
-            rated(number, "b", 2, "A longer answer in words."),
+            rated(number, second, 2, "A longer answer in words."),
         ]
     return found
 
 
-def card_of(score: Callable[[RatedResponse], float | None]) -> dict[str, CardRow]:
-    rows = answers()
+def card_of(score: Callable[[RatedResponse], float | None], judge: str = "j", second: str = "b") -> dict[str, CardRow]:
+    rows = answers(second)
     scores = {row.key: score(row) for row in rows}
     idk: dict[tuple[str, str], IdkVerdict | None] = {
         row.key: IdkVerdict.YES if row.refuses else IdkVerdict.NO for row in rows
     }
-    judged = JudgedAnswers("j", {"rb_llm": scores}, idk, Verdicts([], [], ["j"], {}), 1.0, {})
+    judged = JudgedAnswers(judge, {"rb_llm": scores}, idk, Verdicts([], [], [judge], {}), 1.0, {})
     card = judge_card(rows, judged, time="2026-01-01T00:00:00", data="made", rubrics={"rb_llm": "w"})
     return {row.measure: row for row in card.rows}
 
@@ -60,6 +61,8 @@ def test_a_judge_like_people_agrees_and_one_against_them_does_not() -> None:
     assert even["pairs as people: all"].value == 0.5
     assert like["rank: faithfulness"].value == pytest.approx(1)
     assert even["rank: faithfulness"].value is None
+    assert "tells nothing apart" in card_table(JudgeCard("j", "t", "made", {}, tuple(even.values()))).legend[0]
+    assert not card_table(JudgeCard("j", "t", "made", {}, tuple(like.values()))).legend
     assert like["favours longer"].value == 0
     assert like["kappa with the paper's judge"].value == 1
 
@@ -182,3 +185,32 @@ def test_the_cost_alone_is_taken_from_the_card_before() -> None:
     assert now.with_cost_of(before).rows == (AGREES, COST)
     assert now.with_cost_of(None) == now
     assert now.with_cost_of(replace(before, rows=(AGREES,))) == now
+
+
+def test_twice_the_length_and_the_own_family_are_favours() -> None:
+    found = card_of(lambda row: len(row.response.text.split()) / 100, judge="model-b-llama")
+    slope = found["favours twice as long"]
+    assert slope.value == pytest.approx(0.5 / math.log2(5))
+    assert slope.low is not None
+    assert slope.low > 0
+    assert not any(measure.startswith("favours its own") for measure in found), "no system is a Llama by its name"
+    kin = card_of(lambda row: float(row.model_id == "llama-b"), judge="meta/Llama-3", second="llama-b")
+    assert kin["favours its own family, Llama"].value == pytest.approx(0.5)
+
+
+def both_orders(judge: Callable[[RatedPair, bool], float]) -> dict[str, CardRow]:
+    """Return the rows of a judge by what it says of the answer shown first: of the first of the pair, or the second."""
+    pairs = rated_pairs(answers())
+    rows = pairwise_rows(pairs, [(judge(pair, True), judge(pair, False)) for pair in pairs], "j")
+    return {row.measure: row for row in rows}
+
+
+def test_pairs_in_both_orders_show_who_is_preferred_and_what_the_order_does() -> None:
+    like = both_orders(lambda pair, is_first: float((pair.people["all"] > 0) == is_first))
+    assert (like["pairs as people: all"].value, like["another verdict in the other order"].value) == (1, 0)
+    assert like["prefers what is shown first"].value == 0.5
+    order = both_orders(lambda *_: 1.0)
+    assert order["prefers what is shown first"].value == 1
+    assert order["another verdict in the other order"].value == 1
+    assert order["pairs as people: all"].value == 0.5
+    assert both_orders(lambda pair, is_first: 0.5)["another verdict in the other order"].value == 0

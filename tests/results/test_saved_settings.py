@@ -19,6 +19,7 @@ NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_cove
     "combination",
     "repeat_share",
     "price",
+    "skip_settled",
 }
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -25,7 +25,8 @@ _NOTE = (
 def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedResponse]) -> Table:
     """Return people's means over all answers, a row a setting, model and property."""
     rows = tuple(cells for item in evaluations for cells in _of_evaluation(item, rated))
-    return Table("People's ratings", _COLUMNS, rows, _NOTE)
+    legend = () if rows else ("No rated answer is among these: their texts differ, or the samples are gone.",)
+    return Table("People's ratings", _COLUMNS, rows, _NOTE, legend)
 
 
 def _of_evaluation(evaluation: Evaluation, rated: Sequence[RatedResponse]) -> Iterator[tuple[Cell, ...]]:

@@ -65,7 +65,7 @@ def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_
 def test_a_judge_that_says_nothing_of_people_leaves_the_ratings_alone(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, lambda _: 0.5)
     row = rows_of(people_table([evaluation], ratings_of(evaluation, 20)))["all"]
-    assert row["what to know"] == "the judge says too little of people's ratings"
+    assert row["what to know"] == "the judge says too little of people's ratings to make it more exact"
     assert isinstance(row["with the judge"], Value)
     assert (row["with the judge"].value, row["with the judge"].low) == (
         row["ratings alone"].value,
@@ -84,7 +84,8 @@ def test_answers_without_a_verdict_stay_in_the_mean(tmp_path: Path) -> None:
 def test_ratings_of_other_answers_do_not_count(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, quality)
     assert people_table([evaluation], ratings_of(evaluation, 20, model="other")).rows == ()
-    assert people_table([evaluation], ratings_of(evaluation, 20, text="Another text.")).rows == ()
+    changed = people_table([evaluation], ratings_of(evaluation, 20, text="Another text."))
+    assert (changed.rows, changed.legend[0][:31]) == ((), "No rated answer is among these:")
     few = rows_of(people_table([evaluation], ratings_of(evaluation, 4)))["all"]
     assert few["what to know"] == "fewer than 10 conversations"
     assert few["with the judge"].low is None

@@ -1,0 +1,94 @@
+"""RAGChecker's human labels: pairs of answers to one question, and which one two people find better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ragtasks.errors import BenchmarkFileError, clear_error, misfits
+from ragtasks.files import parse_json
+from ragtasks.records import Answerability, Message, Response, Role, Task
+
+_SOURCE = "data/meta_evaluation/human_labeled_data.json of github.com/amazon-science/RAGChecker"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Two systems' answers to one question, with what people said of them."""
+
+    first: Response
+    second: Response
+    models: tuple[str, str]
+    """Who answered."""
+    labels: Mapping[str, float]
+    """What was compared, last the whole answer -> mean over annotators, from 2 (the first is much better) to -2."""
+
+
+class _Answer(BaseModel):
+    model_name: str
+    response: str
+
+
+class _Row(BaseModel):
+    instance_id: int
+    dataset: str
+    query_id: str
+    query: str
+    gt_answer: str
+    model1: _Answer
+    model2: _Answer
+    correctness_label: float
+    completeness_label: float
+    overall_label: float
+
+
+def load_labelled_pairs(path: Path) -> tuple[LabelledPair, ...]:
+    """Return the pairs of the file, in its order; it has a row a pair and annotator, positive for the second answer."""
+    try:
+        rows = TypeAdapter(list[_Row]).validate_python(parse_json(path.read_bytes()))
+    except OSError as error:
+        raise _error(path, "a file that can be read", error.strerror or str(error)) from error
+    except ValidationError as error:
+        raise _error(path, "a list of labelled pairs", misfits(error)[0]) from error
+    except ValueError as error:
+        raise _error(path, "JSON", str(error)) from error
+    members: dict[int, list[_Row]] = {}
+    for row in rows:
+        members.setdefault(row.instance_id, []).append(row)
+    return tuple(map(_pair, members.values()))
+
+
+def _pair(rows: list[_Row]) -> LabelledPair:
+    row = rows[0]
+    name = f"{row.dataset}/{row.query_id}"
+    task = Task(
+        task_id=f"{name}<::>1",
+        conversation_id=name,
+        turn=1,
+        domain=row.dataset,
+        messages=(Message(Role.USER, row.query),),
+        target=row.gt_answer,
+        answerability=Answerability.ANSWERABLE,
+        question_types=(),
+        multi_turn="N/A",
+        references=(),
+    )
+    return LabelledPair(
+        Response(task, (), row.model1.response),
+        Response(task, (), row.model2.response),
+        (row.model1.model_name, row.model2.model_name),
+        {
+            "correctness": -fmean(item.correctness_label for item in rows),
+            "completeness": -fmean(item.completeness_label for item in rows),
+            "overall": -fmean(item.overall_label for item in rows),
+        },
+    )
+
+
+def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
+    message = clear_error("RAGChecker", where=str(path), expected=expected, found=found, next_step=f"take {_SOURCE}")
+    return BenchmarkFileError(message)
