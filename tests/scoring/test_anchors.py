@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from ragtasks.cli import main
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.clients import Usage, endpoint_of
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, stored_verdicts
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, why_not_anchored
 from ragtasks.scoring import Place, shared_scorer
+from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors, drift_lines
+from ragtasks.suites import suite_named
 from ragtasks.tables import Section
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_repeats import judged
@@ -165,3 +169,123 @@ def test_an_edited_set_ends_before_any_judge_is_asked(place: Place, tmp_path: Pa
         with pytest.raises(BenchmarkFileError, match="it was edited"):
             Judging(place, tmp_path, server)(anchors=str(file))
         assert server.n_asked == 0
+
+
+class Asked:
+    """Gives verdicts on anchors without any judge, and remembers who was asked, and as what."""
+
+    def __init__(self) -> None:
+        self.value = 0.5
+        self.calls: list[tuple[list[str], str]] = []
+        self.failure: Exception | None = None
+        self.says_nothing = False
+
+    def __call__(self, responses: Any, judges: Any, judging: str) -> Verdicts | None:
+        names = [judge.model for judge in judges]
+        self.calls.append((names, judging))
+        if self.failure is not None:
+            raise self.failure
+        return None if self.says_nothing else given(responses, names, self.value)
+
+
+def given(responses: Any, judges: list[str], value: float, n_asked: int = 1) -> Verdicts:
+    table = {
+        (place, RUBRIC.name, judge): Verdict(
+            item.task.task_id, RUBRIC.name, judge, VerdictOutcome.GIVEN, value=value, served_model="m-1"
+        )
+        for place, item in enumerate(responses)
+        for judge in judges
+    }
+    return Verdicts(responses, [RUBRIC.name], judges, table, {name: Usage(n_asked=n_asked) for name in judges})
+
+
+RUBRIC = suite_named("mtrag").rubrics()[0]
+JUDGES = {name: endpoint_of({"model": name, "base_url": "http://h"}) for name in ("j", "k")}
+
+
+def judging_of(tmp_path: Path) -> tuple[AnchorJudging, Asked]:
+    return AnchorJudging(built_in_anchors(40, tmp_path), [RUBRIC], tmp_path / "store.jsonl"), Asked()
+
+
+def test_anchors_are_asked_of_judges_that_were_asked_and_of_those_that_never_were(tmp_path: Path) -> None:
+    judging, asked = judging_of(tmp_path)
+    real = {name: given([], [name], 0.5, n_asked=n).usage[name] for name, n in (("j", 3), ("k", 0))}
+    verdicts = Verdicts([], [], list(JUDGES), {}, real)
+    judging.ask(JUDGES, verdicts, asked)
+    assert [names for names, _ in asked.calls] == [["j", "k"]], "k is asked, for it has no earlier time"
+    assert asked.calls[0][1].startswith("anchors 20")
+    first = {item.judge: item for item in stored_verdicts(tmp_path / "store.jsonl")}
+    judging, asked = judging_of(tmp_path)
+    judging.ask(JUDGES, verdicts, asked)
+    assert [names for names, _ in asked.calls] == [["j"]], "of k the last time counts"
+    found = judging.provenance()["anchors"]
+    assert found["source"] == "MTRAG's sample, right and wrong answers"
+    assert found["set"] == built_in_anchors(40, tmp_path).name
+    now = {item["judge"]: item for item in found["judges"]}
+    assert now["k"] == {**first["k"].json_values, "baseline": None}
+    assert now["j"]["baseline"] == first["j"].json_values
+    assert now["j"]["time"] > first["j"].time
+    assert len(stored_verdicts(tmp_path / "store.jsonl")) == 3
+
+
+def test_anchors_that_cannot_be_asked_are_a_warning_and_no_verdicts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    judging, asked = judging_of(tmp_path)
+    asked.failure = JudgeError("no key")
+    verdicts = given([], ["j"], 0.5)
+    judging.ask({"j": JUDGES["j"]}, verdicts, asked)
+    assert caplog.messages == ["anchors: not asked, so drift is not known: no key"]
+    assert judging.provenance() == {}
+    asked.failure, asked.says_nothing = None, True
+    judging.ask({"j": JUDGES["j"]}, verdicts, asked)
+    assert (judging.provenance(), stored_verdicts(tmp_path / "store.jsonl")) == ({}, [])
+
+
+def test_other_words_or_another_set_are_another_time(tmp_path: Path) -> None:
+    judging, asked = judging_of(tmp_path)
+    idle = given([], ["j"], 0.5, n_asked=0)
+    judging.ask({"j": JUDGES["j"]}, idle, asked)
+    for anchors, rubric in (
+        (built_in_anchors(30, tmp_path), RUBRIC),
+        (built_in_anchors(40, tmp_path), suite_named("mtrag").rubrics()[1]),
+    ):
+        other = AnchorJudging(anchors, [rubric], tmp_path / "store.jsonl")
+        again = Asked()
+        again.says_nothing = True
+        other.ask({"j": JUDGES["j"]}, idle, again)
+        assert len(again.calls) == 1
+        assert other.provenance() == {}
+
+
+def record(values: list[float], **changes: Any) -> AnchorVerdicts:
+    fields: dict[str, Any] = {
+        **{"judge": "j", "anchors": "set", "time": "2026-01-01T00:00:00.123", "rubrics": {"r": "w", "s": "x"}},
+        **{"conversations": tuple(place // 2 for place in range(len(values)))},
+        **{"values": {"r": tuple(values), "s": tuple(0.5 for _ in values)}, "served": {"m-1": len(values)}},
+    }
+    return AnchorVerdicts(**{**fields, **changes})
+
+
+def test_a_judge_that_moved_is_one_line_with_what_moved() -> None:
+    before = record([0.5 + 0.01 * (place % 9) for place in range(40)])
+    moved = [0.4 + 0.012 * (place % 9) for place in range(40)]
+    (line,) = drift_lines([record(moved)], {"j": before})
+    assert line == (
+        "Drift: j judges 40 anchors otherwise than at 2026-01-01T00:00: r -0.092 (p <0.001); its server names the same "
+        "model. Scores before and after do not compare."
+    )
+    (line,) = drift_lines([record(moved, served={"m-2": 40})], {"j": before})
+    assert "r -0.092 (p <0.001); its server named m-1 then and m-2 now. Scores before" in line
+
+
+def test_a_judge_with_another_model_behind_its_name_is_a_line_without_drift() -> None:
+    before = record([0.5] * 40)
+    (line,) = drift_lines([record([0.5] * 40, served={"m-2": 30, "m-1": 10})], {"j": before})
+    assert line == (
+        "Judge changed: j: its server named m-1 then and m-2, m-1 now; its verdicts on the anchors show no drift."
+    )
+    for silent in (record([0.5] * 40), record([0.5] * 40, served={}), record([0.5] * 40, judge="k")):
+        assert list(drift_lines([silent], {"j": before})) == []
+    assert list(drift_lines([record([0.1] * 40, conversations=(0,) * 40)], {"j": before})) == []
+    assert list(drift_lines([record([0.1] * 40)], {"j": None})) == []
