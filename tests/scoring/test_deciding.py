@@ -132,6 +132,9 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
     assert len(found["question"]["answers"]) == 2
     assert (found["verdict"], found["reason"], found["left"]) == ("better", "", ["good"])
     assert (len(found["asked"]), len(found["not_asked"])) == (10, 6)
+    for file in (tmp_path / "decided").rglob("results_*.json"):
+        counts = json.loads(file.read_text())["n-samples"].values()
+        assert sum(count["effective"] for count in counts) == 10, "what was asked, and not what there is"
     for evaluation in read_evaluations([tmp_path / "decided"]):
         assert {row.task_id for row in evaluation.rows} == set(found["asked"])
         assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
