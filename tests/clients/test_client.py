@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Decoding, Endpoint, OpenAIClient, Outcome, Prompt, Reply
+from ragtasks.clients._openai_client import ServedModels
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 
@@ -417,3 +418,91 @@ def test_silence_shows_in_the_progress_with_what_came_last(monkeypatch: pytest.M
     actions = [refusal(500, "boom"), Action(completion().body, delay_seconds=0.5)]
     notes = notes_while(monkeypatch, lambda _, n_before: actions[n_before])
     assert re.fullmatch(r"no reply for \d+ s, 1 open, at most 10 s a prompt; last: HTTP 500: .*boom", notes[-1])
+
+
+def test_a_client_describes_what_decides_its_replies_and_nothing_else() -> None:
+    def described(**options: Any) -> dict[str, Any]:
+        endpoint = {"model": "m", "base_url": "http://h:1/v1", **options}
+        return OpenAIClient(endpoint, KEY, Decoding(0.5, 7, 9)).describe()
+
+    plain = {"model": "m", "decoding": {"temperature": 0.5, "seed": 7, "max_tokens": 9}}
+    assert described() == plain
+    for silent in (
+        {"slots": 3},
+        {"timeout_seconds": 3.0},
+        {"price": [1, 2]},
+        {"base_url": "http://i"},
+        {"attempts": 2},
+    ):
+        assert described(**silent) == plain
+    for name, value in (
+        ("reasoning_effort", "low"),
+        ("extra_body", {"top_p": 0.9}),
+        ("thinking_tokens", 100),
+        ("structured", True),
+    ):
+        assert described(**{name: value}) == {**plain, name: value}
+    assert described(max_tokens=50, temperature=0.1)["decoding"] == {"temperature": 0.1, "seed": 7, "max_tokens": 50}
+    assert described(temperature="server")["decoding"]["temperature"] is None
+
+
+def test_a_reply_that_the_journal_knows_is_not_asked_for_and_every_other_is_written_at_once() -> None:
+    class Journal:
+        def __init__(self) -> None:
+            self.written: dict[int, Reply] = {}
+
+        def recall(self, index: int) -> Reply | None:
+            return Reply(Outcome.ANSWERED, "known", from_cache=True) if index == 1 else None
+
+        def record(self, index: int, reply: Reply) -> None:
+            self.written[index] = reply
+
+    told: list[tuple[int, int | None]] = []
+    with chat_server(lambda text, _: completion(f"echo {text}")) as server:
+        journal = Journal()
+        replies = client_for(server, slots=1).answer(
+            [Prompt.of(str(number)) for number in range(3)], lambda _, done, total: told.append((done, total)), journal
+        )
+    assert [reply.text for reply in replies] == ["echo 0", "known", "echo 2"]
+    assert sorted(server.asked) == ["0", "2"]
+    assert {index: reply.text for index, reply in journal.written.items()} == {0: "echo 0", 2: "echo 2"}
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_server_that_only_refuses_for_its_rate_is_left_after_its_patience() -> None:
+    (reply,), server = asked_for_a_while(refusal(429, "slower", retry_after="0.1"))
+    assert (reply.outcome, reply.text) == (Outcome.FAILED, None)
+    assert "HTTP 429" in reply.reason
+    assert 2 <= len(server.asked) <= 15
+    (reply,), server = asked_for_a_while(refusal(429, "slower", retry_after="5"))
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 1), "it says that it wants more than is given"
+
+
+def asked_for_a_while(action: Action) -> tuple[list[Reply], ChatServer]:
+    with chat_server(lambda *_: action) as server:
+        return client_for(server, rate_limit_patience_seconds=0.5).answer([Prompt.of("q")]), server
+
+
+def test_a_limit_that_is_too_far_off_ends_a_call_with_prompts_left() -> None:
+    with (
+        chat_server(lambda *_: refusal(429, "slower", retry_after="50")) as server,
+        pytest.raises(JudgeError) as caught,
+    ):
+        client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(3)])
+    assert re.search(
+        r"the endpoint asks to retry in 50 seconds, and answered nothing for 0, more than "
+        r"rate_limit_patience_seconds=2 \(HTTP 429: .*slower",
+        str(caught.value),
+    )
+    assert len(server.asked) == 1
+
+
+def test_each_model_that_a_server_names_is_counted_and_the_first_change_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = ServedModels("m")
+    for name in ("", "a", "a", "b", "a", "c", "b"):
+        served.note(Reply(Outcome.ANSWERED, "x", served_model=name))
+    assert served.counts == {"a": 2 + 1, "b": 2, "c": 1}
+    (message,) = caplog.messages
+    assert message.startswith("m: the server answered with 'a' before and answers with 'b' now: ")
