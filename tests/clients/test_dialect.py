@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -153,12 +154,13 @@ def test_a_setting_that_was_not_sent_is_no_reason_to_ask_again() -> None:
 def test_requests_that_were_on_their_way_are_asked_again_with_one_note(
     setting: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    everybody = threading.Barrier(4)
+
     def script(sent: dict[str, Any]) -> Action:
-        return (
-            Action(refusal(400, f"Unsupported: '{setting}'").body, 400, delay_seconds=0.1)
-            if setting in sent
-            else (completion())
-        )
+        if setting not in sent:
+            return completion()
+        everybody.wait(20)  # none is refused before all are on their way
+        return refusal(400, f"Unsupported: '{setting}'")
 
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
         client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 4})
