@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval.api.model import LM
 
-from ragtasks.harness.live import ModelHistories, whole_conversations
+from ragtasks.harness.live import ModelHistories, WaitingRequest, round_type, whole_conversations
 
 
 def doc(conversation: str, turn: int) -> dict[str, Any]:
@@ -67,3 +68,94 @@ def test_a_limit_grows_to_the_smallest_whole_conversations(names: list[str], lim
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_limit_within_a_conversation(limit: int) -> None:
     assert whole_conversations(["a", "a", "b"], limit) == 2
+
+
+class Scripted:
+    """Conversations that write down what they are asked for, and of which some turns cannot be asked."""
+
+    def __init__(self, name: str, turns: list[int], ended: frozenset[int] = frozenset()) -> None:
+        self._name, self._left, self._ended = name, list(turns), ended
+        self.requests = {turn: self._request(turn) for turn in turns}
+        self.taken: dict[int, str] = {}
+
+    def _request(self, turn: int) -> WaitingRequest:
+        given = ("generate_until", doc(self._name, turn), ("", {}), 0)
+        return WaitingRequest(*given, metadata=("task", turn, 1), conversations=self)
+
+    def turns_until(self, turn: int) -> list[int]:
+        return [other for other in self._left if other <= turn]
+
+    def begin(self, turn: int) -> list[WaitingRequest]:
+        self._left.remove(turn)
+        return [] if turn in self._ended else [self.requests[turn]]
+
+    def take(self, request: WaitingRequest, reply: str) -> None:
+        self.taken[request.turn] = reply
+
+    def reply_to(self, request: WaitingRequest) -> str:
+        return self.taken.get(request.turn, "not asked")
+
+
+class Model(LM):
+    """Answers with the names of the turns that it is asked together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[list[str]] = []
+
+    def generate_until(self, requests: Any) -> list[str]:
+        self.asked.append([request.doc["task_id"] for request in requests])
+        return [f"to {request.doc['task_id']}" for request in requests]
+
+    def loglikelihood(self, requests: Any) -> Any:
+        raise NotImplementedError
+
+    def loglikelihood_rolling(self, requests: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_round_asks_every_turn_before_it_one_turn_of_all_conversations_at_a_time() -> None:
+    model, one, other = Model(), Scripted("a", [1, 2, 3]), Scripted("b", [2, 3])
+    ask = getattr(model, round_type(1))
+    assert ask([one.requests[2], other.requests[3]]) == ["to a::2", "to b::3"]
+    assert model.asked == [["a::1"], ["a::2", "b::2"], ["b::3"]]
+    assert (one.taken, other.taken) == (
+        {1: "to a::1", 2: "to a::2"},
+        {2: "to b::2", 3: "to b::3"},
+    )
+    assert getattr(model, round_type(2))([one.requests[3]]) == ["to a::3"]
+    assert model.asked[3:] == [["a::3"]], "nothing is asked twice"
+
+
+def test_a_turn_that_nobody_can_be_asked_asks_no_model() -> None:
+    model, ended = Model(), Scripted("a", [1, 2], frozenset({2}))
+    assert getattr(model, round_type(1))([ended.requests[2]]) == ["not asked"]
+    assert model.asked == [["a::1"]]
+
+
+def test_every_round_has_a_method_of_its_own_name_on_what_the_harness_calls() -> None:
+    assert [round_type(number) for number in (1, 2, 12)] == [
+        "generate_round_1",
+        "generate_round_2",
+        "generate_round_12",
+    ]
+    assert all(callable(getattr(Model(), round_type(number))) for number in (1, 12))
+
+
+def test_the_first_failed_turn_of_a_conversation_is_the_one_that_ended_it() -> None:
+    docs = [doc("a", turn) for turn in (1, 2, 3, 4)]
+    histories = ModelHistories(docs, docs)
+    histories.fail(docs[1])
+    histories.fail(docs[2])
+    assert [histories.failed_turn(item) for item in docs] == [None, None, 2, 2]
+
+
+def test_a_turn_s_own_answer_is_no_part_of_its_own_history() -> None:
+    docs = [doc("a", 1), doc("b", 1), doc("a", 2)]
+    histories = ModelHistories(docs, [docs[2], docs[1]])
+    histories.take(docs[0], "own a")
+    histories.take(docs[1], "own b")
+    assert [item["task_id"] for item in histories.at(1)] == ["a::1", "b::1"]
+    assert [replies(item) for item in (*histories.at(1), *histories.at(2))] == [[], [], ["own a"]]
+    assert histories.scored == {"a::2", "b::1"}
+    assert docs[2]["history"][1]["content"] == "gold assistant 1", "the benchmark's own stays as it is"
