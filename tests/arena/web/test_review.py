@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.arena.store import VoteStore
+from ragtasks.arena.store import Standing, VoteStore
 from ragtasks.arena.web._review import ReviewDesk, review_application
-from ragtasks.synthesis import read_pairs
+from ragtasks.synthesis import DecisionError, read_pairs
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import LOCAL, Visitor, running
 from tests.synthesis._tiny import write_dialogues
@@ -210,3 +210,50 @@ def test_a_server_without_its_extra_is_one_line_with_the_next_step() -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "pip install 'ragtasks[arena]'" in done.stderr
+
+
+def test_a_reviewer_is_given_what_is_left_in_the_order_of_the_benchmark(tmp_path: Path) -> None:
+    pairs = read_pairs(write_dialogues(tmp_path / "b", 2))
+    store = VoteStore(tmp_path / "reviews.sqlite")
+    desk = ReviewDesk(store, pairs)
+    assert [desk.pair(number) for number in (0, 1, len(pairs), len(pairs) + 1, -1)] == [
+        *(None, pairs[0], pairs[-1], None, None),
+    ]
+    assert desk.next_for("ann") == pairs[0]
+    assert desk.next_for("ann", after=2) == pairs[2]
+    desk.decide("ann", pairs[2], "accept", {}, " a note ")
+    assert desk.next_for("ann", after=2) == pairs[3]
+    assert desk.next_for("bob", after=2) == pairs[2], "each reviewer decides on all"
+    for pair in pairs[3:]:
+        desk.decide("ann", pair, "reject", {}, "")
+    assert desk.next_for("ann", after=2) == pairs[0], "what was passed over comes again at the end"
+    assert desk.standing("ann") == Standing(len(pairs) - 2, 2)
+    assert desk.standing("bob") == Standing(0, len(pairs))
+    for pair in pairs[:2]:
+        desk.decide("ann", pair, "accept", {}, "")
+    assert desk.next_for("ann") is None
+    store.close()
+
+
+def test_decisions_of_all_reviewers_are_taken_up_again_and_those_on_other_texts_counted(tmp_path: Path) -> None:
+    pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
+    store = VoteStore(tmp_path / "reviews.sqlite")
+    desk = ReviewDesk(store, pairs)
+    desk.decide("bob", pairs[1], "reject", {}, "why")
+    desk.decide("ann", pairs[1], "accept", {}, "")
+    desk.decide("ann", pairs[0], "accept", {}, "")
+    last = desk.decide("ann", pairs[0], "reject", {}, "")
+    store.keep_review("ann", pairs[2].pair_id, "{}", 1.0)
+    again = ReviewDesk(store, pairs)
+    assert (desk.n_others, again.n_others) == (0, 1)
+    for found in (desk, again):
+        reviews = [(one.pair_id, one.reviewer, one.decision.choice) for one in found.reviews()]
+        assert reviews[0] == (pairs[0].pair_id, "ann", "reject"), "in the order of the pairs"
+        assert sorted(reviews[1:]) == [(pairs[1].pair_id, "ann", "accept"), (pairs[1].pair_id, "bob", "reject")]
+        assert found.decisions_of("ann")[pairs[0].pair_id] == last
+        assert found.decisions_of("nobody") == {}
+    assert again.decisions_of("bob")[pairs[1].pair_id].decision.note == "why"
+    with pytest.raises(DecisionError):
+        again.decide("ann", pairs[2], "maybe", {}, "")
+    assert len(store.reviews()) == 5, "what is no decision is not kept"
+    store.close()
