@@ -1,0 +1,158 @@
+"""Scores of responses without any judge, of requests that failed, and of tasks with several labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.clients import endpoint_of
+from ragtasks.config import config_from_options
+from ragtasks.errors import ConfigurationError
+from ragtasks.metrics import IdkLabel, RuleBasedIdk
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.scoring import ResponseScorer, given_metrics, ready_judge, take_failures
+from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
+from ragtasks.suites import suite_named
+from tests.clients._server import chat_server, refusal
+from tests.judges._demo import QUICK
+
+BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
+TASKS = [task for task in BENCHMARK.tasks if task.answerability is Answerability.ANSWERABLE][:4]
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    take_failures()
+
+
+def scorer(**options: Any) -> ResponseScorer:
+    return ResponseScorer(BENCHMARK, config_from_options({"data": "sample", "encoder": "none", **options}))
+
+
+def test_each_response_has_its_own_scores_and_a_request_that_failed_has_none() -> None:
+    responses = [
+        Response(TASKS[0], (), TASKS[0].target),
+        Response(TASKS[1], (), "", no_answer="HTTP 500"),
+        Response(TASKS[2], (), "I do not know."),
+    ]
+    first, failed, refused = scorer().score(responses)
+    assert (first.scores["rouge_l"].value, first.scores["ans_acc"].value) == (1, 1)
+    assert (refused.scores["ans_acc"].value, refused.notes["idk"]) == (0, "yes")
+    assert failed.scores.keys() == first.scores.keys()
+    assert failed.scores["coverage"] == Score(0.0)
+    assert {score for name, score in failed.scores.items() if name != "coverage"} == {
+        Score(None, "no answer: HTTP 500")
+    }
+    assert failed.notes["idk"] is None
+    assert failed.notes["idk_reason"] == "no answer: HTTP 500"
+    assert failed.notes["unscored"].keys() == failed.scores.keys() - {"coverage"}
+    assert "verdicts" not in first.notes
+    assert first.notes["unscored"]["rb_alg"] == "encoder: none"
+    assert scorer().score([]) == []
+
+
+def test_without_judges_no_score_needs_one() -> None:
+    (found,) = scorer().score([Response(TASKS[0], (), "x")])
+    config = config_from_options({"encoder": "none"})
+    metrics = [metric for metric in suite_named("mtrag").metrics if metric.aggregate is None]
+    assert set(found.scores) == set(given_metrics(metrics, config))
+    assert not any(metric.name in found.scores for metric in metrics if metric.needs_judges)
+    judged = config_from_options({"encoder": "none", "judges": ["openai/j"]})
+    assert {"rb_llm", "judge_coverage"} <= set(given_metrics(metrics, judged))
+
+
+def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are_not() -> None:
+    with chat_server(lambda *_: refusal(401)) as server:
+        judge = {"model": "j", "base_url": server.base_url, **QUICK}
+        (found,) = scorer(judges=[judge]).score([Response(TASKS[0], (), TASKS[0].target)])
+    assert found.scores["rb_llm"] == Score(None, "no judge could be reached")
+    assert found.scores["judge_coverage"] == Score(0.0)
+    assert found.scores["rouge_l"] == Score(1.0)
+    (problem,) = take_failures()
+    assert problem.startswith("judging failed: ")
+    assert "does not accept the key" in problem
+
+
+def test_what_fails_in_scoring_is_unscored_and_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(RuleBasedIdk, "detect", broken)
+    (found,) = scorer().score([Response(TASKS[0], (), "x")])
+    assert {score.value for score in found.scores.values()} == {None}
+    (problem,) = take_failures()
+    assert "ZeroDivisionError" in problem
+
+
+def test_provenance_says_what_the_scores_rest_on() -> None:
+    found = scorer(max_words=5)
+    found.score([Response(TASKS[0], (), "x")])
+    said = found.provenance()
+    assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
+    assert said["idk_detector"] == RuleBasedIdk().name
+    assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
+    assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
+
+
+def metric(name: str, *, higher: bool | None) -> Any:
+    return SimpleNamespace(name=name, higher_is_better=higher)
+
+
+@pytest.mark.parametrize(
+    ("higher", "first", "second", "best"),
+    [
+        (True, 0.2, 0.5, 0.5),
+        (True, 0.5, 0.2, 0.5),
+        (True, 0.5, 0.5, 0.5),
+        (False, 0.2, 0.5, 0.2),
+        (False, 0.5, 0.2, 0.2),
+        (None, 0.2, 0.5, 0.2),
+        (True, None, 0.5, 0.5),
+        (False, None, 0.5, 0.5),
+        (True, 0.5, None, 0.5),
+        (True, None, None, None),
+    ],
+)
+def test_of_several_labels_of_a_task_the_best_score_counts(
+    higher: bool | None, first: float | None, second: float | None, best: float | None
+) -> None:
+    suite: Any = SimpleNamespace(metrics=[metric("m", higher=higher), metric("n", higher=True)], score=list)
+    rows: Any = [[{"m": Score(first), "n": Score(0.1)}], [{"m": Score(second)}], [{"m": Score(None)}]]
+    (found,) = best_scores(suite, rows)
+    assert found == {"m": Score(best), "n": Score(0.1)}
+
+
+def test_notes_name_what_is_unscored_and_why() -> None:
+    scores = {"a": Score(0.0), "b": Score(None, "why")}
+    assert notes_of(scores, IdkLabel(IdkVerdict.NO, "r"), []) == {
+        **{"idk": "no", "idk_reason": "r", "unscored": {"b": "why"}},
+    }
+    assert notes_of(scores, IdkLabel(None, "r"), [{"label": "7"}]) == {
+        **{"idk": None, "idk_reason": "r", "unscored": {"b": "why"}, "verdicts": [{"label": "7"}]},
+    }
+
+
+def test_without_judges_the_rules_say_who_refuses() -> None:
+    responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "It is blue.")]
+    found = refusal_labels(responses, None, RuleBasedIdk())
+    assert [label.verdict for label in found.labels] == [IdkVerdict.YES, IdkVerdict.NO]
+    assert (found.n_by_judges, found.n_stand_ins) == (0, 0)
+
+
+def test_a_judge_of_this_process_is_loaded_by_whoever_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    (local,) = config_from_options({"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x"}}]}).judges
+    with pytest.raises(ConfigurationError, match="judges: hf/x is a model of this process, and nothing here loads one"):
+        ready_judge(local, None)
+    assert ready_judge(local, lambda judge: judge.model) == "hf/x"  # type: ignore[arg-type,return-value]
+    endpoint = endpoint_of({"model": "j", "base_url": "http://h", "api_key_env": "NOT_SET"})
+    with pytest.raises(ConfigurationError, match="NOT_SET, which is not set"):
+        ready_judge(endpoint, None)
+    monkeypatch.setenv("NOT_SET", "a-key-of-a-test")
+    assert ready_judge(endpoint, None) is endpoint
