@@ -17,8 +17,8 @@ from ragtasks.records import IdkVerdict
 
 ANSWER_WORDS = 6
 """Words beside a refusal that make an answer."""
-_FOLDED = frozenset({"ar", "de", "es", "fr", "it", "nl", "pt", "ru"})
-"""Languages that are read without accents, as many write them so; in the others, a mark is a letter."""
+_FOLDED = frozenset({"ar", "de", "fr", "it", "nl", "pt", "ru"})
+"""Languages that are read without accents, as many write them so; in the others, a mark tells words apart."""
 _UNSPACED = frozenset({"ja", "zh"})
 _LETTERS_A_WORD = 2
 _QUOTES = re.compile(
@@ -28,9 +28,10 @@ _QUOTES = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?\u061f\u0964])\s+|(?<=[\u3002\uff01\uff1f])|\n+|[;\uff1b\u061b]\s*")
 _WORD = re.compile(r"[^\W\d_]+")
 _OPENING_MARKS = " \"'*(\u00bf\u00a1\u00ab\u201c\u201e"
+# Those of another language of a table ("no", "in", "is") are left out.
 _ENGLISH = frozenset(
-    "a an and are as at be been by can do does for from had has have he his how i if in is it its me my no none not of on one or our she so "
-    "that the their them there they this to was we were what when where which who will with would yes you your".split()
+    "and are at be been by can does for from had have he his how i if its my not of one or our she that the their them they this to "
+    "were what when where which who will with would yes you your".split()
 )
 _SCRIPTS = (
     ("ko", re.compile("[\uac00-\ud7af]")),
@@ -41,8 +42,10 @@ _SCRIPTS = (
     ("ru", re.compile("[\u0400-\u04ff]")),
 )
 """Language -> its script, which alone tells that of a short text where no other language of a table writes so."""
-_SHARED = frozenset({"ar", "hi", "ru"})
-"""Languages whose script others use as well: of a short text it tells the language only where the text refuses."""
+_CLOSE = {"bg": "ru", "mk": "ru", "sr": "ru", "mr": "hi", "fa": "ar", "ur": "ar", "gl": "es"}
+"""Language -> the one of a table that short texts in it are taken for."""
+_SHORT = 60
+"""Characters of a short text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class Table:
     """Courtesy, offers, where to look instead."""
     common: str = ""
     """Frequent words that English lacks, which tell the language of a short text in Latin letters."""
+    sure: str = ""
+    """What only this language has, where others share its script."""
 
 
 TABLES: dict[str, Table] = {
@@ -89,7 +94,7 @@ TABLES: dict[str, Table] = {
         silent=(
             r"\b<S> (?:[^.,]{0,60} )?(?:enth\w+|nenn\w+|erwähn\w+|geben|gibt|sag\w+|beschreib\w+|behandel\w+|beantwort\w+"
             r"|äuß\w+|geh\w+|mach\w+|liefer\w+|erklär\w+|biet\w+|verr\w+|gehen|steht|führ\w+|beleg\w+|erläuter\w+|lassen|reichen)\b"
-            r"[^.]{0,120}\b(?:nicht|nichts|kein\w*)\b|\b<S> (?:[^.,]{0,60} )?schweig\w+"
+            r"[^.]{0,120}\b(?:nicht|nichts|kein\w*)\b|\b<S> (?:[^.,]{0,60} )?schweig\w+|\bschweig\w+ (?:\w+ ){0,3}?<S>|\b(?:nenn|erwähn|sag|geb|enthalt|mach)en (?:\w+ ){0,3}?<S>[^.]{0,60}\b(?:nicht|nichts|kein\w*)\b"
             r"|\b(?:in|im|aus|von|laut|anhand|auf(?:grund| basis)) (?:\w+ ){0,3}?<S>\b[^.]{0,160}\b(?:nicht|nichts|kein\w*)\b"
             r"|\b(?:nicht|nichts|kein\w*)\b[^.]{0,120}\b(?:in|im|aus|von|anhand) (?:\w+ ){0,3}?<S>"
             r"|\bkeine[rs]? (?:der |dieser )?(?:\w+ )?<S>\b"
@@ -107,10 +112,10 @@ TABLES: dict[str, Table] = {
         contrast=r"(?:aber|jedoch|allerdings|doch|dagegen|sondern)",
         before=(
             r"\b(?:er|sie|wir|man|\w+) (?:sagte|sagten|erklärte|antwortete|gab an|schrieb|räumte ein|meinte|behauptete)\b"
-            r"|\b(?:wenn|falls|sofern|sollte[n]?|ob)\b"
+            r"|\b(?:wenn|falls|sofern|sollten?)\b"
         ),
         filler=r"\b(?:leider|entschuldigung|tut mir leid|bitte|wenden sie|gern|helfen|weitere fragen|empfehle|schauen sie)\b",
-        common="das und ist nicht ich ein eine kein keine keinen es mit auf für im nein leider wird sich sie er weiß steht nichts dazu darüber wurde sind auch einen einer aus nach bei jahr uhr ja",
+        common="das und ist nicht ich ein eine kein keine keinen es mit auf für im nein leider wird sich sie er weiß steht nichts dazu darüber wurde sind auch frage antwort einen einer aus nach bei jahr uhr ja",
     ),
     "fr": Table(
         source=(
@@ -147,7 +152,7 @@ TABLES: dict[str, Table] = {
             r"(?:que|qu'|ne)|\bs'ils?\b|\bsi (?:vous|tu|le|la|les|l'|un|une|aucun)|\blorsqu|\bquand\b"
         ),
         filler=r"\b(?:désolé|malheureusement|veuillez|n'hésitez|contacte|consulte|je peux vous aider|merci|je vous (?:conseille|invite))",
-        common="les est pas je une dans pour avec oui non elle sont ce cette sais il qui sur rien aucun aucune ans par au n'est n'ai plus ça",
+        common="les est pas je une dans pour avec oui non elle sont ce cette sais il qui sur rien aucun aucune ans par au plus ça réponse désolé",
     ),
     "es": Table(
         source=(
@@ -180,7 +185,7 @@ TABLES: dict[str, Table] = {
             r"|\bsi\b(?! bien)|\bcuando\b"
         ),
         filler=r"\b(?:lo siento|lamentablemente|por desgracia|disculp|le recomiendo|te recomiendo|consulte|consulta|contacte|puede que|gracias|ayudar)",
-        common="los es un una por con para más está son su lo sí sé pero como hay nada ninguna ninguno qué información años fue desde según sobre",
+        common="los es un una por con para más está son su lo sí sé pero como hay nada ninguna ninguno qué información años fue desde según sobre se consta respuesta pregunta desconozco",
     ),
     "it": Table(
         source=(
@@ -202,7 +207,7 @@ TABLES: dict[str, Table] = {
             r"\b(?:non (?:ci sono|c'è|vi sono|è (?:presente|disponibile|stata trovata)|sono (?:presenti|disponibili))\b[^.]{0,40}|^)(?:nessun[ao]? |alcun[ao]?"
             r" |abbastanza |sufficienti )?(?:informazion[ei]|dat[io]|risposta|menzione|dettagli|indicazion[ei])\b"
             r"|^(?:questo|ciò|questa informazione|quest'informazione|il dato|l'informazione|la risposta)\b[^.]{0,30}\bnon\b"
-            r"|^non (?:viene|vengono|è|se ne|si) (?:\w+ )?(?:specificat|menzionat|indicat|detto|precisat|parla|riportat|sa|dice|può (?:rispondere|dire|sapere|stabilire))"
+            r"|^non (?:viene|vengono|è|se ne|si) (?:\w+ )?(?:specificat|menzionat|indicat|detto|precisat|parla|riportat|dice|può (?:rispondere|dire|sapere|stabilire))"
             r"|\b(?:la|sua|tua|questa) domanda\b[^.]{0,60}\bnon\b|\b(?:è impossibile|non è possibile) (?:rispondere|dire|determinare|sapere|stabilire)\b"
             r"(?!.*\bsenza (?!ulteriori))|\bnon (?:viene|vengono|è|sono) (?:\w+ )?(?:menzionat|specificat|indicat|riportat|precisat)[oaie]\W*$|^sconosciut"
         ),
@@ -212,7 +217,7 @@ TABLES: dict[str, Table] = {
             r"|\bse\b(?! ne)|\bquando\b|\bqualora\b"
         ),
         filler=r"\b(?:mi dispiace|purtroppo|spiacente|la prego|consulti|consulta|contatti|grazie|posso aiutar|le consiglio|ti consiglio|scusa)",
-        common="il gli è un una per con della sono nel nella lo sì si anche più questo questa dal so nessuna nessuno non niente nulla anni fu circa nota noto",
+        common="il gli è un una per con della sono nel nella lo sì si anche più questo questa dal so nessuna nessuno non niente nulla anni fu circa nota noto se risposta domanda",
     ),
     "pt": Table(
         source=(
@@ -234,8 +239,8 @@ TABLES: dict[str, Table] = {
             r"\b(?:não (?:há|existem?|foram? encontrad[oa]s?|se encontra|estão disponíveis)\b[^.]{0,40}|^)(?:nenhum[a]? |suficientes? )?"
             r"(?:informaç(?:ão|ões)|dados|resposta|menção|detalhes?|indicaç(?:ão|ões))\b"
             r"|^(?:isso|isto|essa informação|esta informação|esse dado|este dado|a resposta)\b[^.]{0,30}\bnão\b"
-            r"|^não (?:é|está|foi|se|são|consta|há como|dá para) ?(?:\w+ )?(?:mencionad|especificad|indicad|dit[oa]|informad|sabe|possível (?:responder|dizer|saber|"
-            r"determinar)|responder|saber|dizer|consta)?\b"
+            r"|^não (?:consta|há como|dá para (?:saber|dizer|responder))|^não (?:é|está|foi|são) (?:\w+ )?(?:mencionad|especificad|indicad|dit[oa]|informad|possível (?:responder|dizer|saber|"
+            r"determinar))"
             r"|\b(?:a|sua|essa|esta|tua) pergunta\b[^.]{0,60}\bnão\b|\b(?:é impossível|não é possível) (?:responder|dizer|determinar|saber)\b(?!.*\bsem (?!mais))"
             r"|\bnão (?:é|está|foi|são) (?:\w+ )?(?:mencionad|especificad|indicad|informad)[oa]s?\W*$|^desconhecid[oa]"
         ),
@@ -244,7 +249,7 @@ TABLES: dict[str, Table] = {
             r"\b(?:disse|disseram|declarou|respondeu|afirmou|explicou|admitiu|escreveu|confessou|reconheceu)\b|\bse\b(?! encontr)|\bquando\b|\bcaso\b"
         ),
         filler=r"\b(?:desculp|infelizmente|lamento|por favor|consulte|contate|contacte|obrigad|posso ajudar|recomendo|sugiro)",
-        common="um uma não por com para dos das são na no mais sim isso foi eu sei pelo nenhuma nenhum há consta sem informação anos sobre é ao",
+        common="um uma não por com para dos das são na mais sim isso foi eu sei pelo nenhuma nenhum há consta sem informação anos sobre é ao se resposta pergunta desconheço",
     ),
     "nl": Table(
         source=(
@@ -258,7 +263,7 @@ TABLES: dict[str, Table] = {
         ),
         silent=(
             r"\b<S> (?:[^.,]{0,60} )?(?:bevat\w*|noem\w*|vermeld\w*|ge(?:ven|eft)|zeg\w*|beschrij\w*|behandel\w*|beantwoord\w*|ga\w*|bied\w*|maak\w*|maken|leg\w*"
-            r"|vertel\w*|spre\w+|sta\w*|meld\w*)\b[^.]{0,100}\b(?:niet|niets|geen|nergens)\b|\b<S> (?:\w+ )?zwijg"
+            r"|vertel\w*|spre\w+|sta\w*|meld\w*)\b[^.]{0,100}\b(?:niet|niets|geen|nergens)\b|\b<S> (?:\w+ )?zwijg|\b(?:noemen|zeggen|vermelden|geven|bevatten|maken) (?:\w+ ){0,3}?<S>[^.]{0,60}\b(?:niet|niets|geen)\b"
             r"|\b(?:in|uit|op basis van|volgens|met|door) (?:\w+ ){0,3}?<S>\b[^.]{0,120}\b(?:niet|niets|geen|nergens)\b"
             r"|\b(?:niet|niets|geen|nergens)\b[^.]{0,100}\b(?:in|uit|op basis van|door|met) (?:\w+ ){0,3}?<S>|\bgeen (?:enkele? )?(?:van de )?(?:\w+ )?<S>\b"
         ),
@@ -273,7 +278,7 @@ TABLES: dict[str, Table] = {
         contrast=r"(?:maar|echter|wel|daarentegen|toch)",
         before=r"\b(?:zei|zeiden|verklaarde|antwoordde|schreef|gaf toe|beweerde|vertelde)\b|\b(?:als|indien|wanneer|mocht)\b",
         filler=r"\b(?:helaas|sorry|excuses|het spijt|alstublieft|neem contact|raadpleeg|graag|helpen|bedankt|kijk op)\b",
-        common="het een niet ik van dat te zijn voor er maar ook geen wordt naar nee bij aan weet niets daarover bekend uur jaar werd ja",
+        common="het een niet ik van dat te zijn voor er maar ook geen wordt naar nee bij aan weet niets daarover bekend uur jaar werd ja vraag antwoord",
     ),
     "ru": Table(
         source=(
@@ -283,7 +288,7 @@ TABLES: dict[str, Table] = {
         speaker=(
             r"\b(?:я|мы) (?:\w+ ){0,3}?(?:не|ничего не) (?:\w+ )?(?:зна\w+|мог\w*|смог\w*|нашел|нашла|нашли|наш\w+|наход\w+|располага\w+|име\w+|виж\w+|увер\w+|удалось|облада\w+|в состоянии|помн\w+)"
             r"|^(?:к сожалению,? |извините,? |простите,? )*не (?:зна\w+|мог\w*|смог\w*|нашел|нашла|наш\w+|располага\w+|име\w+|увер\w+)|\bу (?:меня|нас) (?:\w+ ){0,3}?нет\b|\bнет у меня\b"
-            r"|\bмне (?:\w+ ){0,2}?(?:неизвестн|не (?:известн|удалось|хватает))|\bпонятия не имею|\bмоих? (?:знани\w+|данн\w+)\b[^.]{0,40}\bне"
+            r"|\bмне (?:\w+ ){0,4}?(?:неизвестн|не (?:известн|удалось|хватает))|\bпонятия не имею|\bмоих? (?:знани\w+|данн\w+)\b[^.]{0,40}\bне"
         ),
         silent=(
             r"\b<S>(?: [^.,]{0,50})? (?:не|ничего не|нигде не) \w+|\b<S> (?:\w+ )?(?:умалчива|молч)\w+|\b(?:в|во|из|по|на основе|на основании|среди|согласно) (?:\w+ ){0,3}?<S>[^.]{0,100}\b"
@@ -299,6 +304,7 @@ TABLES: dict[str, Table] = {
         contrast=r"(?:но|однако|зато|тем не менее)",
         before=r"\b(?:он|она|они|\w+) (?:сказал|ответил|заявил|написал|признал|пояснил|сообщил|утверждал)\w*|\b(?:если|когда|ли)\b",
         filler=r"\b(?:извините|к сожалению|простите|пожалуйста|обратитесь|рекомендую|спасибо|помочь|уточните|проверьте)",
+        sure=r"[ыэё]|\b(?:что|как|это|если|нет|был\w*|для|или|нужно|никто|они|она|только|из|его|зимой)\b",
     ),
     "ar": Table(
         source=(
@@ -311,7 +317,7 @@ TABLES: dict[str, Table] = {
         ),
         silent=(
             r"<S>[^.]{0,40}\s(?:لا|لم) (?:ت|ي)\w+|(?:لا|لم|ليس\w*|غير)\s[^.]{0,80}\s(?:في|من|ضمن|حسب|استنادا إلى|بناء على|عن طريق) (?:هذه |هذا |تلك |جميع )?<S>"
-            r"|(?:في|من|حسب|وفق\w*|بناء على|استنادا إلى) (?:هذه |هذا )?<S>[^.]{0,60}\s(?:لا|لم|ليس)|لا (?:ي|ت)\w+ (?:أي من )?(?:هذه |هذا |أي )?<S>|لم (?:ي|ت)\w+ (?:أي من )?(?:هذه |هذا )?<S>"
+            r"|(?:في|من|حسب|وفق\w*|بناء على|استنادا إلى) (?:هذه |هذا )?<S>[^.]{0,60}\s(?:لا|لم|ليس)|(?:لا|لم) (?:ي|ت)\w+ (?:أي من )?(?:هذه |هذا )?ال<S>"
         ),
         asked=(
             r"لا (?:توجد|يوجد|تتوفر|يتوفر)\s(?:\w+ ){0,2}?(?:معلومات|إجابة|بيانات|تفاصيل|ذكر|إشارة|جواب)|لا (?:معلومات|ذكر|إجابة)|(?:لا يمكن|يتعذر|من المستحيل|لا يمكنني) (?:الإجابة|تحديد|معرفة|القول|الجواب)(?!.*(?:دون|بدون|إلا ب))"
@@ -321,6 +327,7 @@ TABLES: dict[str, Table] = {
         contrast=r"(?:لكن|ولكن|لكنه|لكنها|غير أن|إلا أن|ومع ذلك|بيد أن)",
         before=r"(?:قال|قالت|أجاب|صرح|ذكر|أعلن|اعترف|أوضح|كتب)\w* (?:\w+ ){0,3}?(?:إن|أن|إنه|إنها|أنه|أنها|بأن)|(?:^|\s)(?:إذا|إن لم|لو|عندما)\s",
         filler=r"(?:عذرا|آسف|للأسف|يرجى|المعذرة|يسعدني|مساعدتك|راجع|تواصل|شكرا|أنصح)",
+        sure=r"\bال|ة|[أإ]|\b(?:لا|لم|ليس|في|من)\b",
     ),
     "hi": Table(
         source=(
@@ -335,11 +342,12 @@ TABLES: dict[str, Table] = {
         ),
         asked=(
             r"(?:इस|उस|इसके|इसका|इसकी|यह|आपके|आपका)[^।]{0,60}(?:जानकारी|उत्तर|जवाब|उल्लेख|विवरण|प्रश्न|सवाल)[^।]{0,60}(?:नहीं|उपलब्ध नहीं|संभव नहीं|असंभव)|^(?:कोई|पर्याप्त) (?:\S+ )?(?:जानकारी|उत्तर|जवाब|विवरण|उल्लेख)[^।]{0,30}नहीं"
-            r"|(?:जानकारी|विवरण|उत्तर) (?:उपलब्ध नहीं|नहीं (?:दी|दिया|मिल)|पर्याप्त नहीं|अपर्याप्त)|(?:उल्लेख|ज़िक्र|जिक्र|वर्णन) (?:कहीं )?नहीं (?:है|किया|मिलता|हुआ)|(?:कहा|बताना|बताया|निर्धारित करना|तय करना) (?:नहीं जा सकता|संभव नहीं|असंभव)(?!.*बिना)|^अज्ञात"
+            r"|(?:जानकारी|विवरण|उत्तर) (?:उपलब्ध नहीं|नहीं (?:दी|दिया|मिल)|पर्याप्त नहीं|अपर्याप्त)|(?:उल्लेख|ज़िक्र|जिक्र|वर्णन) (?:कहीं )?नहीं (?:है|किया|मिलता|हुआ)|(?:कहा|बताना|बताया|निर्धारित करना|तय करना) (?:नहीं जा सकता|संभव नहीं|असंभव)(?!.*बिना)|नहीं (?:बताई|बताया|दी|दिया) (?:गई|गया) है|^अज्ञात"
         ),
         contrast=r"(?:लेकिन|परंतु|परन्तु|मगर|हालाँकि|हालांकि|किंतु|किन्तु)",
         before=r"(?:कहा|बताया|लिखा|जवाब दिया|स्वीकार किया|माना) कि|(?:अगर|यदि|जब)\s",
         filler=r"(?:क्षमा|माफ़|माफ|खेद|कृपया|धन्यवाद|मदद|संपर्क करें|सहायता)",
+        sure=r"(?:^|\s)(?:नहीं|है|हैं|था|थे|थी|में|ने|हुआ|हुई)(?=\s|$|[।,])",
     ),
     "zh": Table(
         source=(
@@ -351,14 +359,14 @@ TABLES: dict[str, Table] = {
         ),
         silent=(
             r"<S>[^。，]{0,25}(?:没有|沒有|并未|並未|未|没|不|无|無)(?:能|曾|有)?(?:被|明确|明確|具体|具體|详细|任何|直接|足够|相关)*(?:提到|提及|说明|說明|提供|包含|涉及|给出|給出|指出|介绍|介紹|回答|记载|記載|描述|讨论|討論|写|寫|列出|交代|解释|足以|谈到|涵盖|显示|透露|关于|有关|相关)"
-            r"|(?:从|從|根据|根據|在|就|基于)[^。]{0,15}<S>[^。]{0,30}(?:无法|無法|不能|没有|沒有|看不出|找不到|不足以|得不出|未|难以)|<S>(?:不足|不够|有限，?无法|与[^。]{0,15}无关)|(?:没有|沒有|无|任何一[篇段份])[^。]{0,12}<S>[^。]{0,15}(?:提到|提及|说明|回答|涉及)"
+            r"|(?:从|從|根据|根據|在|就|基于)[^。]{0,15}<S>[^。]{0,30}(?:无法|無法|不能|没有|沒有|看不出|找不到|不足以|得不出|未|难以)|<S>[^。，]{0,6}(?:只字未提|没有[这该此]\w{0,2}(?:信息|内容|资料|答案)|沒有這)|(?:没有|無|无)(?:任何)?一?[份篇段个条]<S>[^。]{0,12}(?:解释|说明|提到|提及|回答|涉及)|<S>[^。，]{0,8}只字未提|<S>(?:不足|不够|有限，?无法|与[^。]{0,15}无关)|(?:没有|沒有|无|任何一[篇段份])[^。]{0,12}<S>[^。]{0,15}(?:提到|提及|说明|回答|涉及)"
         ),
         asked=(
             r"(?:没有|沒有|暂无|暫無|缺乏|未找到|找不到|没找到)(?:任何|足够的?|足夠的?|相关的?|相關的?|更多|具体的?|有关[^。]{0,20}的)*(?:信息|資訊|资料|資料|记录|答案|内容|数据|说明|依据|細節|细节|消息)(?!可以|给)|(?:这个|這個|该|該|此|您的|你的)?问题(?:目前)?(?:无法|無法|不能)(?:被)?(?:回答|确定)|(?:无法|無法|不能|难以)(?:回答|确定|確定|判断|判斷|得知|作答|给出答案|确认|说明)"
             r"(?!.*(?:除非|只有|必须|需要先))|(?:这一点|这点|对此|此事|這一點|这个信息)[^。]{0,12}(?:没有|未|沒有|不)(?:提及|提到|说明|写|明|清楚|详)|^(?:未知|不详|不明)$|^(?:并|並)?(?:未|没有|沒有)(?:提及|提到|说明|指明|注明)[^，]{0,20}$"
         ),
         contrast=r"(?:但是|但|不过|不過|然而|可是)",
-        before=r"(?:他|她|他们|警方|作者|专家|学者|史学家|[^\s，。我]{2,6})(?:说|表示|回答|承认|称|坦言|透露|写道)|(?:如果|若|假如|当|一旦)",
+        before=r"(?:他|她|他们|警方|作者|专家|学者|史学家|[^\s，。我]{2,6})(?:说|表示|回答|承认|称|坦言|透露|写道)|(?:如果|若|假如|当|一旦)|(?:不|没有)[^，。]{1,15}就",
         filler=r"(?:抱歉|对不起|對不起|遗憾|不好意思|请|請|帮助|建议|谢谢|感谢|咨询)",
     ),
     "ja": Table(
@@ -371,7 +379,7 @@ TABLES: dict[str, Table] = {
             r"|見つけ(?:られません|ることができません|られなかった)|見つかりません|見当たりません|確認できません|把握していません|判断できません|申し上げられません|お答えでき(?:ません|かね)|見当がつきません"
         ),
         silent=(
-            r"<S>[^。]{0,60}(?:ありません|ません(?:でした)?|ていない|られない|書かれていない|載っていない|ない(?:ため|ので|ようです|。|$)|なし|不足|不十分)(?!。?か)"
+            r"<S>(?:に|で|から|は|も|が|の|内|中|、)[^。を]{0,40}(?:[^。]{0,20})(?:ありません|ません(?:でした)?|ていない|られない|書かれていない|載っていない|ない(?:ため|ので|ようです|。|$)|なし|不足|不十分)(?!。?か)"
         ),
         asked=(
             r"(?:情報|記載|言及|説明|記述|データ|回答|答え|資料|記録)(?:が|は|も|を)(?:一切|特に|十分に|何も|まったく|提供され)*(?:ありません|ない|見つかりません|見当たりません|不足|含まれていません|ございません|得られません|なし)(?!か)|^(?:不明|該当なし|記載なし|情報なし)"
@@ -387,10 +395,10 @@ TABLES: dict[str, Table] = {
         ),
         speaker=(
             r"(?:저는|제가|저도|저로서는|나는|우리는|저희는|저희가|저희로서는|제게는|저에게는|저희에게는)[^.]{0,80}(?:모르|모릅|알지 못|알 수 없|없습니다|없어요|못했|못합|확실하지 않|어렵습니다|찾을 수 없|수 없)|^(?:죄송(?:합니다|하지만),? ?(?:만,? ?)?|죄송합니다만,? ?|아쉽게도,? ?|글쎄요,? ?)*(?:잘 )?(?:모르겠|모릅니다|몰라|알 수 없)"
-            r"|(?:답변|대답|답|말씀)(?:을|해)?(?: )?(?:드릴|할|드리기|하기)[^.]{0,8}(?:수 없|어렵)|찾을 수 없(?:습니다|었습니다|어요)|찾지 못했습니다|잘 모르겠|확인할 수 없(?:습니다|었습니다)|확인되지 않습니다|알지 못합니다"
+            r"|(?:답변|대답|답|말씀)(?:을|해)?(?: )?(?:드릴|할|드리기|하기)[^.]{0,8}(?:수 없|어렵)|찾을 수 없(?:습니다|었습니다|어요)|찾지 못했습니다|지(?:는|도)? (?:잘 )?(?:모르겠|모릅니다|알 수 없)|잘 모르겠|확인할 수 없(?:습니다|었습니다)|확인되지 않습니다|알지 못합니다"
         ),
         silent=(
-            r"<S>(?:에서?는?|에도|만으로는|들?은|들?는|이|가|에|을|를| 어디에도| 중| 안에| 내에)[^.]{0,80}(?:없|않|못|부족|어렵)"
+            r"<S>들?(?:에서?는?|에도|만으로는|로는|도|은|는|이|가|에|을|를| 어디에도| 중| 안에| 내에)[^.]{0,80}(?:없|않|못|부족|어렵)"
         ),
         asked=(
             r"(?:정보|내용|언급|설명|답|답변|자료|기록|데이터|언급된 바)(?:가|이|는|은|도)? ?(?:전혀 |충분히 |따로 |제공되지 |나와 있지 |포함되어 있지 |충분하지 )*(?:없습니다|없어요|않습니다|부족합니다|없음|없다)|(?:언급|명시|설명|기재|기술|나와|다루어|제공)(?:되어|돼|어)?(?: )?(?:있지|되지|지) (?:않|못)"
@@ -411,6 +419,8 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
     code = language_of(text)
     if code == "en":
         return None
+    if code in _CLOSE and len(text) <= _SHORT:
+        code = None
     if code is not None:
         return (
             classify(text, code) if code in TABLES else (None, f"not read: its language is {code}, which has no table")
@@ -422,7 +432,7 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
             return verdict, reason
     if not codes:
         return None
-    if len(codes) == 1 and codes[0] not in _SHARED:
+    if len(codes) == 1 and re.search(TABLES[codes[0]].sure, text.lower()):
         return classify(text, codes[0])
     return None, "not read: it is no English, and too short to tell its language"
 
