@@ -17,6 +17,9 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
+A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in two rounds,
+each written after the rules and read once before they were changed for it.
+
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
 rules were written: each system's own table says more than their sum, and answers of other systems say most. The encoder
@@ -49,6 +52,7 @@ IDEAL = {
     Answerability.ANSWERABLE: IdkVerdict.NO,
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
+LANGUAGES = Path(__file__).with_name("idk_languages.jsonl")
 PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""
@@ -209,6 +213,7 @@ def main() -> None:
         sets["all systems"] = [row for rows in systems.values() for row in rows]
     for name, rows in sets.items():
         print_table(name, confusion(detector, rows))
+    _print_languages(detector)
     _print_speed(detector, [row.response for rows in sets.values() for row in rows])
 
 
@@ -223,6 +228,16 @@ def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
     for verdict in ("yes",) if any(label == "not yes" for label, _ in table) else ("yes", "partial", "no"):
         found = agreement_of(table, verdict)
         print(f"{verdict:<10}" + "".join(f"{getattr(found, name):>12.3f}" for name in names))
+
+
+def _print_languages(detector: IdkDetector) -> None:
+    """Print how many sentences of each language get their label."""
+    rows = [json.loads(line) for line in _text(LANGUAGES).splitlines()]
+    labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row["text"]) for row in rows])
+    right, found = Counter(row["language"] for row in rows), Counter[str]()
+    for row, label in zip(rows, labels, strict=True):
+        found[row["language"]] += label.verdict is not None and label.verdict.value == row["idk"]
+    print("\nlanguages, read right: " + ", ".join(f"{code} {found[code]} of {n}" for code, n in sorted(right.items())))
 
 
 def _print_speed(detector: IdkDetector, responses: list[Response]) -> None:

@@ -48,9 +48,10 @@ class IdkDetector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleBasedIdk:
-    """The offline detector: it reads the response's text by rules for English, and neither question nor passages.
+    """The offline detector: it reads the response's text by rules, and neither question nor passages.
 
-    What the rules do not know is decided by weights learned from labelled sentences (`perf/idk_training.py`). It stands
+    What the rules for English do not know is decided by weights learned from labelled sentences
+    (`perf/idk_training.py`); twelve other languages are read by tables of phrases (`idk_languages.py`). It stands
     in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far they agree. It
     misses a refusal without any of the usual words ("That is for a lawyer to say").
     """
@@ -63,13 +64,17 @@ class RuleBasedIdk:
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.
 
-        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text in another language than
-        English has no verdict.
+        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text in a language without rules,
+        or too short to tell its language, has no verdict.
         """
+        from ragtasks.metrics.idk_languages import read
         from ragtasks.metrics.idk_rules import classify  # half a second of patterns, for who needs them
 
-        fixed = _fixed(responses, self.known_refusals)
-        return [label or IdkLabel(*classify(row.text)) for label, row in zip(fixed, responses, strict=True)]
+        known = _known(responses, self.known_refusals)
+        return [
+            label or IdkLabel(*(read(row.text) or classify(row.text)))
+            for label, row in zip(known, responses, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,10 @@ class EncoderIdk:
         from ragtasks.metrics.idk_encoder import read
         from ragtasks.metrics.idk_rules import lacks_nothing, unreadable
 
-        labels = _fixed(responses, self.known_refusals)
+        labels = [
+            label or _unread(response.text)
+            for label, response in zip(_known(responses, self.known_refusals), responses, strict=True)
+        ]
         for place, response in enumerate(responses):
             if labels[place] is None and (told := unreadable(response.text) or lacks_nothing(response.text)):
                 labels[place] = IdkLabel(*told)
@@ -123,15 +131,10 @@ class EncoderIdk:
         return [label or IdkLabel(*next(found)) for label in labels]
 
 
-def _fixed(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:
-    """Return the label of each response that no reading decides, None for the others.
-
-    It is one of a benchmark's own refusals, or not English: then nobody here can read it.
-    """
+def _known(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:
+    """Return the label of each response that is one of a benchmark's own refusals, None for the others."""
     known = {_bare(sentence) for sentence in known_refusals}
-    return [
-        _refusal(response.text) if _bare(response.text) in known else _unread(response.text) for response in responses
-    ]
+    return [_refusal(response.text) if _bare(response.text) in known else None for response in responses]
 
 
 def _refusal(text: str) -> IdkLabel:
@@ -143,7 +146,7 @@ def _unread(text: str) -> IdkLabel | None:
     return (
         None
         if language in {None, "en"}
-        else IdkLabel(None, f"not read: its language is {language}, and English alone is read")
+        else IdkLabel(None, f"not read: its language is {language}, and the encoder reads English alone")
     )
 
 

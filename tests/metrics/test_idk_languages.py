@@ -1,0 +1,96 @@
+"""Refusals in twelve languages, by tables of phrases, and short texts whose language nothing tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perf.idk_agreement import LANGUAGES as SENTENCES
+from perf.idk_agreement import response_of
+from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics.idk_languages import LANGUAGES, classify, read, table_of
+from ragtasks.records import Answerability, IdkVerdict
+
+YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
+
+
+def _detect(text: str) -> IdkVerdict | None:
+    (label,) = RuleBasedIdk().detect([response_of("c<::>1", Answerability.ANSWERABLE, text)])
+    return label.verdict
+
+
+def test_refusals_and_what_looks_like_them_are_told_apart_in_twelve_languages() -> None:
+    rows = [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+    assert {row["language"] for row in rows} == set(LANGUAGES)
+    right: dict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        verdict = _detect(row["text"])
+        right[row["language"]].append(verdict is not None and verdict.value == row["idk"])
+    assert Counter(row["idk"] for row in rows)["yes"] == len(rows) / 2
+    assert all(sum(of_one) >= 0.95 * len(of_one) for of_one in right.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Ich weiß es nicht.", YES),
+        ("Er sagte, ich weiß es nicht.", NO),
+        ("Sie antwortete „Ich weiß es nicht“.", NO),
+        ("Je ne sais pas qui l'a construit, mais il a été inauguré en 1889 par le maire de Paris.", PARTIAL),
+        ("No lo sé.", YES),
+        ("我不知道。", YES),
+        ("Nein.", NO),
+        ("不知道，但是这座桥建于1889年，由当时的市长主持落成典礼并向公众开放。", PARTIAL),  # noqa: RUF001
+    ],
+)
+def test_who_lacks_information_decides_in_other_languages(text: str, verdict: IdkVerdict) -> None:
+    assert _detect(text) is verdict
+
+
+def test_a_language_without_a_table_is_not_read() -> None:
+    verdict, reason = read("Jag kan tyvärr inte hitta någon information om detta i dokumenten som du gav mig.") or (
+        NO,
+        "",
+    )
+    assert (verdict, reason) == (None, "not read: its language is sv, which has no table")
+
+
+def test_a_short_text_in_a_script_of_several_languages_is_not_read_unless_it_refuses() -> None:
+    assert read("Москва.") == (None, "not read: it is no English, and too short to tell its language")
+    assert _detect("Не знаю.") is YES  # noqa: RUF001
+    assert _detect("Это не столица.") is NO  # only Russian has this letter
+
+
+@pytest.mark.parametrize(
+    "text", ["Paris.", "Rio de Janeiro", "No.", "1990", "Die Hard", "I do not know.", "No information."]
+)
+def test_what_may_be_english_is_read_as_english(text: str) -> None:
+    assert read(text) is None
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_tables_are_patterns(code: str) -> None:
+    table = table_of(code)
+    for pattern in [
+        table.source,
+        table.contrast,
+        table.sure,
+        *table.speaker,
+        *table.silent,
+        *table.asked,
+        *table.filler,
+    ]:
+        assert re.compile(pattern)
+    assert not re.search("|".join(table.speaker), "")
+
+
+@given(st.text(max_size=80), st.sampled_from(LANGUAGES))
+def test_any_text_gets_a_verdict_and_a_reason(text: str, code: str) -> None:
+    verdict, reason = classify(text, code)
+    assert verdict in IdkVerdict
+    assert code in reason
