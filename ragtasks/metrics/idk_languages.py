@@ -49,6 +49,8 @@ _SCRIPTS = (
 """Language -> its script, which alone tells that of a short text where no other language of a table writes so."""
 _CLOSE = {"bg": "ru", "mk": "ru", "sr": "ru", "mr": "hi", "fa": "ar", "ur": "ar", "gl": "es"}
 """Language -> the one of a table that short texts in it are taken for."""
+_PORTUGUESE = re.compile(r"[ãõçâê]|\b(?:em|um|uma|dos?|das?|os|as|nas?|nos|com|é|ou|isso|pelo|ao)\b")
+"""What hardly a short text in Portuguese lacks; without it, what looks like Portuguese is Spanish."""
 _SHORT = 60
 """Characters of a short text."""
 
@@ -93,8 +95,10 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
     code = language_of(text)
     if code == "en":
         return None
-    if code in _CLOSE and len(text) <= _SHORT:
+    if len(text) <= _SHORT and code in _CLOSE:
         code = None
+    elif len(text) <= _SHORT and code == "pt" and not _PORTUGUESE.search(text.lower()):
+        code = "es"
     if code is not None:
         return (
             classify(text, code)

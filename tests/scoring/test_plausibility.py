@@ -255,9 +255,19 @@ def test_what_is_no_answer_is_neither_an_answer_nor_a_refusal(
 def test_what_nobody_can_read_is_unscored(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    ended(capsys, "score", file(lambda *_: GERMAN), "--setting", "reference", *options(tmp_path))
+    swedish = "Tyvärr hittar jag ingen information om detta i dokumenten."
+    ended(capsys, "score", file(lambda *_: swedish), "--setting", "reference", *options(tmp_path))
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert {(row.idk, row.values["ans_acc"]) for row in evaluation.rows} == {(None, None)}
+
+
+@pytest.mark.parametrize("reply", [GERMAN, "No lo sé."])
+def test_a_refusal_in_another_language_refuses(
+    reply: str, file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ended(capsys, "score", file(lambda *_: reply), "--setting", "reference", *options(tmp_path))
+    (evaluation,) = read_evaluations([tmp_path / "out"])
+    assert {row.idk for row in evaluation.rows} == {"yes"}
 
 
 def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
