@@ -60,11 +60,11 @@ mutate "${names[@]}" || {
   exit 1
 }
 "$bin/python" -m mutmut results | sed 's/^ *//' | grep -v ': not checked$' > results.txt || true
-grep ': survived$' results.txt | cut -d: -f1 | while read -r name; do
+{ grep ': survived$' results.txt || true; } | cut -d: -f1 | while read -r name; do
   echo "$name"
   "$bin/python" -m mutmut show "$name" | grep -E '^[-+] ' || true
 done
 # Functions that no test calls at all: one line each.
 grep -v ': survived$' results.txt | sed 's/__mutmut_[0-9]*//' | sort | uniq -c || true
 "$bin/python" -m mutmut export-cicd-stats > /dev/null
-echo "$folder, by $tests: $(tr -d '\n' < mutants/mutmut-cicd-stats.json)"
+echo "$folder, by $tests${SAMPLE:+, ${#names[@]} drawn}: $(tr -d '\n' < mutants/mutmut-cicd-stats.json)"
