@@ -1,0 +1,104 @@
+"""Whose a cookie and a form are: signed here, of one browser, and over with the invitation that they came by."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragtasks.arena.store import VoteStore
+from ragtasks.arena.web._site import Identity, Session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[VoteStore]:
+    found = VoteStore(tmp_path / "arena.sqlite")
+    yield found
+    found.close()
+
+
+TYPED = Identity(b"secret")
+
+
+@pytest.mark.parametrize("rater", ["Ann", "Ann: the second", "Åse 北京", "x" * 60])
+def test_a_cookie_gives_back_its_rater(rater: str) -> None:
+    cookie = TYPED.cookie(rater)
+    found = TYPED.session(cookie)
+    assert found is not None
+    assert found.rater == rater
+    assert "=" not in cookie
+    assert cookie.isascii()
+
+
+def test_a_cookie_that_was_not_signed_here_is_nobody_s() -> None:
+    cookie = TYPED.cookie("ann")
+    body, _, signature = cookie.partition(".")
+    other = base64.urlsafe_b64encode(b"0:0:bob").decode().rstrip("=")
+    for wrong in (
+        *(None, "", ".", "ann", body, f"{body}.", f".{signature}", f"{other}.{signature}", f"{body}.{signature}0"),
+        *(f"{body}.{signature[:-1]}{'0' if signature[-1] != '0' else '1'}", f"{body}.é", f"{body} .{signature}"),
+    ):
+        assert TYPED.session(wrong) is None, wrong
+    assert Identity(b"another secret").session(cookie) is None
+
+
+def test_every_browser_has_a_session_and_forms_of_its_own() -> None:
+    first, second = (TYPED.session(TYPED.cookie("ann")) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.number != second.number
+    assert len(first.number) == 32
+    token = TYPED.form_token(first)
+    assert TYPED.is_valid_form(first, token)
+    for wrong in (TYPED.form_token(second), "", token[:-1], token.upper(), f"{token} ", "é"):
+        assert not TYPED.is_valid_form(first, wrong)
+    assert not TYPED.is_valid_form(Session("bob", first.number), token)
+    assert not Identity(b"another secret").is_valid_form(first, token)
+
+
+def test_a_form_s_token_signs_no_cookie() -> None:
+    number = TYPED.session(TYPED.cookie("ann"))
+    assert number is not None
+    body = base64.urlsafe_b64encode(f"{number.number}:ann".encode()).decode().rstrip("=")
+    assert TYPED.session(f"{body}.{TYPED.form_token(number)}") is None
+
+
+def test_a_cookie_is_over_with_the_invitation_that_it_came_by(store: VoteStore) -> None:
+    identity = Identity(b"secret", None, store)
+    _, token = store.invite("ann")
+    store.invite("bob")
+    assert (identity.invited(token), identity.invited("another"), identity.invited("")) == ("ann", None, None)
+    cookie = identity.cookie("ann")
+    assert identity.session(cookie) is not None
+    assert identity.session(identity.cookie("nobody")) is None
+    store.invite("bob")
+    assert identity.session(cookie) is not None, "bob's new link is none of ann's business"
+    store.invite("ann")
+    assert identity.session(cookie) is None, "ann's new link ends what the old one began"
+    assert identity.invited(token) is None
+    assert identity.session(identity.cookie("ann")) is not None
+
+
+def test_a_name_that_was_typed_is_no_invitation(store: VoteStore) -> None:
+    store.invite("ann")
+    identity = Identity(b"secret", None, store)
+    assert identity.session(TYPED.cookie("ann")) is None
+    assert TYPED.session(identity.cookie("ann")) is None
+    assert TYPED.invited("anything") is None
+
+
+@pytest.mark.parametrize(
+    ("token", "is_invited", "types_names", "needs_token"),
+    [(None, False, True, False), ("t", False, True, True), (None, True, False, False), ("t", True, False, False)],
+)
+def test_names_are_typed_where_nobody_is_invited_and_a_token_is_asked_for_where_there_is_one(
+    token: str | None, is_invited: bool, types_names: bool, needs_token: bool, store: VoteStore
+) -> None:
+    identity = Identity(b"secret", token, store if is_invited else None)
+    assert (identity.types_names, identity.needs_token) == (types_names, needs_token)
+    given = ("t", "", "T", "tt", "é")
+    assert [identity.admits(one) for one in given] == (
+        [types_names] * 5 if token is None else [True, False, False, False, False]
+    )
