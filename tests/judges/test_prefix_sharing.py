@@ -31,10 +31,9 @@ def test_one_models_prompts_about_the_sample_begin_alike(capsys: pytest.CaptureF
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", [Setting.REFERENCE, Setting.FULL_RAG])
 def test_more_than_half_of_one_models_prompts_about_real_tasks_is_read_before(
-    mtrag_root: Path, capsys: pytest.CaptureFixture[str], setting: Setting
+    mtrag_root: Path, setting: Setting
 ) -> None:
-    with capsys.disabled():  # the numbers stand in the log of every run
-        found = table(one_model(str(mtrag_root), setting), 100_000, f"one model, {setting.value}")
+    found = table(one_model(str(mtrag_root), setting), 100_000, f"one model, {setting.value}")
     assert found["material_first"].shared >= 0.53
     assert found["material_first"].in_cache >= 0.53
     assert found["material_first"].n_read < 0.8 * found["ours"].n_read
@@ -43,9 +42,8 @@ def test_more_than_half_of_one_models_prompts_about_real_tasks_is_read_before(
 
 @pytest.mark.slow
 def test_three_models_judged_at_once_share_most_in_either_version(
-    mtrag_root: Path, capsys: pytest.CaptureFixture[str]
+    mtrag_root: Path,
 ) -> None:
-    with capsys.disabled():
-        found = table(rated(str(mtrag_root)), 100_000, "three models in one call")
+    found = table(rated(str(mtrag_root)), 100_000, "three models in one call")
     assert found["ours"].shared > 0.6
     assert found["material_first"].shared > 0.6
