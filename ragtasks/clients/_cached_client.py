@@ -9,7 +9,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -101,9 +101,9 @@ class CachedClient:
             entry = entry_of(prompt)
             entries.setdefault(entry.key, entry).indexes.append(index)
         call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
-        missing = call.without_reply(entries.values())
+        missing = [entry for entry in entries.values() if not call.find(entry)]
         self._warn_of_older_replies(cache, missing)
-        n_known = max(len(entries) - len(missing), 0)
+        n_known = len(entries) - len(missing)
         if n_known:
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         if missing:
@@ -199,34 +199,25 @@ class _Call:
         self._delivered = delivered
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
         self._entry_of = entry_of
-        self._open: dict[str, _Entry] = {}
+        self._asked: set[str] = set()
         self.replies: dict[int, Reply] = {}
 
-    def without_reply(self, entries: Iterable[_Entry]) -> list[_Entry]:
-        """Return the requests that have no stored reply; in the place of one that has, what follows from it."""
-        missing: list[_Entry] = []
-        waiting = list(entries)[::-1]
-        while waiting:
-            entry = waiting.pop()
-            if (asked := self._open.get(entry.key)) is not None:
-                asked.indexes.extend(entry.indexes)
-            elif self.find(entry):
-                waiting += self.following(entry)
-            else:
-                self._open[entry.key] = entry
-                missing.append(entry)
-        return missing
+    def following(self, entry: _Entry) -> _Entry | None:
+        """Return the request that follows from the reply to one, None where this call asks none or asked it before.
 
-    def following(self, entry: _Entry) -> list[_Entry]:
-        """Return the distinct requests that follow from the reply to one."""
-        if self._chain is None:
-            return []
+        What else follows is the caller's to ask in another call.
+        """
         found: dict[str, _Entry] = {}
-        for index in entry.indexes:
-            if (prompt := self._chain.following(index)) is not None:
+        for index in entry.indexes if self._chain else ():
+            prompt = self._chain.following(index) if self._chain else None
+            if prompt is not None:
                 new = self._entry_of(prompt)
                 found.setdefault(new.key, new).indexes.append(index)
-        return list(found.values())
+        new_keys = [key for key in found if key not in self._asked]
+        if not new_keys:
+            return None
+        self._asked.add(new_keys[0])
+        return found[new_keys[0]]
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
@@ -238,7 +229,6 @@ class _Call:
 
     def deliver(self, entry: _Entry, reply: Reply) -> None:
         """Give a reply to every prompt that is the same."""
-        self._open.pop(entry.key, None)
         self._served.note(reply)
         if reply.from_cache and entry.key in self._delivered:
             reply = as_cached(reply)
@@ -252,10 +242,11 @@ class _Call:
     def ask(self, client: Client, missing: list[_Entry], claims: Claims, progress: _Counted) -> None:
         """Ask what nobody else asks, then wait for the others, and ask what they leave."""
         while missing:
+            self._asked.update(entry.key for entry in missing)
             keeper = _Keeper(self, missing, claims)
             client.answer([entry.prompt for entry in missing], progress.without(keeper.elsewhere), keeper)
             progress.n_before += len(missing) - len(keeper.elsewhere)
-            missing = keeper.more + self._left_by_others(keeper.elsewhere, claims, progress)
+            missing = self._left_by_others(keeper.elsewhere, claims, progress)
 
     def _left_by_others(self, entries: list[_Entry], claims: Claims, progress: _Counted) -> list[_Entry]:
         """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
@@ -269,9 +260,6 @@ class _Call:
                     self.deliver(entry, cached.reply)
                     progress.advance(f"{self._name}\tasked by another process")
             left = [entry for entry in entries if found[entry.key] is Claim.OURS]
-            left += self.without_reply(
-                new for entry in entries if entry.key not in self._open for new in self.following(entry)
-            )
             entries = [entry for entry in entries if found[entry.key] is Claim.THEIRS]
             if left:
                 return left + entries
@@ -295,17 +283,14 @@ class _Keeper:
     def __init__(self, call: _Call, asked: Sequence[_Entry], claims: Claims) -> None:
         self._call, self._entries, self._claims = call, list(asked), claims
         self.elsewhere: list[_Entry] = []
-        self.more: list[_Entry] = []
 
     def following(self, index: int) -> Prompt | None:
-        """Return what follows from the reply to an entry, in whose place it is then; more of it waits its turn."""
-        entry = self._entries[index]
-        new = [] if entry in self.elsewhere else self._call.without_reply(self._call.following(entry))
-        if not new:
+        """Return what follows from the reply to an entry, in whose place it is then."""
+        new = self._call.following(self._entries[index])
+        if new is None:
             return None
-        self._entries[index] = new[0]
-        self.more += new[1:]
-        return new[0].prompt
+        self._entries[index] = new
+        return new.prompt
 
     def recall(self, index: int) -> Reply | None:
         entry = self._entries[index]

@@ -234,7 +234,17 @@ def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path
     assert verdicts.usage["m"].n_asked == 3
 
 
-def test_what_is_known_of_a_first_step_leads_to_the_second_at_once(tmp_path: Path) -> None:
+def test_a_second_step_that_another_answer_led_to_is_asked_once(tmp_path: Path) -> None:
+    """Other answers, the same statements, the same passages: one second step for all three."""
+    (_, rl_f, _) = material_first()
+    with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
+        verdicts = judge(many(3), [rl_f], [client])
+    assert sorted(kinds(server.asked)) == ["statements"] * 3 + ["support"]
+    assert [score.value for score in verdicts.scores("rl_f")] == [0.5] * 3
+
+
+def test_what_is_known_of_a_first_step_is_not_asked_again(tmp_path: Path) -> None:
     fails = {"now": True}
 
     def problems(prompt: str, _before: int) -> Action | None:

@@ -10,9 +10,14 @@ import pytest
 
 from ragtasks.config import config_from_options
 from ragtasks.errors import ConfigurationError
-from ragtasks.results import Evaluation
-from ragtasks.scoring import Place
+from ragtasks.metrics import IdkLabel
+from ragtasks.records import IdkVerdict
+from ragtasks.results import Evaluation, read_evaluations
+from ragtasks.scoring import Place, rescore
+from ragtasks.scoring._scoring import _is_settled
+from tests.judges._scripted import response
 from tests.scoring._noisy import NoisyServer
+from tests.scoring.test_judge import SAMPLE, predictions, written
 from tests.scoring.test_repeats import judged, place
 
 __all__ = ["place"]
@@ -57,6 +62,25 @@ def test_repeats_and_anchors_are_judged_too(place: Place, tmp_path: Path) -> Non
     assert all(one == two for one, two in again)
     (anchors,) = {len(facts["scoring"]["anchors"]["judges"][0]["conversations"]) for facts in found.provenance.values()}
     assert anchors == 20  # whole: drift is a matter of all rubrics
+
+
+def test_a_model_that_always_refuses_has_scores_too(place: Place, tmp_path: Path) -> None:
+    rows = [{**row, "predictions": [{"text": "I don't know."}]} for row in predictions(12)]
+    file = written(tmp_path / "in" / "m.jsonl", rows)
+    options = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
+    with NoisyServer(steady) as server:
+        given = {**options, "judges": [server.judge()], "skip_settled": True, "max_implausible": 1.0}
+        rescore([file], given, tmp_path / "out", place, benchmark="mtrag", setting="full_rag")
+        assert server.n_asked <= 12  # who refuses, and nothing else
+    (evaluation,) = read_evaluations([tmp_path / "out"])
+    assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
+    assert [row.values["rl_f"] for row in evaluation.rows] == [row.values["rb_llm"] for row in evaluation.rows]
+
+
+def test_what_is_no_answer_at_all_refuses_nothing() -> None:
+    label = IdkLabel(IdkVerdict.YES, "")
+    assert _is_settled(response("I don't know."), label)
+    assert not _is_settled(response(""), label)
 
 
 def test_official_prompts_condition_otherwise() -> None:
