@@ -76,7 +76,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.tables import ReportOptions, report_sections
     from ragtasks.tables import Format, render
 
-    evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
+    with step("reading the results"):
+        evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
     if not evaluations and not run:
         raise ConfigurationError("nothing to report. Next step: name results, --human-evaluation, or --run NAME")
     if not evaluations and (plots or html):
@@ -354,9 +355,10 @@ def _compare_results(
     from ragtasks.reports.comparison import compare_evaluations
     from ragtasks.results import read_evaluations, recalibrated
 
-    evaluations = read_evaluations(paths, left_out=leave_out)
-    evaluations = recalibrated(evaluations) if recalibrate else evaluations
-    found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
+    with step("reading the results, differences and intervals"):
+        evaluations = read_evaluations(paths, left_out=leave_out)
+        evaluations = recalibrated(evaluations) if recalibrate else evaluations
+        found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
     _print_comparisons(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
 
 

@@ -12,6 +12,7 @@ import typer
 from ragtasks.cli.app import app, echo, may_be_replaced, put
 from ragtasks.cli.options import names_results
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import step
 
 results = typer.Typer(help="List, show, compare, remove, rank and export results and runs.", no_args_is_help=True)
 export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
@@ -151,9 +152,10 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.history import History, read_history, render_skipped, select_entries
     from ragtasks.reports.leaderboard import write_leaderboard
 
-    history = read_history(folder, is_ranked=True)
-    found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-    write_leaderboard(History(tuple(found), history.skipped), folder, output)
+    with step("reading and ranking the results"):
+        history = read_history(folder, is_ranked=True)
+        found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
+        write_leaderboard(History(tuple(found), history.skipped), folder, output)
     echo(f"wrote {output}, evaluations: {len(found)}")
     if history.skipped:
         echo(render_skipped(history.skipped, folder))

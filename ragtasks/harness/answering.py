@@ -64,7 +64,8 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
         """Return the model with its answers kept; baselines cost nothing."""
         _IN_USE[:] = [model]
-        _LOGGER.info("%s is loaded; building the prompts", kind)
+        named = arguments.get("model") or arguments.get("pretrained") or kind
+        _LOGGER.info("%s is ready; building the prompts", named)
         if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
             return model
         log = None

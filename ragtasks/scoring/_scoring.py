@@ -203,13 +203,15 @@ class ResponseScorer:
         if verdicts is not None and self._anchors is not None:
             clients = {item.name if not isinstance(item, Endpoint) else item.model: item for item in self._clients}
             self._anchors.ask(clients, verdicts, self._judge_responses)
-        refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk)
+        with step(f"refusals among {len(responses)} answers"):
+            refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk)
         self._n_labels += len(refusals.labels)
         self._n_by_judges += refusals.n_by_judges
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
         evidence = self._inputs(responses, labels, verdicts)
-        scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, evidence)]
+        with step(f"metrics of {len(responses)} answers"):
+            scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, evidence)]
         rows = verdict_rows(verdicts, len(responses))
         found = [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
         for index, repeats in self._repeated(evidence).items():

@@ -40,14 +40,25 @@ def _harness_log_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_baseline_says_one_line_a_stage(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", *TWO_TASKS)
-    assert stages(done) == ["ragtasks-oracle is loaded; building the prompts", "scoring 2 answers of 2 tasks", UNSCORED]
+    assert stages(done) == ["ragtasks-oracle is ready; building the prompts", "scoring 2 answers of 2 tasks", UNSCORED]
+
+
+def test_warnings_that_tell_nobody_anything_are_left_to_v(command: Command, endpoint: Endpoint) -> None:
+    arguments = ("--model_args", f"base_url={endpoint.chat_url},model=loopback", "--gen_kwargs", "max_gen_toks=9")
+    line = ("--model", "local-chat-completions", *arguments, "--apply_chat_template", *TWO_TASKS)
+    done = command(*line)
+    assert done.status == 0, done.err
+    assert "EOS string" not in done.err
+    assert "--limit" not in done.err
+    assert "generation_kwargs" not in done.err
+    assert "SHOULD ONLY BE USED FOR TESTING" in command(*line, "-v").err
 
 
 def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -> None:
     arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
     done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
     assert stages(done) == [
-        "local-chat-completions is loaded; building the prompts",
+        "loopback is ready; building the prompts",
         "asking for 2 answers",
         "scoring 2 answers of 2 tasks",
         UNSCORED,
