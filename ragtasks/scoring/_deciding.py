@@ -29,8 +29,8 @@ DECISION_FILE = "decision.json"
 """The file of the output folder that says what was asked, and how it ended."""
 
 _COVERAGE = "judge_coverage"
-_NEVER_ASKED = frozenset({"not asked", "settled"})
-_ANSWERED = _NEVER_ASKED | {"given", "no statements"}
+_WITHOUT_REQUEST = frozenset({"not asked", "settled"})
+_ANSWERED = _WITHOUT_REQUEST | {"given", "no statements"}
 
 _OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
@@ -431,7 +431,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
         pool.judges,
         {name: len(of) for name, of in asked.items()},
         len(pool.conversation_of),
-        sum(verdict["outcome"] not in _NEVER_ASKED for of in asked.values() for verdict in _verdicts_on(of)),
+        sum(verdict["outcome"] not in _WITHOUT_REQUEST for of in asked.values() for verdict in _verdicts_on(of)),
         scorer.left_out_rubrics,
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,
