@@ -103,6 +103,7 @@ def calibrate_judges(
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
     rubrics = _rubrics(metrics, prompts)
+    labelled = [] if ragchecker is None else list(map(_of_ragchecker, load_labelled_pairs(ragchecker)))
     answers = load_human_evaluation(root)
     responses = [row.response for row in answers]
     rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
@@ -113,17 +114,11 @@ def calibrate_judges(
     found: Verdicts | None = None
     endpoints = [endpoint_of(judge) for judge in judges]
     made: list[JudgeCard] = []
+    ask = partial(judge_responses, judges=endpoints, secrets=secrets, cache_file=cache_file)
     if endpoints:
         begin = time.monotonic()
         with progress_bars() as progress:
-            found = judge_responses(
-                responses,
-                endpoints,
-                secrets=secrets,
-                cache_file=cache_file,
-                rubrics=rubrics,
-                progress=progress,
-            )
+            found = ask(responses, rubrics=rubrics, progress=progress)
         seconds = time.monotonic() - begin
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
@@ -133,29 +128,29 @@ def calibrate_judges(
             for judge in found.judges
         ]
     calibration = calibrate(answers, columns, verdicts)
-    if endpoints and found is not None:
-        ask = partial(judge_responses, responses, endpoints, secrets=secrets, cache_file=cache_file, rubrics=rubrics)
-        again = [ask(judging=f"repeat {number}") for number in range(2, repeats + 1)]
-        judgings = [found, *again]
-        ask_pairs = partial(judge_responses, judges=endpoints, secrets=secrets, cache_file=cache_file)
-        pairwise = _pairwise(rated_pairs(answers) if pairs else [], ask_pairs)
-        labelled = [] if ragchecker is None else list(map(_of_ragchecker, load_labelled_pairs(ragchecker)))
-        of_others = _pairwise(labelled, ask_pairs, "RAGChecker")
+    if found is not None:
+        again = [ask(responses, rubrics=rubrics, judging=f"repeat {number}") for number in range(2, repeats + 1)]
+        shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
         made = [
-            replace(card, rows=(*card.rows, *pairwise.get(card.judge, ()), *of_others.get(card.judge, ())))
-            for card in _cards(answers, columns, verdicts["judges"], judgings, rubrics=rubrics, seconds=seconds)
+            replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
+            for card in _cards(answers, columns, verdicts["judges"], [found, *again], rubrics=rubrics, seconds=seconds)
         ]
     if cards is not None:
-        made = [card.with_cost_of(latest_card(cards, card.judge, card.rubrics)) for card in made]
-        for card in made:
-            if card.is_of_verdicts:
-                store_card(cards, card)
+        made = [_stored(card, cards) for card in made]
     if picture is not None:
         plot_calibration(calibration, picture)
     sections = [Section("Cards of the judges", {}, tuple(map(card_table, made)))] if made else []
     sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
     parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
     return "\n\n".join(parts), found
+
+
+def _stored(card: JudgeCard, folder: Path) -> JudgeCard:
+    """Return a card, with the cost of the one before where all was in the cache, and store it if it says anything."""
+    complete = card.with_cost_of(latest_card(folder, card.judge, card.rubrics))
+    if complete.is_of_verdicts:
+        store_card(folder, complete)
+    return complete
 
 
 def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: str = "") -> dict[str, list[CardRow]]:

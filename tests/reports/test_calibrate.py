@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ragtasks.cli import main
 from ragtasks.clients import no_secrets
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.judges import latest_card, rubrics_named
 from ragtasks.reports.calibration import calibrate_judges
 from tests.clients._server import chat_server, refusal
@@ -95,6 +96,19 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
     assert "expected: verdicts on at least 95% of the responses" in said.err
     assert "mute, rb_llm: 0 of " in said.err
     assert not list(tmp_path.rglob("mute*.json")), "a judge without verdicts has no card"
+
+
+def test_what_cannot_be_done_is_refused_before_a_judge_is_asked(mtrag_root: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "pairs.json"
+    broken.write_text("[{}]")
+    judge = '{"model": "m", "base_url": "http://127.0.0.1:9/v1"}'
+    ask = partial(calibrate_judges, mtrag_root, secrets=no_secrets, cache_file=tmp_path / "r")
+    with pytest.raises(BenchmarkFileError, match="amazon-science/RAGChecker"):
+        ask([judge], ragchecker=broken)
+    with pytest.raises(ConfigurationError, match="no judge to ask"):
+        ask([], pairs=True)
+    with pytest.raises(ConfigurationError, match="fitted with judges"):
+        ask([], combination=tmp_path / "c.json")
 
 
 def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:
