@@ -245,13 +245,35 @@ def _bm25s() -> Any:
     return bm25s
 
 
-# How lexical retrievers turn text into terms: two analysers, and what of a passage is indexed.
-# Both run in tantivy, so that an index, a query and every other lexical retriever see the same terms. `standard` is
+# How lexical retrievers turn text into terms: an analyser a language, and what of a passage is indexed.
+# All run in tantivy, so that an index, a query and every other lexical retriever see the same terms. `standard` is
 # the nearest to the Elasticsearch defaults behind the MTRAG paper's BM25; `english` finds more (see `bm25`).
 
+_STOPPED = (
+    "danish",
+    "dutch",
+    "finnish",
+    "french",
+    "german",
+    "hungarian",
+    "italian",
+    "norwegian",
+    "portuguese",
+    "russian",
+    "spanish",
+    "swedish",
+)
+_STEMMED = ("arabic", "greek", "romanian", "tamil", "turkish")  # tantivy has no stop words of these
+_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 ANALYSERS = {
     "english": "words of letters and digits, lower case, without 33 English stop words, Snowball English stems",
     "standard": "words of letters and digits, lower case",
+    **{
+        name: f"words of letters and digits, lower case, without tantivy's {name} stop words, Snowball {name} stems"
+        for name in _STOPPED
+    },
+    **{name: f"words of letters and digits, lower case, Snowball {name} stems" for name in _STEMMED},
+    "cjk": "every character of Chinese, Japanese and Korean; of the rest words of letters and digits, lower case",
 }
 """Name -> what it makes of a text; the wording is part of every run's key."""
 
@@ -268,10 +290,12 @@ def text_analyser(name: str) -> tantivy.TextAnalyzer:
     except ImportError as error:
         raise MissingExtraError("tantivy", "retrieval", "lexical retrieval") from error
     # A length of n is already too long for tantivy's filter.
-    builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_TERM + 1))
-    builder = builder.filter(Filter.lowercase())
-    if name == "english":
-        builder = builder.filter(Filter.stopword("english")).filter(Filter.stemmer("english"))
+    words = Tokenizer.regex(rf"[{_CJK}]|[\p{{L}}\p{{N}}--[{_CJK}]]+") if name == "cjk" else Tokenizer.simple()
+    builder = TextAnalyzerBuilder(words).filter(Filter.remove_long(_LONGEST_TERM + 1)).filter(Filter.lowercase())
+    if name == "english" or name in _STOPPED:
+        builder = builder.filter(Filter.stopword(name))
+    if name not in {"standard", "cjk"}:
+        builder = builder.filter(Filter.stemmer(name))
     return builder.build()
 
 

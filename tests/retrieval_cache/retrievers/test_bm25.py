@@ -271,8 +271,28 @@ def test_progress_ends_at_its_total(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Bm25Retriever("bm26"), lambda: Bm25sRetriever(b=1.5), lambda: Bm25sRetriever(analyser="german")]
+    "make", [lambda: Bm25Retriever("bm26"), lambda: Bm25sRetriever(b=1.5), lambda: Bm25sRetriever(analyser="german2")]
 )
 def test_bad_parameters_are_refused(make: Any) -> None:
     with pytest.raises(ConfigurationError):
         make()
+
+
+@pytest.mark.parametrize(
+    ("analyser", "text", "terms"),
+    [
+        ("german", "Die Häuser der alten Städte", ["haus", "alt", "stadt"]),
+        ("french", "Les maisons des villes", ["maison", "vill"]),
+        ("arabic", "الكتب", ["كتب"]),
+        ("cjk", "我不知道 BM25", ["我", "不", "知", "道", "bm25"]),
+        ("english", "The houses of old cities", ["hous", "old", "citi"]),
+    ],
+)
+def test_each_language_has_its_words(analyser: str, text: str, terms: list[str]) -> None:
+    assert term_lister(analyser)(text) == terms
+
+
+def test_the_analyser_of_a_language_finds_its_forms(tmp_path: Path) -> None:
+    passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("dog", "Der Hund schläft.")]
+    for line, found in (("bm25s:analyser=german", ["houses"]), ("bm25s", [])):
+        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, "Haus")) == found
