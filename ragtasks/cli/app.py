@@ -87,7 +87,6 @@ MORE_OPTIONS = {
         "json_mode",
     },
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
-    "init": {"schema", "protocol"},
     "compare": {"recalibrate"},
     "score": {"protocol", "rows_output", "probe"},
     "retrieve": {"min_rewritten", "probe"},

@@ -42,7 +42,12 @@ def init(  # noqa: PLR0917 (one parameter an option)
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
     retriever: Annotated[str | None, typer.Option(help="A retriever: bm25, dense:minilm, run:FILE, ...")] = None,
     benchmark: BENCHMARK = "mtrag",
-    setting: Annotated[list[Setting] | None, typer.Option(help="Setting to evaluate in; repeatable.")] = None,
+    setting: Annotated[
+        list[Setting] | None,
+        typer.Option(
+            metavar="<setting>", help="Setting to evaluate in: reference, reference_rag or full_rag; repeatable."
+        ),
+    ] = None,
     data: DATA = None,
     judge: Annotated[list[str] | None, typer.Option(help="LLM judge, such as openai/NAME; repeatable.")] = None,
     output: Annotated[Path, typer.Option(help="File to write.")] = Path("evaluation.yaml"),
