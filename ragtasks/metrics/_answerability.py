@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ragtasks.metrics._answer_text import language_of
 from ragtasks.metrics._metric import Metric
 from ragtasks.metrics.semantic import check_device
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
@@ -92,7 +91,7 @@ class EncoderIdk:
     """Torch device; None takes the GPU where there is one."""
     weights: Path | None = None
     """File with what was learned; None: the one of the package."""
-    name: str = "encoder-2"
+    name: str = "encoder-3"
     """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
 
     def check(self) -> None:
@@ -111,20 +110,19 @@ class EncoderIdk:
         """Return one label a response, in the order of `responses`; [] for none.
 
         The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
-        word that says that something is missing; text in another language than English has no verdict.
+        word that says that something is missing; other languages than English are read as by `RuleBasedIdk`.
 
         Raises:
             MissingExtraError: what the encoder needs is not installed.
         """
         from ragtasks.metrics.idk_encoder import read
+        from ragtasks.metrics.idk_languages import read as read_foreign
         from ragtasks.metrics.idk_rules import lacks_nothing, unreadable
 
-        labels = [
-            label or _unread(response.text)
-            for label, response in zip(_known(responses, self.known_refusals), responses, strict=True)
-        ]
+        labels = _known(responses, self.known_refusals)
         for place, response in enumerate(responses):
-            if labels[place] is None and (told := unreadable(response.text) or lacks_nothing(response.text)):
+            text = response.text
+            if labels[place] is None and (told := read_foreign(text) or unreadable(text) or lacks_nothing(text)):
                 labels[place] = IdkLabel(*told)
         unread = [response for label, response in zip(labels, responses, strict=True) if label is None]
         found = iter(read([response.text for response in unread], self.device, self.weights))
@@ -139,15 +137,6 @@ def _known(responses: Sequence[Response], known_refusals: Sequence[str]) -> list
 
 def _refusal(text: str) -> IdkLabel:
     return IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {text.strip()}")
-
-
-def _unread(text: str) -> IdkLabel | None:
-    language = language_of(text)
-    return (
-        None
-        if language in {None, "en"}
-        else IdkLabel(None, f"not read: its language is {language}, and the encoder reads English alone")
-    )
 
 
 def _bare(text: str) -> str:

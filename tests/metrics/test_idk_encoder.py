@@ -67,7 +67,7 @@ def test_labels_come_in_the_order_of_the_responses_whatever_their_lengths() -> N
     both = detector.detect([_response(text) for text in texts])
     assert [label.verdict for label in both] == [detector.detect([_response(text)])[0].verdict for text in texts]
     assert detector.detect([]) == []
-    assert detector.name == "encoder-2"
+    assert detector.name == "encoder-3"
 
 
 def test_what_is_not_read_is_labelled_as_by_the_rules() -> None:

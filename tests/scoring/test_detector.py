@@ -39,5 +39,5 @@ def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: 
     scorer = ResponseScorer(sample, config_from_options({"encoder": "none", "idk": "encoder"}))
     scored = scorer.score([response("I came up empty on that one, sorry."), response("From April.")])
     assert [row.notes["idk"] for row in scored] == ["yes", "no"]
-    assert scorer.provenance()["idk_detector"] == "encoder-2"
+    assert scorer.provenance()["idk_detector"] == "encoder-3"
     assert not config_from_options({"idk": "encoder", "judges": ["openai/x"]}).idk_by_judges
