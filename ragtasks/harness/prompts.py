@@ -127,7 +127,8 @@ ChatMessages = list[dict[str, str]]
 
 def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
     """Return the system message: the user's own instruction, if any, then ours with the numbered passages."""
-    text = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL).strip()
+    extra = json.loads(doc.get("extra") or "{}")
+    text = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL, extra=extra).strip()
     return f"{instruction}\n\n{text}" if instruction else text
 
 
