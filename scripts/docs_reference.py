@@ -24,6 +24,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 SUITES = {
     "mtrag": "MTRAG, MTRAG-UN, your own data",
     "mtrag_s": "MTRAG-S",
+    "ikat_facts": "TREC iKAT, choice of facts",
     "inscit": "INSCIT",
     "multihop_rag": "MultiHop-RAG",
     "trec_rag24": "TREC RAG 2024",

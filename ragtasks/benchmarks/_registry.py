@@ -26,6 +26,12 @@ BENCHMARKS = ExtensionPoint(
     {
         "custom": "ragtasks.benchmarks.custom:DEFINITION",
         "doc2dial": "ragtasks.benchmarks.doc2dial:DOC2DIAL",
+        "ikat23": "ragtasks.benchmarks.ikat:YEAR_2023",
+        "ikat23_facts": "ragtasks.benchmarks.ikat:FACTS_2023",
+        "ikat24": "ragtasks.benchmarks.ikat:YEAR_2024",
+        "ikat24_facts": "ragtasks.benchmarks.ikat:FACTS_2024",
+        "ikat25": "ragtasks.benchmarks.ikat:YEAR_2025",
+        "ikat25_facts": "ragtasks.benchmarks.ikat:FACTS_2025",
         "inscit": "ragtasks.benchmarks.inscit:INSCIT",
         "inscit_dev": "ragtasks.benchmarks.inscit:INSCIT_DEV",
         "mtrag": "ragtasks.benchmarks.mtrag._benchmark:DEFINITION",

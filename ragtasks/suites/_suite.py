@@ -175,6 +175,7 @@ SUITES = ExtensionPoint(
     "suite",
     Suite,
     {
+        "ikat_facts": "ragtasks.suites._ikat_facts:SUITE",
         "inscit": "ragtasks.suites._inscit:SUITE",
         "mtrag": "ragtasks.suites._mtrag:SUITE",
         "mtrag_s": "ragtasks.suites._mtrag_s:SUITE",

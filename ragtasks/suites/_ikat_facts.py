@@ -1,0 +1,84 @@
+"""The suite of choosing facts about the user: TREC iKAT's other task (track guidelines, "PTKB statement relevance").
+
+A response is a list of numbers of facts, the most useful first, or `none`. Rankings are scored as the track does, on
+the turns that some fact is relevant to; on the others it counts whether any was named.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from ragtasks.metrics import Metric, Scores
+from ragtasks.records import Response, Score
+from ragtasks.suites._suite import ScoringInputs, Suite
+
+K = 3
+"""Facts that the track's cut-offs look at."""
+NO_FACT = "no fact is relevant to the turn"
+UNREADABLE = "the reply is no list of numbers of facts"
+
+METRICS = (
+    Metric("facts_ndcg_3", "nDCG@3 of the facts named, on turns that need some"),
+    Metric("facts_p_3", "share of the first three places with a relevant fact, on turns that need some"),
+    Metric("facts_r_3", "share of the relevant facts among the first three, on turns that need some"),
+    Metric("facts_mrr", "one over the rank of the first relevant fact, on turns that need some"),
+    Metric("facts_needless", "share of the turns without a relevant fact for which some was named", False),
+    Metric("invalid_reply", "share of replies that are no list of numbers of facts", False),
+    Metric("coverage", "share of responses whose facts could be read"),
+)
+"""Every metric, in the order of the harness's table."""
+
+_LIST = re.compile(r"[\[(]?\s*(\d+(?:[\s,;]+(?:and\s+)?\d+)*)\s*[\])]?\.?")
+_RANKED = ("facts_ndcg_3", "facts_p_3", "facts_r_3", "facts_mrr")
+
+
+def score(inputs: ScoringInputs) -> list[Scores]:
+    """Return the scores of each response, in order."""
+    return [_score(response) for response in inputs.responses]
+
+
+def chosen_facts(reply: str, n_facts: int) -> list[int] | None:
+    """Return the numbers that a reply names, each once, best first; [] for `none`, None where it cannot be read.
+
+    The last line counts: models like to think aloud before.
+    """
+    lines = [line.strip(" *`") for line in reply.strip().splitlines() if line.strip(" *`")]
+    text = lines[-1].rpartition(":")[2].strip(" *`") if lines else ""
+    if text.lower().strip(".") == "none":
+        return []
+    match = _LIST.fullmatch(text)
+    numbers = list(dict.fromkeys(map(int, re.findall(r"\d+", match[1])))) if match else []
+    return numbers if numbers and all(1 <= number <= n_facts for number in numbers) else None
+
+
+def _score(response: Response) -> Scores:
+    relevant = set(response.task.extra["relevant_facts"])
+    chosen = chosen_facts(response.text, len(response.task.extra["facts"]))
+    ranked = _ranked(chosen, relevant) if chosen is not None and relevant else None
+    why = UNREADABLE if chosen is None else NO_FACT
+    needless = Score(float(bool(chosen))) if chosen is not None and not relevant else None
+    return {
+        **{name: Score(None, why) if ranked is None else Score(ranked[name]) for name in _RANKED},
+        "facts_needless": needless or Score(None, UNREADABLE if chosen is None else "some fact is relevant"),
+        "invalid_reply": Score(float(chosen is None)),
+        "coverage": Score(float(chosen is not None)),
+    }
+
+
+def _ranked(chosen: Sequence[int], relevant: set[int]) -> dict[str, float]:
+    """Return the scores of a ranking; facts are relevant or not, as in the track's judgements."""
+    hits = [number in relevant for number in chosen]
+    gain = sum(1 / math.log2(rank + 1) for rank, hit in enumerate(hits[:K], start=1) if hit)
+    best = sum(1 / math.log2(rank + 1) for rank in range(1, min(K, len(relevant)) + 1))
+    return {
+        "facts_ndcg_3": gain / best,
+        "facts_p_3": sum(hits[:K]) / K,
+        "facts_r_3": sum(hits[:K]) / len(relevant),
+        "facts_mrr": 1 / (hits.index(True) + 1) if any(hits) else 0.0,
+    }
+
+
+SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False)
+"""What the choice of facts is scored with."""
