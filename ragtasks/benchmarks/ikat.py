@@ -203,8 +203,9 @@ def _numbers(raw: Any, facts: Sequence[str]) -> list[int] | None:
     if not isinstance(raw, list):
         return None
     by_text = {" ".join(text.split()): number for number, text in enumerate(facts, start=1)}
-    found = [by_text.get(" ".join(item.split())) if isinstance(item, str) else item for item in raw]
-    return found if all(isinstance(item, int) and 1 <= item <= len(facts) for item in found) else None
+    numbers = [by_text.get(" ".join(item.split())) if isinstance(item, str) else item for item in raw]
+    found = [item for item in numbers if isinstance(item, int) and 1 <= item <= len(facts)]
+    return found if len(found) == len(raw) else None
 
 
 def _problems(path: Path, name: str, what: str) -> Problems:
