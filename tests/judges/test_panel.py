@@ -244,6 +244,24 @@ def test_a_second_step_that_another_answer_led_to_is_asked_once(tmp_path: Path) 
     assert [score.value for score in verdicts.scores("rl_f")] == [0.5] * 3
 
 
+def test_calls_at_the_same_time_ask_each_step_once(tmp_path: Path) -> None:
+    found = []
+
+    def work() -> None:
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            endpoint = {"model": "m", "base_url": server.base_url, "slots": 4, **QUICK}
+            found.append(judge(of_conversations(12), material_first(), [CachedClient(OpenAIClient(endpoint), cache)]))
+
+    with chat_server(as_server(obedient())) as server:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert {verdict.outcome for one in found for verdict in one.all()} == {VerdictOutcome.GIVEN}
+    assert len(server.asked) == len(set(server.asked)) == 3 * 12 + 1
+
+
 def test_what_is_known_of_a_first_step_is_not_asked_again(tmp_path: Path) -> None:
     fails = {"now": True}
 
