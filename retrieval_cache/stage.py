@@ -99,6 +99,8 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
             metadata["rewriting"] = rewriting
         if request.benchmark.copy:
             metadata["copy"] = request.benchmark.copy
+        if work.searching:
+            metadata["searching"] = work.searching
         if counted := work.statistics(folder):
             metadata["retrieval"] = counted
         write_manifest(folder, Manifest(name, spec, files, metadata))
@@ -113,6 +115,8 @@ class _Work:
         self._store = store
         self._progress = progress
         self._benchmark = request.benchmark
+        self.searching: dict[str, dict[str, float]] = {}
+        """Domain -> queries that were searched for in this process, and seconds for all of them."""
         self.domains = side.domains_of(request.benchmark.tasks)
         self._locations = self._corpus_locations(side, request.corpora or {})
         self._sources = {domain: self._source(domain) for domain in self.domains}
@@ -165,7 +169,10 @@ class _Work:
         if path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
         retriever = self._indexed(domain)
+        begin = time.monotonic()
         run = self._ranked(retriever, domain)
+        if run:
+            self.searching[domain] = {"queries": len(run), "seconds": round(time.monotonic() - begin, 4)}
         if statistics := statistics_of(retriever):
             # Before the run: who finds the run finished finds these too.
             write_atomically(_statistics_file(folder, domain), orjson.dumps(dict(statistics)))

@@ -30,6 +30,7 @@ from ragtasks.files._runs import (
     read_manifest,
     run_folder,
     run_key,
+    seconds_a_query,
     write_contexts,
     write_manifest,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "run_key",
     "run_line",
     "sample_statistics",
+    "seconds_a_query",
     "usage_in_record",
     "write_atomically",
     "write_contexts",

@@ -197,6 +197,13 @@ def run_key(store: Path, name: str) -> str | None:
     return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
 
 
+def seconds_a_query(store: Path, name: str) -> dict[str, float]:
+    """Return domain -> seconds that searching took a query when a stored run was made; without what was not timed."""
+    folder = run_folder(store, name)
+    found = read_manifest(folder).metadata.get("searching", {}) if (folder / MANIFEST).is_file() else {}
+    return {domain: timed["seconds"] / timed["queries"] for domain, timed in found.items()}
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a run's manifest, last of its files: a run without one is not finished."""
     content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}

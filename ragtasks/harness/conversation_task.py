@@ -31,7 +31,7 @@ from ragtasks.benchmarks import (
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error, masked
-from ragtasks.files import run_key
+from ragtasks.files import run_key, seconds_a_query
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
@@ -84,6 +84,7 @@ class ConversationTask(ConfigurableTask):
             settings["repeats"] = self._best_of.n
         self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
+        self._search_seconds = seconds_a_query(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
@@ -249,7 +250,11 @@ class ConversationTask(ConfigurableTask):
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
-        return self._answers.reported(doc, self._fitting.kept)
+        usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
+        if doc["setting"] != Setting.REFERENCE.value and doc["domain"] in self._search_seconds:
+            usage.setdefault("retriever_seconds", self._search_seconds[doc["domain"]])
+        reported = self._answers.reported(doc, self._fitting.kept)
+        return {**reported, "usage": usage} if usage else reported
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of this task's responses until the harness asks for them document by document."""
@@ -261,8 +266,7 @@ class ConversationTask(ConfigurableTask):
         A score of all responses together has a pair here, the response and its reference answers, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
-        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]), **({"usage": usage} if usage else {}))
+        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         doc["scoring"] = self._scores.notes(doc["task_id"])
@@ -305,7 +309,7 @@ class ConversationTask(ConfigurableTask):
         """Return the means beside the provenance; {} before the scoring, or where other ranks hold some answers."""
         if self._is_distributed or not len(self._scores):
             return {}
-        return self._scores.summary(item.doc for item in self._instances)
+        return self._scores.summary(self._reported(item.doc) for item in self._instances)
 
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()

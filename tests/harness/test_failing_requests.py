@@ -165,3 +165,35 @@ def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_le
     assert command(*line).status == 0
     assert list(Path("results").iterdir()) == [folder]
     assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("n_concurrent", [1, 3])
+def test_what_each_reply_took_is_kept_to_the_token_over_failures_and_two_processes(
+    n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
+) -> None:
+    """The server's own sum: answers with their rows, replies that were no answer apart, whichever process asked."""
+    reported: list[tuple[int, int]] = []
+    silent = {1, 4}
+
+    def script(text: str, _: int) -> Action:
+        place = len(server.asked)
+        reported.append((100 + place, place))
+        content = None if server.asked.index(text) in silent else "It takes three days."
+        return completion(content, usage={"prompt_tokens": 100 + place, "completion_tokens": place})
+
+    server.script = script
+    first = evaluating("--price", "[1.0, 10.0]", n_concurrent=n_concurrent)
+    assert first.status == 1, "two requests got no answer"
+    n_first = len(reported)
+    silent.clear()
+    assert evaluating("--price", "[1.0, 10.0]", n_concurrent=n_concurrent).status == 0
+    rows = [row["doc"]["usage"]["calls"] for row in newest_samples(tmp_path / "out")]
+    calls = [call for row in rows for call in row]
+    assert sorted((call["input_tokens"], call["output_tokens"]) for call in calls) == sorted(reported)
+    assert len(reported) == n_first + 2
+    assert sum(not call.get("is_used", True) for call in calls) == 2
+    assert sum(call.get("spent") == "before" for call in calls) == n_first
+    assert all(call["seconds"] > 0 for call in calls)
+    assert all(
+        math.isclose(call["dollars"], (call["input_tokens"] + 10 * call["output_tokens"]) / 1e6) for call in calls
+    )

@@ -35,6 +35,7 @@ def test_a_stored_run_is_answered_and_handed_in_as_task_c(
     assert {row["doc"]["task_id"] for row in samples} == {task.task_id for task in benchmark.tasks}
     assert {row["doc"]["run"] for row in samples} == {run}
     assert all(len(row["doc"]["passages"]) == 5 for row in samples)
+    assert all(0 < row["doc"]["usage"]["retriever_seconds"] < 60 for row in samples)
     target = tmp_path / "task_c.jsonl"
     submit(Request(SubmissionTask.C, target, results=results), benchmark, tmp_path / "store")
     assert len(target.read_text(encoding="utf-8").splitlines()) == len(benchmark.tasks)
