@@ -8,8 +8,8 @@ from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     OPENAI_URL,
+    Amounts,
     Credentials,
-    Dollars,
     Endpoint,
     Secrets,
     credentials_for,
@@ -44,6 +44,7 @@ from ragtasks.clients._system_client import SystemClient, SystemProtocol, system
 __all__ = [
     "DEFAULT_KEY",
     "OPENAI_URL",
+    "Amounts",
     "Batch",
     "BatchWaits",
     "CachedClient",
@@ -54,7 +55,6 @@ __all__ = [
     "Client",
     "Credentials",
     "Decoding",
-    "Dollars",
     "Endpoint",
     "Journal",
     "OpenAIClient",

@@ -24,7 +24,8 @@ _PLAIN_NAME = re.compile(r"(?!sk)[A-Za-z0-9._-]{1,40}")
 _LONGEST_REPLY_SECONDS, _LONGEST_THOUGHT_SECONDS = 180.0, 600.0
 _NO_THINKING = frozenset({"none", "minimal"})
 _RESERVED_FIELDS = frozenset({"model", "messages", "stream", "n"})
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amounts = Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], Field(min_length=2, max_length=3)]
+"""A `Price` as users write it."""
 
 
 class Endpoint(BaseModel):
@@ -74,7 +75,7 @@ class Endpoint(BaseModel):
     shared_replies: bool = Field(
         False, description="cached replies serve this model's name at any address; default: at this address only"
     )
-    price: tuple[Dollars, Dollars] | tuple[Dollars, Dollars, Dollars] | None = Field(
+    price: Amounts | None = Field(
         None,
         description="dollars per million tokens of prompts, of replies, and maybe of prompt tokens that the server "
         "had cached; only to report the cost",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
-from ragtasks.clients import Dollars, Endpoint, endpoint_of
+from ragtasks.clients import Amounts, Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
 from ragtasks.files import checked_run_name
 
@@ -185,7 +185,7 @@ class EvaluationConfig(BaseModel):
     metrics: tuple[str, ...] = Field(
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
-    price: tuple[Dollars, Dollars] | tuple[Dollars, Dollars, Dollars] | None = Field(
+    price: Amounts | None = Field(
         default=None,
         description="dollars per million tokens of the model's prompts, of its answers, and maybe of prompt tokens "
         "that its server had cached: what answers cost is a score then",

@@ -266,7 +266,7 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         ValueError: (what was expected, what was found).
     """
-    given = {key: _plain_number(record[key]) for key in USAGE_KEYS if not _is_nothing(record.get(key))}
+    given = {key: _plain_number(record[key]) for key in USAGE_KEYS if record.get(key) is not None}
     currency = given.pop("currency", None)
     for key, value in given.items():
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
@@ -277,7 +277,7 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
             "`cached_tokens`: no more than `input_tokens`, of which they are a part", given["cached_tokens"]
         )
     if "cost" in given and currency != _CURRENCY:
-        raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', "none" if currency is None else currency)
+        raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', currency or "no currency")
     names = {"cost": "dollars"}
     return {names.get(key, key): value for key, value in given.items()}
 
@@ -286,8 +286,3 @@ def _plain_number(value: Any) -> Any:
     """Return the number that a number of numpy is; anything else as it is."""
     item = getattr(value, "item", None)
     return item() if callable(item) else value
-
-
-def _is_nothing(value: Any) -> bool:
-    """Return whether a record says nothing: null, or the NaN of a data frame."""
-    return value is None or (isinstance(value, float) and math.isnan(value))

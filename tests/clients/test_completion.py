@@ -98,7 +98,11 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
     )
     odd = body("x" * 300, choices="é")
     assert read_completion(odd) == Reply(
-        Outcome.MALFORMED, reason="no chat completion: TypeError choices is str, expected list", raw=odd.decode()
+        Outcome.MALFORMED,
+        reason="no chat completion: TypeError choices is str, expected list",
+        prompt_tokens=7,
+        completion_tokens=3,
+        raw=odd.decode(),
     )
 
 
