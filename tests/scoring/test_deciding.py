@@ -223,6 +223,9 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
     good, poor = saved("good", GOOD), saved("poor", POOR)
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
         decide(good, poor, "--judge", judge(lambda _: 7)[1])
+    raw = ["--until-decided", "--judge", judge(lambda _: 7)[1], "--metric", "rb_llm_raw", "--output", "raw"]
+    with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
+        CliRunner().invoke(app, ["compare", str(good), str(poor), *raw], catch_exceptions=False)
     with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*found: 0 of 20 \(unparsable"):
         decide(good, poor, "--judge", judge(lambda *_: completion("Nice."), is_script=True)[1], "--output", "never")
 
