@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ragtasks.benchmarks.download import Source
+import orjson
+
+from ragtasks.benchmarks.download import Source, storing
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Run
+from ragtasks.files import Run, written_aside
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
@@ -133,3 +136,22 @@ class RetrievalSide:
         """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""
         present = dict.fromkeys(task.domain for task in tasks)
         return tuple(domain for domain in self.domains or present if domain in present)
+
+
+# Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.
+
+FOLDER = "derived"
+"""Folder below that of a benchmark's files."""
+
+
+def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:
+    """Return the derived file of a name, made now where it is not there; it is whole or not there at all."""
+    path = root / FOLDER / name
+    if path.is_file():
+        return path
+    content = b"".join(orjson.dumps(row) + b"\n" for row in make())
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_aside(path) as file:
+            file.write(content)
+    return path

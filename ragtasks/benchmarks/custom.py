@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks._derived import FOLDER as DERIVED
-from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._definition import FOLDER as DERIVED
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches, missing_path
 from ragtasks.files import (

@@ -15,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 from ragtasks.files import Problems, json_lines, parse_json, sample_statistics

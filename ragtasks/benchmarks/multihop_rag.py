@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import Problems, broken_statistics, json_array, parse_json, sample_statistics

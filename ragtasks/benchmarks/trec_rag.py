@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.mtrag import Counts, edition_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from ragtasks.benchmarks import JSON_CONTRACT, Contract, Reading, read_reply, retrieval_side
+from ragtasks.benchmarks import (
+    CONDITIONAL_CONTRACT,
+    JSON_CONTRACT,
+    Contract,
+    QuestionClass,
+    Reading,
+    read_reply,
+    retrieval_side,
+)
 from ragtasks.metrics import (
     COUNT,
     QUERY_METRICS,
@@ -125,3 +133,38 @@ SUITE = Suite(
     metrics=METRICS, score=partial(score_rewrites, contract=JSON_CONTRACT), uses_encoder=False, uses_retriever=True
 )
 """What a rewriting model that replies in JSON is scored with."""
+
+
+# Conditional rewriting: the same scores, and the words that a reply of one word leaves unwritten. The OR-CONVQA paper
+# (section 4.7) reports seconds of one machine. Words are counted here: those of the official rewrite, which a rewriter
+# without this way out would have had to write. Tokens and seconds are a model's and a machine's own.
+
+
+def _conditional_scores(inputs: ScoringInputs) -> list[Scores]:
+    scores = score_rewrites(inputs, CONDITIONAL_CONTRACT)
+    return [{**own, **_saved(response)} for own, response in zip(scores, inputs.responses, strict=True)]
+
+
+def _saved(response: Response) -> Scores:
+    task = response.task
+    reading = read_reply(CONDITIONAL_CONTRACT, response.text, task.question)
+    says_so = reading.question_class is QuestionClass.STANDALONE
+    return {
+        "no_rewrite": Score(float(says_so)),
+        "saved_words": Score(float(n_query_words(str(task.extra["rewrite"])) if says_so else 0)),
+    }
+
+
+CONDITIONAL_SUITE = Suite(
+    metrics=(
+        *METRICS,
+        Metric("no_rewrite", "share of replies that say `no_rewrite`", higher_is_better=None),
+        Metric(
+            "saved_words", "words of the official rewrite where the reply is `no_rewrite`, 0 elsewhere", bounds=COUNT
+        ),
+    ),
+    score=_conditional_scores,
+    uses_encoder=False,
+    uses_retriever=True,
+)
+"""What a rewriting model that may decline is scored with."""

@@ -182,7 +182,7 @@ SUITES = ExtensionPoint(
         "multidoc2dial": "ragtasks.suites._multidoc2dial:SUITE",
         "multihop_rag": "ragtasks.suites._multihop_rag:SUITE",
         "rewriting": "ragtasks.suites._rewriting:SUITE",
-        "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
+        "rewriting_conditional": "ragtasks.suites._rewriting:CONDITIONAL_SUITE",
         "rows": "ragtasks.suites._rows:SUITE",
         "trec_rag24": "ragtasks.suites.trec_rag:TREC_RAG24",
         "trec_rag25": "ragtasks.suites.trec_rag:TREC_RAG25",

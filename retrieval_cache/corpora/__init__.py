@@ -1,6 +1,18 @@
 """Corpora: passages streamed and checked, repeated ones found, documents cut."""
 
-from retrieval_cache.corpora._corpora import DEFAULT_FIELDS, PassageSource, open_source, passage_of, read_corpus
+from retrieval_cache.corpora._corpora import (
+    DEFAULT_FIELDS,
+    PassageSource,
+    corpora_tables,
+    deduplicate_corpus,
+    describe_corpus,
+    describe_duplicates,
+    open_source,
+    passage_of,
+    read_corpus,
+    segment_corpus,
+    segment_corpus_by_sentences,
+)
 from retrieval_cache.corpora._near_duplicates import near_duplicates
 from retrieval_cache.corpora._segmenting import (
     WORD,
@@ -10,14 +22,6 @@ from retrieval_cache.corpora._segmenting import (
     segment,
     sentence_spans,
     sentence_windows,
-)
-from retrieval_cache.corpora._service import (
-    corpora_tables,
-    deduplicate_corpus,
-    describe_corpus,
-    describe_duplicates,
-    segment_corpus,
-    segment_corpus_by_sentences,
 )
 
 __all__ = [

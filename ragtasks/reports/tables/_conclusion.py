@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables._anchors import anchor_lines
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
-from ragtasks.reports.tables._repeats import repeat_lines
+from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
 from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers

@@ -16,14 +16,13 @@ from ragtasks.judges import PREDICTED, TARGETS
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._anchors import anchors_table
 from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import paper_tables
 from ragtasks.reports.tables._people import people_table
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
-from ragtasks.reports.tables._repeats import NOT_REPEATED, repeats_table
+from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table
 from ragtasks.reports.tables._scores import (
     ALL,
     EMPTY,
