@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.records import Message, Role, Setting
+from ragtasks.records import Answerability, Message, Role, Setting
 from ragtasks.results import ROW_KEYS, ROWS, OwnRows, holds_own_rows, message_text, own_rows, read_own_rows
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
@@ -46,6 +46,7 @@ def test_a_row_needs_a_question_and_an_answer() -> None:
         "",
     )
     assert task.messages == (Message(Role.USER, QUESTION),)
+    assert (task.answerability, task.multi_turn) == (Answerability.ANSWERABLE, "N/A")
     assert (rows.given["row-1"].text, rows.given["row-1"].passages) == ("", None)
 
 
@@ -142,6 +143,7 @@ def test_what_is_not_read_is_named_with_what_it_may_mean() -> None:
         ({"question": "q", "answer": "a", "contexts": "c"}, "`contexts`: a list"),
         ({"question": "q", "answer": "a", "contexts": [{"id": "x"}]}, "`contexts`: context 1: a text"),
         ({"question": "q", "answer": "a", "domain": "Ein Haus"}, "`domain` in lower-case letters"),
+        ({"question": "q", "answer": "a", "domain": 5}, "`domain`: a text"),
         ({"question": "q", "answer": "a", "seconds": -1}, "`seconds`: a number from 0 on"),
         ({"question": "q", "answer": "a", "seconds": math.inf}, "`seconds`: a number from 0 on"),
         ({"question": "q", "answer": "a", "output_tokens": "many"}, "`output_tokens`: a whole number from 0 on"),

@@ -355,6 +355,16 @@ def test_the_outermost_span_is_the_one_whose_parent_is_elsewhere(tmp_path: Path)
     assert [row["question"] for row in read(tmp_path, inner, outer).rows] == ["outer q"]
 
 
+def test_spans_of_otlp_name_their_parents_too(tmp_path: Path) -> None:
+    def of_otlp(own: str, parent: str, text: str) -> dict[str, Any]:
+        values = [{"key": key, "value": {"stringValue": text}} for key in ("input.value", "output.value")]
+        return {"traceId": "t", "spanId": own, "parentSpanId": parent, "attributes": values}
+
+    assert [row["question"] for row in read(tmp_path, of_otlp("i", "s", "inner"), of_otlp("s", "", "outer")).rows] == [
+        "outer"
+    ]
+
+
 def test_the_session_may_stand_in_any_span(tmp_path: Path) -> None:
     for key in ("session.id", "gen_ai.conversation.id", "langfuse.session.id"):
         (row,) = read(tmp_path, asked_and_answered("t", **{key: ""}), span(own="i", parent="s", **{key: 7})).rows
@@ -381,6 +391,7 @@ CHAT = [
         ("plain?", "plain?"),
         (" {not json", " {not json"),
         ('{"question": "q?", "messages": []}', "q?"),
+        (' \n{"question": "q?"}', "q?"),
         ({"user_input": "q?"}, "q?"),
         ({"query_str": {"message": "deep?"}}, "deep?"),
         (["only?"], "only?"),
