@@ -233,8 +233,8 @@ def _corpora(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
         return
     for benchmark, _ in benchmarks.values():
         side = retrieval_side(benchmark.name)
-        files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains_of(benchmark.tasks)}
-        missing = [str(file) for domain, file in files.items() if domain not in intention.corpora and not file.exists()]
+        own = [domain for domain in side.domains_of(benchmark.tasks) if domain not in intention.corpora]
+        missing = [str(file) for domain in own if not (file := side.corpus_file(benchmark.root, domain)).exists()]
         if missing:
             yield (
                 f"corpora of {benchmark.name}: not there: {', '.join(missing)}. Next step: `ragtasks data fetch "

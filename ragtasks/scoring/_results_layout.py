@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks import targets_of
 from ragtasks.clients import Price
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
@@ -108,8 +109,8 @@ def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]
 
 
 def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
-    """Return a sample with response and reference in the place of what is no score of one response, as the harness."""
-    pair = [row["filtered_resps"][0].strip(), row["doc"]["target"]]
+    """Return a sample with response and references in the place of what is no score of one response, as the harness."""
+    pair = [row["filtered_resps"][0].strip(), list(targets_of(row["doc"]))]
     names = [name for name in row["metrics"] if name in together and not math.isnan(row[name])]
     return {**row, **dict.fromkeys(names, pair)}
 
