@@ -72,8 +72,9 @@ def test_a_setting_that_gives_passages_sends_them(ragtasks: Run, tmp_path: Path)
         done = ragtasks("score", *options, "--protocol", "plain", *place)
         assert done.status == 0, done.err
         refused = ragtasks("score", *options, *place, "--force")
-    assert {frozenset(body) for body in server.bodies} == {frozenset({"id", "messages", "contexts"})}
-    given = {body["id"]: [item["text"] for item in body["contexts"]] for body in server.bodies}
+    asked = [body for body in server.bodies if "contexts" in body]  # not the short question before the first request
+    assert {frozenset(body) for body in asked} == {frozenset({"id", "messages", "contexts"})}
+    given = {body["id"]: [item["text"] for item in body["contexts"]] for body in asked}
     for row in samples(tmp_path):
         assert [item["text"] for item in row["doc"]["passages"]] == given[row["doc"]["task_id"]]
     assert refused.status == 1
@@ -145,7 +146,7 @@ def test_requests_that_failed_are_asked_again_by_the_same_command(ragtasks: Run,
         return refusal(500) if failing and "?" not in text else plain(f"On {text}")
 
     with chat_server(script) as server:
-        command = ("score", "--endpoint", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
+        command = ("score", "--no-probe", "--endpoint", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
         first = ragtasks(*command, "--output", tmp_path)
         n_first, failing = len(server.asked), False
         second = ragtasks(*command, "--output", tmp_path)

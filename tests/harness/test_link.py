@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness import link as folders_module
 from ragtasks.harness.link import (
     MARK,
     LinkState,
@@ -307,7 +306,7 @@ def test_task_folder_is_the_checkouts_then_the_packages(tmp_path: Path, monkeypa
     package = tmp_path / "ragtasks"
     (package / "task_yamls").mkdir(parents=True)
     (tmp_path / "task_yamls").mkdir()
-    monkeypatch.setattr(folders_module, "_PACKAGE", package)
+    monkeypatch.setattr("ragtasks.harness.tasks._PACKAGE", package)
     assert task_folder() == package / "task_yamls"
     (tmp_path / "pyproject.toml").touch()
     assert task_folder() == tmp_path / "task_yamls"

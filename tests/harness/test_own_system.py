@@ -23,6 +23,12 @@ ASKED = {
     "multihop_rag_retrieved": ("multihop_rag", "full_rag"),
     "multihop_rag_gold": ("multihop_rag", "reference"),
     "trec_rag24": ("trec_rag24", "full_rag"),
+    "inscit_reference": ("inscit", "reference"),
+    "inscit_dev_reference": ("inscit_dev", "reference"),
+    "ikat23_reference": ("ikat23", "reference"),
+    "ikat23_facts": ("ikat23_facts", "reference"),
+    "ikat24_facts": ("ikat24_facts", "reference"),
+    "ikat25_facts": ("ikat25_facts", "reference"),
     "trec_rag24_raggy": ("trec_rag24", "full_rag"),
     "trec_rag24_researchy": ("trec_rag24", "full_rag"),
     "trec_rag25": ("trec_rag25", "full_rag"),
@@ -38,7 +44,8 @@ PAIRS = sorted(set(ASKED.values()))
 
 
 def test_every_benchmark_is_asked() -> None:
-    assert {benchmark for benchmark, _ in PAIRS} == set(benchmark_names())
+    on_runs = {"ikat24", "ikat25"}  # no passages are published for them
+    assert {benchmark for benchmark, _ in PAIRS} == set(benchmark_names()) - on_runs
 
 
 @pytest.fixture(scope="module")

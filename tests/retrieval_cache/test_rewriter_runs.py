@@ -62,9 +62,11 @@ def test_a_model_that_rewrites_nothing_makes_no_run(place: Place) -> None:
 def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
     with chat_server(except_the_first(10)) as server:
         options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", "m", "--base-url", server.base_url)
-        refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample"])
+        refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample", "--no-probe"])
         assert isinstance(refused.exception, JudgeError)
-        made = printed("retrieve", *options, "--data", "sample", "--name", "weak", "--min-rewritten", "0.8")
+        made = printed(
+            "retrieve", *options, "--data", "sample", "--name", "weak", "--min-rewritten", "0.8", "--no-probe"
+        )
     told = f"10 of {N_ASKED} queries are the last turn, not a rewrite (10: the reply has no content)"
     assert told in made
     assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("results", "list")

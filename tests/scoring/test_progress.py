@@ -33,7 +33,7 @@ def test_bertscore_shows_its_encoder_and_the_texts_of_all(tmp_path: Path, monkey
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     scorer = ResponseScorer(sample, config_from_options({"encoder": "minilm"}))
     scorer.score([response("From April."), response("It opens in April.")])
-    assert loads == ["loading the encoder minilm"]
+    assert "loading the encoder minilm" in loads
     texts = [(done, total) for what, done, total in steps if what == "BERTScore: texts"]
     assert len(texts) == len(steps) > 2
     assert texts == [(n, len(texts)) for n in range(1, len(texts) + 1)]

@@ -52,7 +52,7 @@ def test_an_empty_reply_is_wrong_everywhere(sample: Benchmark) -> None:
 
 
 def test_where_no_detector_can_tell_a_null_query_is_unscored(sample: Benchmark) -> None:
-    for task, own in zip(sample.tasks, scored(sample, "\u4e0d\u77e5\u9053"), strict=True):
+    for task, own in zip(sample.tasks, scored(sample, "\u1403\u14da\u14c2\u1585 \u1583\u1405\u1528"), strict=True):
         unscored = task.question_types == ("null_query",)
         assert own["accuracy"].value == (None if unscored else 0)
         assert own["coverage"].value == float(not unscored)
