@@ -81,7 +81,7 @@ class LookAhead:
         """Return whether to make runs of a retriever."""
         from ragtasks.clients import endpoint_of
         from ragtasks.config import config_from_options
-        from ragtasks.config.environment import run_store, secret
+        from ragtasks.config.environment import reply_cache_file, run_store, secret
         from ragtasks.errors import RagtasksError
         from ragtasks.harness.preflight import Intention
         from ragtasks.records import Setting
@@ -89,7 +89,7 @@ class LookAhead:
 
         config, problems = config_from_options({"data": data} if data else {}), []
         try:
-            parse(line, secret, run_store())
+            parse(line, secret, reply_cache_file())
         except RagtasksError as error:
             problems.append(str(error))
         if asked.rewriter:

@@ -213,7 +213,8 @@ class Scoring:
         of_benchmarks = [task for task in tasks if task.benchmark != ROWS]
         intention = Intention(
             parts=list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in of_benchmarks)),
-            config=config_from_options(self.options),
+            # What the answers will be scored with: the saved configuration where it may be taken, and the options.
+            config=of_benchmarks[0].config if of_benchmarks else config_from_options(self.options),
             output=self.output,
             suites={task.benchmark: task.provenance["suite"] for task in of_benchmarks if task.provenance.get("suite")},
             needs_passages=False,
