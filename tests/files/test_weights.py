@@ -21,7 +21,7 @@ from ragtasks.files import from_cache, is_cached, is_model_folder, loading
 from tests._modules import MODULES, each_module, parsed
 
 pytest.importorskip("transformers")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LOADERS = {"from_pretrained", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
 OF_ANOTHER_LIBRARY = {"_segmenting.py"}  # `tokenizers` reads one JSON file and knows no code
 PURPOSES = {"expected": "a model", "next_step": "take another"}

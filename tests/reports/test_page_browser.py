@@ -504,6 +504,7 @@ def test_the_leaderboard_filters_explains_its_heads_and_stays_on_the_screen(tab:
     tab.run("document.querySelector('[name=ties]').click()")
     assert tab.run(shown) == 1  # so few conversations are not tested, and nothing untested is called a tie
     tab.run("document.querySelector('[data-tip]').focus()")
+    tab.wait("!document.getElementById('tip').hidden")
     assert tab.texts("#tip:not([hidden])")[0].startswith("harmonic mean of Bert-Recall")
     tab.press("\ue00c")
     assert tab.texts("#tip:not([hidden])") == []
