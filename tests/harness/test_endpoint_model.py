@@ -191,7 +191,7 @@ def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command
         endpoint = {**asked(server), "slots": 2, "model": "mine"}
         metadata = '{"data": "sample", "encoder": "none"}'
         options = {
-            "score": ["--endpoint", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
+            "score": ["--no-probe", "--endpoint", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
             "run": [
                 "--model", "ragtasks-endpoint", "--model_args", json.dumps(endpoint), "--tasks", "mtrag_full_rag",
                 "--metadata", metadata, "--log_samples", "--output_path", str(out), "--no-probe",
