@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from ragtasks.benchmarks.download import Source, storing
-from ragtasks.errors import ConfigurationError
-from ragtasks.files import Run, written_aside
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import Run, broken_statistics, sample_statistics, written_aside
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
@@ -149,9 +149,45 @@ def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, An
     path = root / FOLDER / name
     if path.is_file():
         return path
-    content = b"".join(orjson.dumps(row) + b"\n" for row in make())
+    rows = make()
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as file:
-            file.write(content)
+            file.writelines(orjson.dumps(row) + b"\n" for row in rows)
     return path
+
+
+# Official files: that they are there, and how many records they must have.
+
+AnyCounts = TypeVar("AnyCounts")
+
+
+def official_file(path: Path, title: str, benchmark: str) -> Path:
+    """Return the path of an official file, which is there."""
+    if path.is_file():
+        return path
+    message = clear_error(
+        f"{title} data",
+        where=str(path),
+        expected="the official file",
+        found="no file",
+        next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder with RAGTASKS_DATA or "
+        "--metadata '{\"data\": ...}'",
+    )
+    raise BenchmarkFileError(message)
+
+
+def read_edition(
+    root: Path, commit: str, counts: AnyCounts, read: Callable[[Any], AnyCounts]
+) -> tuple[bool, str, AnyCounts]:
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
+
+    `read` makes counts of what the sample says, and refuses what it does not know.
+    """
+    statistics = sample_statistics(root)
+    if statistics is None:
+        return False, commit, counts
+    try:
+        return True, statistics["version"], read(statistics["counts"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise broken_statistics(root, "version, counts", error) from error

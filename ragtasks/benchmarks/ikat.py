@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, official_file, read_edition
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Problems, broken_statistics, json_array, json_lines, sample_statistics
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
 DOMAIN = "clueweb22"
@@ -55,14 +55,14 @@ class Year:
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-        statistics = sample_statistics(root)
-        counts = (self.n_topics, self.n_turns) if statistics is None else _sample_counts(root, self.name, statistics)
+        read = functools.partial(_counts, self.name)
+        is_sample, revision, counts = read_edition(root, _COMMIT, (self.n_topics, self.n_turns), read)
         tasks = self._read_tasks(root, counts)
         return Benchmark(
             self.name,
             root,
-            statistics is not None,
-            _COMMIT if statistics is None else statistics["version"],
+            is_sample,
+            revision,
             "answerability",
             tasks,
             functools.partial(self._contexts, tasks),
@@ -209,16 +209,7 @@ def _numbers(raw: Any, facts: Sequence[str]) -> list[int] | None:
 
 
 def _problems(path: Path, name: str, what: str) -> Problems:
-    if path.is_file():
-        return Problems(path, f"iKAT {what}", _NEXT_STEP)
-    message = clear_error(
-        "iKAT data",
-        where=str(path),
-        expected="the official file",
-        found="no file",
-        next_step=f"run `ragtasks data fetch {name}`, or name another folder with RAGTASKS_DATA or `--data`",
-    )
-    raise BenchmarkFileError(message)
+    return Problems(official_file(path, "iKAT", name), f"iKAT {what}", _NEXT_STEP)
 
 
 def _read_texts(path: Path, name: str) -> dict[str, str]:
@@ -249,12 +240,10 @@ def _read_judgements(path: Path, name: str) -> dict[str, dict[int, int]]:
     return judged
 
 
-def _sample_counts(root: Path, name: str, statistics: Mapping[str, Any]) -> tuple[int, int]:
-    try:
-        topics, turns = statistics["counts"][name]
-        return int(topics), int(turns)
-    except (LookupError, TypeError, ValueError) as error:
-        raise broken_statistics(root, f"version, counts of {name}", error) from error
+def _counts(name: str, raw: Any) -> tuple[int, int]:
+    """Return topics and turns of a year, as a sample says."""
+    topics, turns = raw[name]
+    return int(topics), int(turns)
 
 
 def _file(path: str, sha256: str, n_bytes: int) -> SourceFile:

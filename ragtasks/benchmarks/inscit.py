@@ -21,10 +21,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    derived_file,
+    official_file,
+    read_edition,
+)
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Problems, broken_statistics, parse_json, read_whole, sample_statistics
+from ragtasks.files import Problems, parse_json, read_whole
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
 ANSWERABILITY: Mapping[str, Answerability] = {
@@ -67,14 +74,14 @@ class Split:
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-        statistics = sample_statistics(root)
-        counts = self.counts if statistics is None else _sample_counts(root, self.file.path, statistics)
-        tasks = _read_tasks(root / self.file.path, self.name, counts, is_official=statistics is None)
+        read = functools.partial(_counts, self.file.path)
+        is_sample, revision, counts = read_edition(root, _COMMIT, self.counts, read)
+        tasks = _read_tasks(root / self.file.path, self.name, counts, is_official=not is_sample)
         return Benchmark(
             self.name,
             root,
-            statistics is not None,
-            _COMMIT if statistics is None else statistics["version"],
+            is_sample,
+            revision,
             "answerability",
             tasks,
             functools.partial(self._contexts, tasks),
@@ -135,25 +142,14 @@ DEV = Split(
 """The split that the official predictions are published for."""
 
 
-def _sample_counts(root: Path, file: str, statistics: Mapping[str, Any]) -> Counts:
-    try:
-        return TypeAdapter(Counts).validate_python(statistics["counts"][file])
-    except (LookupError, TypeError, ValueError) as error:
-        raise broken_statistics(root, f"version, counts of {file}", error) from error
+def _counts(file: str, raw: Any) -> Counts:
+    """Return what a sample says of one of its files."""
+    return TypeAdapter(Counts).validate_python(raw[file])
 
 
 def _read_tasks(path: Path, name: str, counts: Counts | None, *, is_official: bool) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order."""
-    if not path.is_file():
-        message = clear_error(
-            "INSCIT data",
-            where=str(path),
-            expected="the official file",
-            found="no file",
-            next_step=f"run `ragtasks data fetch {name}`, or name another folder with RAGTASKS_DATA or `--data`",
-        )
-        raise BenchmarkFileError(message)
-    problems = Problems(path, "INSCIT file", _NEXT_STEP)
+    problems = Problems(official_file(path, "INSCIT", name), "INSCIT file", _NEXT_STEP)
     tasks = tuple(task for place, turn in _turns(problems) if (task := _task(*place, turn, problems)) is not None)
     for other in dict.fromkeys(task.conversation_id for task in tasks):
         if is_official and not _OFFICIAL_ID.fullmatch(other):

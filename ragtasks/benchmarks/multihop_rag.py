@@ -15,10 +15,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    derived_file,
+    official_file,
+    read_edition,
+)
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Problems, broken_statistics, json_array, parse_json, sample_statistics
+from ragtasks.files import Problems, json_array, parse_json
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, compact, task_id
 from ragtasks.tables import Table, Value
 
@@ -85,14 +92,12 @@ class Query:
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
-    statistics = sample_statistics(root)
-    if statistics is None:
-        return False, commit, counts
-    try:
-        Counts(**statistics["counts"])  # refuses what it does not know, as the next line does other types
-        return True, statistics["version"], TypeAdapter(Counts).validate_python(statistics["counts"])
-    except (LookupError, TypeError, ValueError) as error:
-        raise broken_statistics(root, "version, counts", error) from error
+
+    def read(raw: Any) -> Counts:
+        Counts(**raw)  # refuses what it does not know, as the next line does other types
+        return TypeAdapter(Counts).validate_python(raw)
+
+    return read_edition(root, commit, counts, read)
 
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
@@ -135,17 +140,7 @@ def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
 
 def problems_of(path: Path, what: str) -> Problems:
     """Return the errors of a file that is there."""
-    if path.is_file():
-        return Problems(path, what, _NEXT_STEP)
-    message = clear_error(
-        "MultiHop-RAG data",
-        where=str(path),
-        expected="the official file",
-        found="no file",
-        next_step="run `ragtasks data fetch multihop_rag`, or name another folder with RAGTASKS_DATA or "
-        "--metadata '{\"data\": ...}'",
-    )
-    raise BenchmarkFileError(message)
+    return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), what, _NEXT_STEP)
 
 
 def items_of(problems: Problems) -> list[tuple[int, dict[str, Any]]]:

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import MORE, TableFormat, app, echo, put
-from ragtasks.cli.options import ADDRESS, DATA, FORMAT, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
+from ragtasks.cli.options import (
+    ADDRESS,
+    DATA,
+    DECIDED_SEED,
+    FORMAT,
+    HOST,
+    NAMES,
+    PORT,
+    TYPED_NAMES,
+    asking,
+    invited,
+    named_benchmark,
+)
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
@@ -62,7 +74,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
             help="Until decided: win rates that differ by less are equal; default: 0.1.", rich_help_panel=MORE
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
+    seed: DECIDED_SEED = 0,
     with_reference: _REFERENCE = False,
     form: _FORMAT = TableFormat.MARKDOWN,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import MORE, TableFormat, app, echo, put
-from ragtasks.cli.options import FORCE, FORMAT, RECALIBRATE, TABLES, key_option
+from ragtasks.cli.options import DECIDED_SEED, DECIDED_SETTING, FORCE, FORMAT, RECALIBRATE, TABLES, key_option
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 
 if TYPE_CHECKING:
@@ -65,10 +65,8 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = False,
     judge: Annotated[list[Any] | None, key_option("judges")] = None,
-    setting: Annotated[
-        str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
+    setting: DECIDED_SETTING = None,
+    seed: DECIDED_SEED = 0,
     judged: Annotated[
         Path, typer.Option(help="Until decided: folder for the scores of what was judging.", rich_help_panel=MORE)
     ] = Path("decided"),

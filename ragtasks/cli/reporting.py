@@ -15,6 +15,8 @@ import typer
 from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, put
 from ragtasks.cli.options import (
     DATA,
+    DECIDED_SEED,
+    DECIDED_SETTING,
     FORCE,
     FORMAT,
     RECALIBRATE,
@@ -279,10 +281,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             rich_help_panel=MORE,
         ),
     ] = None,
-    setting: Annotated[
-        str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)] = 0,
+    setting: DECIDED_SETTING = None,
+    seed: DECIDED_SEED = 0,
     output: Annotated[
         Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
     ] = Path("decided"),

@@ -16,8 +16,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Problems, broken_statistics, json_lines, labels_of, passage_of, sample_statistics
+from ragtasks.benchmarks._definition import official_file, read_edition
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import Problems, json_lines, labels_of, passage_of
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -54,17 +55,7 @@ def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], sett
 
 def required_file(path: Path, benchmark: str = "mtrag") -> Path:
     """Return `path`, which is a file."""
-    if path.is_file():
-        return path
-    fetch = f"run `ragtasks data fetch {benchmark}`"
-    message = clear_error(
-        f"{_TITLES[benchmark]} data",
-        where=str(path),
-        expected="the official file",
-        found="no file",
-        next_step=f"{fetch}, or name another folder with RAGTASKS_DATA or --metadata '{{\"data\": ...}}'",
-    )
-    raise BenchmarkFileError(message)
+    return official_file(path, _TITLES[benchmark], benchmark)
 
 
 def domain_of(collection: object) -> str | None:
@@ -242,18 +233,16 @@ class Counts:
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
-    statistics = sample_statistics(root)
-    if statistics is None:
-        return False, commit, counts
-    try:
-        Counts(**statistics["counts"])  # refuses what it does not know, as the next line does other types
-        own = TypeAdapter(Counts).validate_python(statistics["counts"])
+
+    def read(raw: Any) -> Counts:
+        Counts(**raw)  # refuses what it does not know, as the next line does other types
+        own = TypeAdapter(Counts).validate_python(raw)
         for name in ("by_domain", "by_answerability"):
             if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
                 raise LookupError(name)
-    except (LookupError, TypeError, ValueError) as error:
-        raise broken_statistics(root, "version, counts", error) from error
-    return True, statistics["version"], own
+        return own
+
+    return read_edition(root, commit, counts, read)
 
 
 def check_counts(tasks: tuple[Task, ...], counts: Counts, problems: Problems) -> None:
