@@ -210,16 +210,22 @@ class Scoring:
         from ragtasks.harness.preflight import Intention
         from ragtasks.results import ROWS
 
-        of_benchmarks = [task for task in tasks if task.benchmark != ROWS]
-        intention = Intention(
-            parts=list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in of_benchmarks)),
-            # What the answers will be scored with: the saved configuration where it may be taken, and the options.
-            config=of_benchmarks[0].config if of_benchmarks else config_from_options(self.options),
-            output=self.output,
-            suites={task.benchmark: task.provenance["suite"] for task in of_benchmarks if task.provenance.get("suite")},
-            needs_passages=False,
-        )
-        self.look.begin(intention, (), self.options)
+        # What each will be scored with: the saved configuration where it may be taken, and the options.
+        groups: dict[str | None, list[SavedTask]] = {}
+        for task in tasks:
+            if task.benchmark != ROWS:
+                groups.setdefault(task.config.data, []).append(task)
+        for members in groups.values():
+            intention = Intention(
+                parts=list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in members)),
+                config=members[0].config,
+                output=self.output,
+                suites={task.benchmark: task.provenance["suite"] for task in members if task.provenance.get("suite")},
+                needs_passages=False,
+            )
+            self.look.begin(intention, (), self.options)
+        if not groups:
+            self.look.begin(Intention(parts=(), config=config_from_options(self.options), output=self.output), (), {})
 
     def score(self, piece: Piece) -> SystemScores:
         """Score one and save it."""

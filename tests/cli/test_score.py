@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from openinference.instrumentation import TracerProvider
 from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from ragtasks.benchmarks import benchmark_folder
 from ragtasks.cli import main
 from ragtasks.results import read_evaluations
 from tests.judges._demo import DemoServer
@@ -126,6 +128,25 @@ def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Pa
     assert now.revision == later.revision
     assert [row.values["rl_f_raw"] for row in now.rows[:1]] == [1.0]
     assert [row.unscored.get("rl_f_raw", "") for row in now.rows[4:]] == ["steady: no contexts in the row"]
+
+
+@pytest.mark.slow
+def test_saved_answers_are_looked_at_with_the_data_of_each(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    monkeypatch.setenv("RAGTASKS_DATA", str(own))
+    shutil.copytree(benchmark_folder("custom", "sample", Path()), own)
+    (own / "sample.json").unlink()
+    for name, task, data in (("a", "custom_reference", []), ("b", "mtrag_reference_fiqa", ["--data", "sample"])):
+        arguments = ["--model", "ragtasks-oracle", "--tasks", task, *data, "--encoder", "none"]
+        with pytest.raises(SystemExit) as stop:
+            main(["run", *arguments, "--output", str(tmp_path / "saved" / name)])
+        assert not stop.value.code
+    with DemoServer() as server:
+        status, _, err = ask("saved", "--judge", json.dumps(server.judge("steady")), "--output", "judged")
+    assert status == 0, err
+    assert len(read_evaluations([tmp_path / "judged"])) == 2
 
 
 def test_keys_that_are_not_read_are_named(ask: Ask, tmp_path: Path) -> None:
