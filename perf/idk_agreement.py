@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task, split_task_id
@@ -259,13 +259,11 @@ def response_of(task_id: str, answerability: Answerability, text: str) -> Respon
 def not_there(path: Path | str) -> BenchmarkFileError:
     """Return the error of a folder of --data that lacks a file."""
     return BenchmarkFileError(
-        clear_error(
-            "reading labelled responses",
-            where=str(path),
-            expected="a file of IBM/mt-rag-benchmark",
-            found="no file",
-            next_step="pass the folder of the checkout with --data",
-        )
+        "reading labelled responses",
+        where=str(path),
+        expected="a file of IBM/mt-rag-benchmark",
+        found="no file",
+        next_step="pass the folder of the checkout with --data",
     )
 
 

@@ -23,7 +23,7 @@ from ragtasks.benchmarks import (
 from ragtasks.clients import Client
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, close_matches
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
@@ -339,13 +339,11 @@ def _read_rows(rows: Rows) -> OwnRows:
         problems.append("none")
     if problems:
         raise ConfigurationError(
-            clear_error(
-                "rows",
-                where="of your own",
-                expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
-                found=_shortened(problems),
-                next_step="fix these (docs/score-your-system.md lists the keys)",
-            )
+            "rows",
+            where="of your own",
+            expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
+            found=_shortened(problems),
+            next_step="fix these (docs/score-your-system.md lists the keys)",
         )
     return found
 
@@ -365,14 +363,13 @@ def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
         return setting_named(name)
     bare = [task_id for task_id, answer in given.items() if answer.passages is None]
     if bare or not given:
-        message = clear_error(
+        raise ConfigurationError(
             "setting",
             where=f"{len(bare)} of {len(given)} answers",
             expected="the setting whose passages they were given",
             found="answers without passages of their own, and no setting",
             next_step=f"give `setting`: {', '.join(setting.value for setting in Setting)}; or records with `contexts`",
         )
-        raise ConfigurationError(message)
     return Setting.FULL_RAG
 
 
@@ -432,13 +429,11 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
 
 def _refused(benchmark: LoadedBenchmark, problems: Sequence[str]) -> ConfigurationError:
     return ConfigurationError(
-        clear_error(
-            "answers",
-            where=f"to {benchmark.label}",
-            expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-            found=_shortened(problems),
-            next_step="fix these; the ids are those of the benchmark's `tasks`",
-        )
+        "answers",
+        where=f"to {benchmark.label}",
+        expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
+        found=_shortened(problems),
+        next_step="fix these; the ids are those of the benchmark's `tasks`",
     )
 
 
@@ -693,14 +688,13 @@ def evaluate_run(
     found = score_run(rankings, judgements, metrics)
     if len(found.omitted) == len(found.values):
         shown = f"queries such as {next(iter(rankings), 'none')!r}"
-        message = clear_error(
+        raise CacheError(
             "run",
             where=name or own_name,
             expected=f"at least one of the judged queries, such as {next(iter(found.values), 'none')!r}",
             found=shown,
             next_step="evaluate a run with the judgements of its own queries",
         )
-        raise CacheError(message)
     known = {task.task_id: task.conversation_id for task in qrels.tasks} if isinstance(qrels, LoadedBenchmark) else {}
     conversations = {query_id: known.get(query_id) or _conversation(query_id) for query_id in found.values}
     key = canonical_hash([[item.query_id, item.passage_id, item.relevance] for item in judgements])[:_SHORT]

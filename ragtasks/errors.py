@@ -1,7 +1,7 @@
 """The exceptions of ragtasks: one root, one child for each cause a user can act on.
 
-A message says what was read, where, what was expected, what was found, and the next step. `clear_error` puts
-these five together so that no message forgets one.
+A message says what was read, where, what was expected, what was found, and the next step. An error that is raised with
+one of these parts needs all five, so that no message forgets one.
 """
 
 from __future__ import annotations
@@ -10,17 +10,24 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
 class RagtasksError(Exception):
-    """Root of every error that ragtasks raises on purpose."""
+    """Root of every error that ragtasks raises on purpose: a message, or the five parts of one."""
 
     exit_status = 1
     """Status that a command ends with; 2 is the parser's, for a command line that it cannot read."""
+
+    @overload
+    def __init__(self, what: str) -> None: ...
+    @overload
+    def __init__(self, what: str, *, where: str, expected: str, found: str, next_step: str) -> None: ...
+    def __init__(self, what: str, **parts: str) -> None:
+        super().__init__(clear_error(what, **parts) if parts else what)
 
 
 class ConfigurationError(RagtasksError):

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 
 TASKS_GROUP = "ragtasks.tasks"
 """Entry points whose value is the import path of a folder with harness task YAMLs."""
@@ -122,8 +122,9 @@ class ExtensionPoint(Generic[_Kind]):
     def _error(self, name: str, expected: str, found: str, origin: str) -> ConfigurationError:
         where = f"{origin}, group {self.group}" if origin else f"group {self.group}"
         next_step = "fix or uninstall that package, or name another; docs/extending.md has the contracts"
-        message = clear_error(f"{self.what} {name!r}", where=where, expected=expected, found=found, next_step=next_step)
-        return ConfigurationError(message)
+        return ConfigurationError(
+            f"{self.what} {name!r}", where=where, expected=expected, found=found, next_step=next_step
+        )
 
 
 def is_import_path(text: str) -> bool:

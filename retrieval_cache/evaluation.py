@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide
 from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, close_matches
 from ragtasks.files import Run
 from ragtasks.metrics import (
     DEPTH,
@@ -152,27 +152,25 @@ def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
     unknown = list(dict.fromkeys(qrel.query_id for qrel in qrels if qrel.query_id not in task_of))
     if unknown:
-        message = clear_error(
+        raise BenchmarkFileError(
             "qrels",
             where=f"{len(unknown)} queries, the first is {unknown[0]!r}",
             expected="tasks of the benchmark",
             found="ids that no task has",
             next_step="evaluate with the qrels and the tasks of the same benchmark",
         )
-        raise BenchmarkFileError(message)
 
 
 def check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
     """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
-        message = clear_error(
+        raise CacheError(
             "run",
             where=name,
             expected=f"judged queries, such as {qrels[0].query_id!r}",
             found=f"{len(run)} queries, none of them judged, such as {next(iter(run))!r}",
             next_step="evaluate it with the qrels of the data that it was made from",
         )
-        raise CacheError(message)
 
 
 def slices(results: Sequence[QueryResult]) -> Iterator[Slice]:
@@ -227,14 +225,13 @@ def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
     kinds = {(e.benchmark, frozenset(result.query_id for result in e.results)) for e in evaluations}
     if len(kinds) > 1:
         found = "; ".join(f"{e.name}: {len(e.results)} queries of {e.benchmark or 'no name'}" for e in evaluations)
-        message = clear_error(
+        raise ConfigurationError(
             "runs side by side",
             where=", ".join(evaluation.name for evaluation in evaluations),
             expected="the same judged queries of the same benchmark",
             found=found,
             next_step="evaluate them with the same qrels",
         )
-        raise ConfigurationError(message)
 
 
 def check_metric(metric: str) -> None:

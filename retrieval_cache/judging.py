@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, published_passages, retrieval_side, tasks_checksum
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, close_matches
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
@@ -172,13 +172,11 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
     texts = {passage.passage_id: passage for passage in passages if passage.passage_id in wanted}
     if missing := sorted(wanted - texts.keys()):
         raise BenchmarkFileError(
-            clear_error(
-                "passages to judge",
-                where=benchmark.label,
-                expected="the text of every passage that the runs rank",
-                found=f"none of {len(missing)}, such as {', '.join(missing[:_MAX_LISTED])}",
-                next_step="give the runs that were made over these corpora",
-            )
+            "passages to judge",
+            where=benchmark.label,
+            expected="the text of every passage that the runs rank",
+            found=f"none of {len(missing)}, such as {', '.join(missing[:_MAX_LISTED])}",
+            next_step="give the runs that were made over these corpora",
         )
     return [(task, texts[passage_id]) for task in benchmark.tasks for passage_id in ranked[task.task_id]]
 

@@ -25,7 +25,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import (
@@ -180,14 +180,13 @@ class MilvusRetriever:
 
 def _encoder(encoder: DenseRetriever | str | None, mode: str) -> DenseRetriever | None:
     if (encoder is None) != (mode == "bm25"):
-        message = clear_error(
+        raise ConfigurationError(
             "Milvus",
             where=f"mode {mode}",
             expected="no encoder" if mode == "bm25" else "an encoder",
             found="none" if encoder is None else "one",
             next_step="such as milvus:corpus.db,mode=bm25 or milvus:corpus.db,encoder=BAAI/bge-base-en-v1.5",
         )
-        raise ConfigurationError(message)
     return cast("DenseRetriever", parse(f"dense:{encoder}")) if isinstance(encoder, str) else encoder
 
 
@@ -245,8 +244,7 @@ class Server:
         except (MilvusException, OSError) as error:
             # `from None`: the cause's text and its arguments may hold the address with its password.
             found = self._scrubbed(str(getattr(error, "message", error)))
-            message = clear_error(what, where=self.place, expected=expected, found=found, next_step=next_step)
-            raise CacheError(message) from None
+            raise CacheError(what, where=self.place, expected=expected, found=found, next_step=next_step) from None
 
     def _scrubbed(self, text: str) -> str:
         user_info = urlsplit(self._uri).netloc.rpartition("@")[0]
@@ -298,14 +296,13 @@ class Collection:
         expected = f"{_ROW} and {_VECTOR} ({'sparse' if self._dimension is None else f'{self._dimension} dimensions'})"
         width = found.get(_VECTOR, {}).get("params", {}).get("dim")
         if set(found) != {_ROW, _VECTOR} or (None if width is None else int(width)) != self._dimension:
-            message = clear_error(
+            raise CacheError(
                 f"Milvus collection {self._name!r}",
                 where=self._server.place,
                 expected=f"none yet, or one that holds {expected}",
                 found=f"another collection of this name, with {', '.join(sorted(found))} ({width} dimensions)",
                 next_step="drop it, or choose another prefix with collection=NAME",
             )
-            raise CacheError(message)
 
     def _create(self) -> None:
         from pymilvus import DataType, MilvusClient
@@ -340,14 +337,13 @@ class Collection:
             done = self._n_rows()
         told(done)
         if done != n_rows:
-            message = clear_error(
+            raise CacheError(
                 f"Milvus collection {self._name!r}",
                 where=self._server.place,
                 expected=f"{n_rows} rows",
                 found=f"{done} rows",
                 next_step="drop the collection and index again; nothing is encoded twice",
             )
-            raise CacheError(message)
 
     def _n_rows(self) -> int:
         with self._reporting("count"):

@@ -31,7 +31,7 @@ from ragtasks.benchmarks import (
     retrieval_side,
 )
 from ragtasks.clients import Client, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, close_matches
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.prompts import PromptTemplate, shipped_template
@@ -258,14 +258,13 @@ class Rewrites:
         if n_rewritten >= least * self.n_requests:
             return
         reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_MAX_REASONS))
-        message = clear_error(
+        raise JudgeError(
             "rewriter",
             where=str(self.spec["client"]["model"]),
             expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
             found=f"{n_rewritten} of {self.n_requests} ({reasons})",
             next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
         )
-        raise JudgeError(message)
 
 
 def rewrite_queries(
@@ -457,18 +456,12 @@ def _read_recipe(folder: Path) -> Recipe:
     try:
         return Recipe(**orjson.loads((folder / RECIPE).read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigurationError(_no_model(str(folder), f"no {RECIPE} that can be read")) from error
+        raise _no_model(str(folder), f"no {RECIPE} that can be read") from error
 
 
 _EXPECTED = "a folder that `ragtasks train rewriter` wrote, or a language model to train"
 _NEXT_STEP = "check the name; without a network, name a folder"
 
 
-def _no_model(where: str, found: str) -> str:
-    return clear_error(
-        "rewriter",
-        where=where,
-        expected=_EXPECTED,
-        found=found,
-        next_step=_NEXT_STEP,
-    )
+def _no_model(where: str, found: str) -> ConfigurationError:
+    return ConfigurationError("rewriter", where=where, expected=_EXPECTED, found=found, next_step=_NEXT_STEP)

@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.files import write_atomically
 from ragtasks.metrics import BertScore, BertScorer, EmbeddingCache, EncoderSpec
 from ragtasks.records import Passage
@@ -131,14 +131,13 @@ def _connected(address: str | None) -> Any:
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, ValueError, RuntimeError) as error:
-        message = clear_error(
+        raise ConfigurationError(
             "encode with Ray",
             where=f"ray:{address}" if address else "ray",
             expected="a cluster that answers",
             found=str(error).splitlines()[0] if str(error) else type(error).__name__,
             next_step="give the address that `ray start --head` printed, or `ray` alone for this machine",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
     return ray
 
 
@@ -196,13 +195,11 @@ def _read_spool(path: Path) -> list[Passage]:
 
 def _refused(where: str, expected: str, found: str) -> CacheError:
     return CacheError(
-        clear_error(
-            "encode with Ray",
-            where=where,
-            expected=expected,
-            found=found,
-            next_step="install the same packages on every machine, and give a folder that all of them share",
-        )
+        "encode with Ray",
+        where=where,
+        expected=expected,
+        found=found,
+        next_step="install the same packages on every machine, and give a folder that all of them share",
     )
 
 
@@ -216,14 +213,13 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 raise CacheError(row["problem"])
             yield row
     except RayError as error:
-        message = clear_error(
+        raise CacheError(
             "encode with Ray",
             where="a worker",
             expected="finished shards",
             found=type(error).__name__,
             next_step="read the cause and Ray's logs, then call again: finished shards are saved",
-        )
-        raise CacheError(message) from error
+        ) from error
 
 
 # The one line that says who encodes a corpus: `ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]`.
@@ -245,10 +241,9 @@ def encoding_workers(line: str) -> RayWorkers:
         if min(found.cpus, found.gpus) < 0:
             raise ValueError
     except ValueError:
-        message = clear_error(
+        raise ConfigurationError(
             "--encode-with", where=line, expected=_FORM, found="another form", next_step="correct it (docs/scale.md)"
-        )
-        raise ConfigurationError(message) from None
+        ) from None
     return found
 
 

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 import orjson
 
 from ragtasks.clients import Client, Decoding, Endpoint, Prompt, Reply
-from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Passage
@@ -107,14 +107,13 @@ class CrossEncoderReranker:
     def _encoder(self) -> Any:
         encoder = load_model("CrossEncoder", self.model, "reranking", device=self._device)
         if encoder.num_labels != 1:
-            message = clear_error(
+            raise ConfigurationError(
                 "cross-encoder",
                 where=self.name,
                 expected="a model with one output, the relevance",
                 found=f"{encoder.num_labels} outputs",
                 next_step="choose a model that was trained to rank",
             )
-            raise ConfigurationError(message)
         set_max_length(encoder, self._max_length)
         return encoder
 
@@ -186,14 +185,13 @@ class RerankedRetriever:
             return ()
         scores = self.reranker.rerank(text, self._candidates.passages(item.passage_id for item in candidates))
         if len(scores) != len(candidates) or not all(map(math.isfinite, scores)):
-            message = clear_error(
+            raise RagtasksError(
                 f"scores of {self.reranker.name}",
                 where=f"query {query_id}",
                 expected=f"{len(candidates)} finite numbers",
                 found=f"{len(scores)} scores, {sum(map(math.isfinite, scores))} of them finite",
                 next_step="the reranker is broken: try another model",
             )
-            raise RagtasksError(message)
         return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
 
 
@@ -237,14 +235,13 @@ class Candidates:
         if self._path is None:
             raise CacheError(f"{name} was asked to search before it had a corpus; call index first")
         if not 1 <= k <= self.depth:
-            message = clear_error(
+            raise ConfigurationError(
                 name,
                 where="k",
                 expected=f"1 to {self.depth}, the candidates that are reranked",
                 found=str(k),
                 next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
             )
-            raise ConfigurationError(message)
         return searched(self.first, queries, self.depth, progress)
 
     def passages(self, ids: Iterable[str]) -> list[Passage]:
@@ -322,14 +319,13 @@ DEFAULT_OPTIONS = ListwiseOptions()
 
 
 def _refused(option: str, expected: str, found: object) -> ConfigurationError:
-    message = clear_error(
+    return ConfigurationError(
         "listwise reranking",
         where=option,
         expected=expected,
         found=repr(found),
         next_step="write it such as rerank(bm25,listwise:openai/NAME,window=20,stride=10,depth=100)",
     )
-    return ConfigurationError(message)
 
 
 class ListwiseReranker:
@@ -379,7 +375,7 @@ class ListwiseReranker:
                 orders[number][start:end] = self._ordered(orders[number][start:end], reply)
                 n_unanswered += reply.text is None
             if n_unanswered > options.max_unanswered * total:
-                raise JudgeError(self._too_many(n_unanswered, total))
+                raise self._too_many(n_unanswered, total)
             n_before += len(current)
         return orders
 
@@ -397,9 +393,9 @@ class ListwiseReranker:
         self._counts[reply_form(reply.text, len(passages)).value] += 1
         return [passages[place] for place in read_order(reply.text, len(passages))]
 
-    def _too_many(self, n_unanswered: int, total: int) -> str:
+    def _too_many(self, n_unanswered: int, total: int) -> JudgeError:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in self._reasons.most_common(3))
-        return clear_error(
+        return JudgeError(
             "listwise reranking",
             where=self._client.name,
             expected=f"replies to all but {self._options.max_unanswered:.0%} of {total} windows",

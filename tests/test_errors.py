@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks import errors
-from ragtasks.errors import MissingExtraError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import CacheError, MissingExtraError, RagtasksError, close_matches
 
 
 def test_every_error_has_one_root() -> None:
@@ -23,13 +25,21 @@ def test_a_missing_library_is_named_with_its_install_line() -> None:
 
 
 def test_a_message_has_five_parts() -> None:
-    text = clear_error("reading", where="a.txt, line 3", expected="a number", found="'x'", next_step="fix it")
-    assert text.split("\n") == [
+    error = CacheError("reading", where="a.txt, line 3", expected="a number", found="'x'", next_step="fix it")
+    assert str(error).split("\n") == [
         "reading: a.txt, line 3",
         "  expected: a number",
         "  found: 'x'",
         "  next step: fix it",
     ]
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # as another process hands it over
+
+
+def test_a_message_with_one_part_has_all_or_is_refused() -> None:
+    parts = {"where": "a.txt", "expected": "a number", "found": "'x'", "next_step": "fix it"}
+    for forgotten in parts:
+        with pytest.raises(TypeError, match=forgotten):
+            CacheError("reading", **{name: text for name, text in parts.items() if name != forgotten})  # type: ignore[arg-type, call-overload]
 
 
 @pytest.mark.parametrize(

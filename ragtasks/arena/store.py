@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragtasks.arena.votes import Vote
-from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import written_aside
 
 # What a server's database holds: votes, who is invited, live battles, forms, reviews, and everything that happened.
@@ -218,7 +218,7 @@ class Database:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._log = Log(path) if has_log else None
         except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
-            raise CacheError(_unusable(path, str(error))) from error
+            raise _unusable(path, str(error)) from error
 
     def _prepared(self) -> bool:
         """Check whose file it is, and return whether the file system can have a log beside it."""
@@ -270,7 +270,7 @@ class Database:
                 return [parse(row) for row in connection.execute(query, values).fetchall()]
         except (sqlite3.Error, ValueError, TypeError) as error:
             found = str(error).partition("\n")[0]
-            raise CacheError(_unusable(self.path, f"a damaged file: {found}")) from error
+            raise _unusable(self.path, f"a damaged file: {found}") from error
 
     @property
     def secret(self) -> bytes:
@@ -431,8 +431,8 @@ def _saw_names(view: str, state: str) -> bool:
     return view == "side_by_side" or state == "skipped"
 
 
-def _unusable(path: Path, found: str) -> str:
-    return clear_error(
+def _unusable(path: Path, found: str) -> CacheError:
+    return CacheError(
         "votes",
         where=str(path),
         expected="a database of votes that this process may use, or no file",

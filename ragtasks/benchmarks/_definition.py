@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from ragtasks.benchmarks.download import Source, storing
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Run, broken_statistics, sample_statistics, written_aside
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
@@ -166,7 +166,7 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
     """Return the path of an official file, which is there."""
     if path.is_file():
         return path
-    message = clear_error(
+    raise BenchmarkFileError(
         f"{title} data",
         where=str(path),
         expected="the official file",
@@ -174,7 +174,6 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
         next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder with RAGTASKS_DATA or "
         "--metadata '{\"data\": ...}'",
     )
-    raise BenchmarkFileError(message)
 
 
 def read_edition(

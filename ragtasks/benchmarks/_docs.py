@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._definition import Benchmark
-from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import CLOSED_BOOK, MANIFEST, OFFICIAL, canonical_hash, read_contexts, read_manifest, run_folder
 from ragtasks.records import Answerability, Contexts, Message, Passage, Response, Role, Setting, Task
 
@@ -116,14 +116,13 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
         return benchmark.read_contexts(Setting.FULL_RAG).passages
     except ConfigurationError as error:
         command = f"ragtasks retrieve --retriever bm25 --benchmark {benchmark.name}"
-        message = clear_error(
+        raise ConfigurationError(
             f"run {OFFICIAL!r}",
             where=benchmark.label,
             expected="retrieved passages that the benchmark publishes",
             found=f"none ({str(error).splitlines()[0]})",
             next_step=f"name a run of yours; `{command}` makes one",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source, locate
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import Table
 
@@ -76,14 +76,13 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
         f"run `ragtasks data fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
     )
     sample = f'--data {SAMPLE} (harness tasks: --metadata \'{{"data": "{SAMPLE}"}}\')'
-    message = clear_error(
+    raise BenchmarkFileError(
         f"data of {name}",
         where=str(folder),
         expected=f"a folder with {'the official' if source.files else 'your'} files",
         found="no folder",
         next_step=f"{way_out}, or try the sample: {sample}",
     )
-    raise BenchmarkFileError(message)
 
 
 def _sample(name: str, definition: BenchmarkDefinition) -> Path:

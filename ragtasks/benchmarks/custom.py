@@ -18,7 +18,7 @@ from typing import Any
 from ragtasks.benchmarks._definition import FOLDER as DERIVED
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches, missing_path
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, missing_path
 from ragtasks.files import (
     SAMPLE_STATISTICS,
     Misfit,
@@ -280,7 +280,7 @@ def _checked(root: Path) -> Folder:
     if not root.is_dir():
         found, next_step = missing_path(root)
         raise BenchmarkFileError(
-            clear_error("your own data", where=str(root), expected="a folder", found=found, next_step=next_step)
+            "your own data", where=str(root), expected="a folder", found=found, next_step=next_step
         )
     problems = FolderProblems(root)
     folder = _read(root, problems)

@@ -17,7 +17,7 @@ import orjson
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, json_lines, parse_json, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
@@ -53,9 +53,7 @@ def read_json(root: Path, name: str) -> tuple[Any, Path]:
 
 def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
     step = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
-    return BenchmarkFileError(
-        clear_error("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
-    )
+    return BenchmarkFileError("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
 
 
 def by_domain(content: Any, key: str, kind: type, problems: Problems) -> Iterator[tuple[str, Any]]:
@@ -491,7 +489,7 @@ class Collection:
             return Contexts("official", setting, self._ranked(root, ranking))
         if setting is Setting.REFERENCE:
             raise ConfigurationError(_no_gold("reference units"))
-        message = clear_error(
+        raise ConfigurationError(
             f"retrieved passages of {self.name}",
             where=f"setting {setting.value}",
             expected="a run of your own: none is published",
@@ -499,7 +497,6 @@ class Collection:
             next_step=f"ragtasks retrieve --benchmark {self.name} --retriever bm25, then --metadata "
             "'{\"run\": NAME}'",
         )
-        raise ConfigurationError(message)
 
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}

@@ -19,7 +19,7 @@ from typing import Any
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, official_file, read_edition
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
@@ -72,7 +72,7 @@ class Year:
     def _contexts(self, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
         if setting is Setting.REFERENCE and self.texts is not None:
             return Contexts("official", setting, {task.task_id: task.references for task in tasks if task.references})
-        message = clear_error(
+        raise ConfigurationError(
             f"passages of {self.name}",
             where=f"setting {setting.value}",
             expected="a run of your own: the track publishes no such passages",
@@ -80,7 +80,6 @@ class Year:
             next_step="name a stored run over your licensed copy of ClueWeb22-B (`--run NAME`), or show none "
             "(`--run closed_book`)",
         )
-        raise ConfigurationError(message)
 
     def _read_tasks(self, root: Path, counts: tuple[int, int]) -> tuple[Task, ...]:
         texts = _read_texts(root / self.texts.path, self.name) if self.texts else {}

@@ -30,7 +30,7 @@ from ragtasks.benchmarks._definition import (
     read_edition,
 )
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, parse_json, read_whole
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
@@ -91,7 +91,7 @@ class Split:
     def _contexts(self, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
         if setting is Setting.REFERENCE:
             return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-        message = clear_error(
+        raise ConfigurationError(
             f"retrieved passages of {self.name}",
             where=f"setting {setting.value}",
             expected="a run of your own: none is published",
@@ -99,7 +99,6 @@ class Split:
             next_step=f"`ragtasks retrieve --benchmark {self.name} --retriever bm25 --name mine`, then `--run mine`; "
             f"or take {self.name}_reference",
         )
-        raise ConfigurationError(message)
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
         """Return the passages that some label rests on as relevant; questions without any have none."""
@@ -283,14 +282,13 @@ def corpus_file(root: Path, domain: str) -> Path:
     folder = root / _CORPUS_FOLDER
     files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
     if not files:
-        message = clear_error(
+        raise BenchmarkFileError(
             "corpus of INSCIT",
             where=str(folder),
             expected="the folder of the official download `wiki_corpus`",
             found="no files",
             next_step="download it as the README of https://github.com/ellenmellon/INSCIT says, and unpack it there",
         )
-        raise BenchmarkFileError(message)
     return derived_file(root, f"{domain}.jsonl", lambda: _corpus_rows(files))
 
 

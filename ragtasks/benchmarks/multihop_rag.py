@@ -24,7 +24,7 @@ from ragtasks.benchmarks._definition import (
     read_edition,
 )
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, json_array, parse_json
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, compact, task_id
 from ragtasks.tables import Table, Value
@@ -333,8 +333,7 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
     next_step = "name a result file of the official retrieval script"
     what = "MultiHop-RAG retrieval results"
     if not path.is_file():
-        message = clear_error(what, where=str(path), expected="a result file", found="no file", next_step=next_step)
-        raise BenchmarkFileError(message)
+        raise BenchmarkFileError(what, where=str(path), expected="a result file", found="no file", next_step=next_step)
     problems = Problems(path, what, next_step)
     rankings: dict[str, tuple[str, ...]] = {}
     facts: dict[str, tuple[str, ...]] = {}
@@ -503,7 +502,7 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     """
     path = root / "retrieved.json"
     if not path.is_file():
-        message = clear_error(
+        raise ConfigurationError(
             "retrieved passages of MultiHop-RAG",
             where=str(path),
             expected="a result file of the official retrieval script, or a run of your own",
@@ -511,7 +510,6 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
             next_step="run `ragtasks retrieve --benchmark multihop_rag --retriever bm25`, then name the run: "
             "--metadata '{\"run\": ...}'",
         )
-        raise ConfigurationError(message)
     _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     by_text = {chunk.text: chunk for chunk in _chunks(root, counts)}
     by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])

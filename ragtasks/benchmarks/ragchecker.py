@@ -9,7 +9,7 @@ from statistics import fmean
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ragtasks.errors import BenchmarkFileError, clear_error, misfits
+from ragtasks.errors import BenchmarkFileError, misfits
 from ragtasks.files import parse_json
 from ragtasks.records import Answerability, Message, Response, Role, Task
 
@@ -90,5 +90,6 @@ def _pair(rows: list[_Row]) -> LabelledPair:
 
 
 def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    message = clear_error("RAGChecker", where=str(path), expected=expected, found=found, next_step=f"take {_SOURCE}")
-    return BenchmarkFileError(message)
+    return BenchmarkFileError(
+        "RAGChecker", where=str(path), expected=expected, found=found, next_step=f"take {_SOURCE}"
+    )

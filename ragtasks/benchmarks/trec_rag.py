@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.mtrag import Counts, edition_of
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import (
     Misfit,
     Problems,
@@ -466,14 +466,13 @@ class Track:
             return shards
         if edition_of(root, self.source.commit, self.counts)[0]:
             return derived_file(root, "segments.jsonl", lambda: _rows(root))
-        message = clear_error(
+        raise BenchmarkFileError(
             f"corpus of {self.title}",
             where=f"{shards} (set {domain})",
             expected="the folder with the 70 files of MS MARCO V2.1's segments",
             found="no folder",
             next_step=f"unpack {SHARDS}.tar there, or name the folder with --corpus {domain}=FOLDER",
         )
-        raise BenchmarkFileError(message)
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
         """Return the relevance judgements of a set, grades 0 to 4; () where none of segments are known."""
@@ -499,14 +498,13 @@ class Track:
         """Return set -> topic id -> text, of the sets that are there, none with a topic too many or too few."""
         paths = {domain: path for domain in self.sets if (path := self._topics_file(root, domain)).is_file()}
         if not paths:
-            message = clear_error(
+            raise BenchmarkFileError(
                 f"{self.title} data",
                 where=str(root / "topics"),
                 expected="at least one of " + ", ".join(self._topics_file(root, domain).name for domain in self.sets),
                 found="none",
                 next_step=f"run `ragtasks data fetch {self.source.name}`, or put the track's files there",
             )
-            raise BenchmarkFileError(message)
         topics: dict[str, dict[str, str]] = {}
         for domain, path in paths.items():
             topics[domain] = self._read_topics(root, domain)
@@ -691,6 +689,4 @@ def _complete(path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collect
 
 
 def _no_contexts(title: str, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
-    return ConfigurationError(
-        clear_error(f"passages of {title}", where=where, expected=expected, found=found, next_step=next_step)
-    )
+    return ConfigurationError(f"passages of {title}", where=where, expected=expected, found=found, next_step=next_step)

@@ -15,7 +15,7 @@ import typer
 from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, missing_path
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
 from ragtasks.submissions import (
     FileForm,
     Report,
@@ -153,14 +153,13 @@ def _form_name(form: FileForm | str) -> str:
 
 def _unknown(file: Path) -> BenchmarkFileError:
     keys = ", ".join(f"`{key}`" for key in list(first_object(file))[:10])
-    message = clear_error(
+    return BenchmarkFileError(
         "file to check",
         where=str(file),
         expected="a first line that is an object of " + ", ".join(form.value for form in FileForm),
         found=f"an object with {keys}" if keys else "no object",
         next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
     )
-    return BenchmarkFileError(message)
 
 
 def _put_report(report: Report, *, as_json: bool, every: bool) -> bool:

@@ -26,7 +26,7 @@ from ragtasks.cli.options import (
     names_results,
     retrieval_place,
 )
-from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.progress import step
 
 if TYPE_CHECKING:
@@ -177,13 +177,11 @@ def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResp
     models = {item.model for item in evaluations}
     if not any(row.model_id in models for row in rated):
         raise ConfigurationError(
-            clear_error(
-                "--ratings",
-                where=str(folder),
-                expected=f"ratings of answers of {', '.join(sorted(models)) or 'results'}",
-                found=f"of {', '.join(sorted({row.model_id for row in rated}))}",
-                next_step="name the results whose answers were rated",
-            )
+            "--ratings",
+            where=str(folder),
+            expected=f"ratings of answers of {', '.join(sorted(models)) or 'results'}",
+            found=f"of {', '.join(sorted({row.model_id for row in rated}))}",
+            next_step="name the results whose answers were rated",
         )
     return rated
 

@@ -37,7 +37,7 @@ from ragtasks.clients._protocol import (
     calls_of,
     no_progress,
 )
-from ragtasks.errors import JudgeError, MissingExtraError, ModelError, clear_error
+from ragtasks.errors import JudgeError, MissingExtraError, ModelError
 
 # Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
 # Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below
@@ -259,7 +259,7 @@ class Call:
                 return cut_off
             found = self._end_of_call(outcome, n_collected_before)
             if found:
-                raise JudgeError(self._fatal(found))
+                raise self._fatal(found)
             return replace(_without_answer(outcome, used.n_attempts), unused=tuple(used.unused))
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
@@ -273,7 +273,7 @@ class Call:
             return False
         if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
             if self._n_begun < self._n_prompts:
-                raise JudgeError(self._fatal(found))
+                raise self._fatal(found)
             return False
         used.refused_since = used.refused_since or time.monotonic()
         return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
@@ -332,8 +332,8 @@ class Call:
         await asyncio.sleep(wait)
         return True
 
-    def _fatal(self, found: str) -> str:
-        return clear_error(
+    def _fatal(self, found: str) -> JudgeError:
+        return JudgeError(
             "endpoint",
             where=f"{self._endpoint.model} at {self._endpoint.address}",
             expected="replies to prompts",

@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
-from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import lock_holders
 
 _BUSY_SECONDS = 60.0
@@ -74,7 +74,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 path, timeout=_OPENING_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            raise CacheError(self._message(error)) from error
+            raise self._error(error) from error
         try:
             self._prepare()
         except BaseException:
@@ -86,7 +86,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         with self._transaction() as connection:
             found = prepare(connection, self.path)
             if found:
-                raise CacheError(self._message(found))
+                raise self._error(found)
         self._write_ahead()
         # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
         self.execute("PRAGMA synchronous=NORMAL")
@@ -192,7 +192,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         """Return where the whole file can be read, and has room to grow; it reads all of it."""
         (found,) = self.execute("PRAGMA quick_check(1)")[0]
         if found != "ok":
-            raise CacheError(self._message(found))
+            raise self._error(found)
         self.show_life("check")
         self.leave("check")
         try:
@@ -200,7 +200,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             with tempfile.TemporaryFile(dir=self.path.parent) as file:
                 file.write(bytes(_ROOM_BYTES))
         except OSError as error:
-            raise CacheError(self._message(error)) from error
+            raise self._error(error) from error
 
     def __len__(self) -> int:
         (count,) = self.execute("SELECT count(*) FROM replies")[0]
@@ -237,7 +237,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt
-            raise CacheError(self._message(error)) from error
+            raise self._error(error) from error
 
     def _cached_reply(self, key: str, reply: str, kind: str, is_history: int) -> CachedReply:
         try:
@@ -245,13 +245,13 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             unused = tuple(map(_call, stored.get("unused", ())))
             found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "unused": unused, "from_cache": True})
         except (ValueError, TypeError, KeyError) as error:
-            raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
+            raise self._error(f"a reply that cannot be read: {error}") from error
         return CachedReply(key, {}, found, kind, bool(is_history))
 
-    def _message(self, found: object) -> str:
+    def _error(self, found: object) -> CacheError:
         if "locked" in str(found):
             found = f"{found}: {lock_holders(self.path)}"
-        return clear_error(
+        return CacheError(
             "reply cache",
             where=str(self.path),
             expected="a reply cache of ragtasks that can be read and written",

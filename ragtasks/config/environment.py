@@ -7,7 +7,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 
 DATA_VARIABLE = "RAGTASKS_DATA"
 """Names the data folder: a checkout of a benchmark, or the folder that `ragtasks data fetch` fills."""
@@ -66,13 +66,11 @@ def embedding_cache_bytes() -> int:
         size = -1
     if size < 0:
         raise ConfigurationError(
-            clear_error(
-                "the limit of the embedding cache",
-                where=EMBEDDINGS_VARIABLE,
-                expected="a number of GB, such as 8 or 0.5; 0 keeps none",
-                found=repr(named),
-                next_step="correct it, or leave it out: 8 GB",
-            )
+            "the limit of the embedding cache",
+            where=EMBEDDINGS_VARIABLE,
+            expected="a number of GB, such as 8 or 0.5; 0 keeps none",
+            found=repr(named),
+            next_step="correct it, or leave it out: 8 GB",
         )
     return size
 

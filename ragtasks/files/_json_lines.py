@@ -16,7 +16,7 @@ from typing import IO, Any, AnyStr
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Passage
 
 SAMPLE_STATISTICS = "sample.json"
@@ -154,7 +154,7 @@ def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkF
     """Return the error for statistics of a sample that are not as they should be."""
     where = str(root / SAMPLE_STATISTICS)
     what, step = "statistics of a sample", "delete it"
-    return BenchmarkFileError(clear_error(what, where=where, expected=expected, found=repr(found), next_step=step))
+    return BenchmarkFileError(what, where=where, expected=expected, found=repr(found), next_step=step)
 
 
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
-from ragtasks.errors import CacheError, ConfigurationError, clear_error, misfits
+from ragtasks.errors import CacheError, ConfigurationError, misfits
 from ragtasks.files._atomic import canonical_hash, write_atomically
 from ragtasks.files._json_lines import bounded_lines
 from ragtasks.files._trec import text_of, unreadable
@@ -141,11 +141,11 @@ class _ContextsRow(BaseModel):
     passages: tuple[Passage, ...]
 
 
-def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
+def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
     n_more = len(found) - _MAX_LISTED
     shown = "; ".join(found[:_MAX_LISTED]) + (f"; and {n_more} more" if n_more > 0 else "")
     next_step = "remove the run with `ragtasks results remove NAME` and make it again"
-    return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
+    return CacheError(what, where=str(path), expected=expected, found=shown, next_step=next_step)
 
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
@@ -187,7 +187,7 @@ def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage,
                 errors.append(f"line {number}: task {row.task_id!r} is there already")
             found[row.task_id] = row.passages
     if errors:
-        raise CacheError(_corrupt("contexts of a stored run", path, "a task id and its passages in each line", errors))
+        raise _corrupt("contexts of a stored run", path, "a task id and its passages in each line", errors)
     return found
 
 
@@ -220,9 +220,9 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = Manifest(content["name"], content["spec"], content["files"], content["metadata"])
         key = manifest.key
     except ValidationError as error:
-        raise CacheError(_corrupt("manifest of a run", path, expected, misfits(error))) from error
+        raise _corrupt("manifest of a run", path, expected, misfits(error)) from error
     except (orjson.JSONDecodeError, TypeError) as error:  # the second: nested too deeply for a hash
-        raise CacheError(_corrupt("manifest of a run", path, expected, [str(error)])) from error
+        raise _corrupt("manifest of a run", path, expected, [str(error)]) from error
     if content["key"] != key:
         raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
     outside = [file for file in manifest.files if not _lies_below(file)]

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import CacheError, clear_error
+from ragtasks.errors import CacheError
 from ragtasks.files._atomic import write_atomically
 from ragtasks.files._json_lines import Problems, bounded_lines, read_whole
 from ragtasks.records import Qrel, normalise_task_id
@@ -156,8 +156,7 @@ def text_of(path: Path) -> str:
 
 def unreadable(path: Path, found: str) -> CacheError:
     """Return the error for a file of a run that cannot be read."""
-    message = clear_error("run", where=str(path), expected="a text file", found=found, next_step="check the path")
-    return CacheError(message)
+    return CacheError("run", where=str(path), expected="a text file", found=found, next_step="check the path")
 
 
 # Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.

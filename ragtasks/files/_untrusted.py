@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
+from ragtasks.errors import ConfigurationError, RagtasksError
 
 NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
 """Said outright: left open, transformers asks on the terminal whether a model's own code may run."""
@@ -81,9 +81,7 @@ def loading(
         raise
     except Exception as error:
         raise ConfigurationError(
-            clear_error(
-                purpose, where=f"model {str(name)!r}", expected=expected, found=_reason(error), next_step=next_step
-            )
+            purpose, where=f"model {str(name)!r}", expected=expected, found=_reason(error), next_step=next_step
         ) from error
 
 
@@ -91,14 +89,12 @@ def refuse_pickles(purpose: str, name: str | Path) -> None:
     """Refuse a model's folder that has weights as pickles; a name on the hub passes."""
     if pickles := _pickles(Path(name)):
         raise ConfigurationError(
-            clear_error(
-                purpose,
-                where=f"model {str(name)!r}",
-                expected="weights as .safetensors",
-                found=f"{', '.join(pickles)}: a pickle, which can run any program when it is opened",
-                next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
-                "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
-            )
+            purpose,
+            where=f"model {str(name)!r}",
+            expected="weights as .safetensors",
+            found=f"{', '.join(pickles)}: a pickle, which can run any program when it is opened",
+            next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
+            "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
         )
 
 

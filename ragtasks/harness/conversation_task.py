@@ -30,7 +30,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
-from ragtasks.errors import ConfigurationError, clear_error, masked
+from ragtasks.errors import ConfigurationError, masked
 from ragtasks.files import run_key, seconds_a_query
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.judge_model import JudgeModel
@@ -329,13 +329,11 @@ def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: 
     found = [f"missing {', '.join(sorted(offered - names))}"] if offered - names else []
     found += [f"unknown {', '.join(sorted(names - offered))}"] if names - offered else []
     raise ConfigurationError(
-        clear_error(
-            f"metric_list of {what}",
-            where="its YAML",
-            expected="no such list: the suite declares the metrics; or exactly these",
-            found="; ".join(found),
-            next_step="take `metric_list` out of the YAML",
-        )
+        f"metric_list of {what}",
+        where="its YAML",
+        expected="no such list: the suite declares the metrics; or exactly these",
+        found="; ".join(found),
+        next_step="take `metric_list` out of the YAML",
     )
 
 

@@ -17,7 +17,7 @@ from lm_eval.api.registry import get_model as harness_model
 
 from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress, read_text
 from ragtasks.config import HarnessModel
-from ragtasks.errors import ConfigurationError, JudgeError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
 
 # Models share one machine, and libraries under them are not made for several at once.
@@ -57,7 +57,7 @@ class JudgeModel:
             try:
                 return client.answer(prompts, progress, journal)
             except _FAILURES as error:
-                raise JudgeError(self._fatal(error)) from error
+                raise self._fatal(error) from error
 
     def _loaded(self) -> ModelClient:
         if self._client is None:
@@ -67,11 +67,11 @@ class JudgeModel:
             except ConfigurationError as error:
                 raise JudgeError(str(error)) from error
             except Exception as error:  # libraries of ten formats raise all kinds of errors for files that are damaged
-                raise JudgeError(self._fatal(error)) from error
+                raise self._fatal(error) from error
         return self._client
 
-    def _fatal(self, error: Exception) -> str:
-        return clear_error(
+    def _fatal(self, error: Exception) -> JudgeError:
+        return JudgeError(
             "model in this process",
             where=self.name,
             expected="a model that loads and replies",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import written_aside
 from ragtasks.harness.tasks import task_folder
 from ragtasks.plugins import task_folders
@@ -143,13 +143,11 @@ def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[
     blocked |= {stub for stub in planned if stub not in present and os.path.lexists(stub)}
     if blocked:
         raise ConfigurationError(
-            clear_error(
-                "linking the harness tasks",
-                where=str(folder),
-                expected="no file there but our own stubs",
-                found=", ".join(map(str, sorted(blocked))),
-                next_step=f"move these away, or {_WITHOUT_LINK}",
-            )
+            "linking the harness tasks",
+            where=str(folder),
+            expected="no file there but our own stubs",
+            found=", ".join(map(str, sorted(blocked))),
+            next_step=f"move these away, or {_WITHOUT_LINK}",
         )
 
 
@@ -160,13 +158,11 @@ def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigurationError(
-            clear_error(
-                "the stubs for lm_eval",
-                where=str(folder),
-                expected="a folder that may be read and written",
-                found=str(error),
-                next_step=next_step,
-            )
+            "the stubs for lm_eval",
+            where=str(folder),
+            expected="a folder that may be read and written",
+            found=str(error),
+            next_step=next_step,
         ) from error
 
 
@@ -208,13 +204,11 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
     # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
     if problems or not planned:
         raise ConfigurationError(
-            clear_error(
-                "harness task YAMLs",
-                where=str(tasks),
-                expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
-                found="; ".join(problems) or "no such file",
-                next_step="fix these files, or reinstall ragtasks",
-            )
+            "harness task YAMLs",
+            where=str(tasks),
+            expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
+            found="; ".join(problems) or "no such file",
+            next_step="fix these files, or reinstall ragtasks",
         )
     return planned
 
@@ -360,11 +354,9 @@ def harness_tasks_folder() -> Path:
 def _harness_error(found: str, next_step: str) -> ConfigurationError:
     """Return the error for an lm_eval that cannot be linked."""
     return ConfigurationError(
-        clear_error(
-            "the harness's tasks folder",
-            where="import lm_eval",
-            expected="an installed lm_eval with a folder `tasks`",
-            found=found,
-            next_step=next_step,
-        )
+        "the harness's tasks folder",
+        where="import lm_eval",
+        expected="an installed lm_eval with a folder `tasks`",
+        found=found,
+        next_step=next_step,
     )

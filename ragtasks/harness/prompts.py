@@ -14,7 +14,7 @@ from jinja2 import TemplateError
 
 from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK
 from ragtasks.prompts import PromptTemplate, load_template
 
@@ -75,14 +75,13 @@ def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
     """Refuse names of templates where nothing reads them, so that the prompt is never another than the YAML says."""
     misplaced = [key for key in YAML_KEYS if key in options]
     if misplaced:
-        message = clear_error(
+        raise ConfigurationError(
             "prompt template",
             where=f"{_source(yaml)}, dataset_kwargs",
             expected=f"{', '.join(misplaced)} beside dataset_kwargs, where the task's other keys are",
             found=f"{', '.join(misplaced)} in it",
             next_step="move these lines out of dataset_kwargs",
         )
-        raise ConfigurationError(message)
 
 
 def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
@@ -92,14 +91,13 @@ def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTempl
     try:
         return load_template(path, name)
     except (OSError, AttributeError, TypeError) as error:
-        message = clear_error(
+        raise ConfigurationError(
             "prompt template",
             where=_source(yaml),
             expected=f"the name of a shipped template, such as {_SYSTEM}, or a file with an ending, such as mine.jinja",
             found=repr(name),
             next_step="name one of these; a file is looked for in the folder of the YAML",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def _source(yaml: Mapping[str, Any]) -> str:
@@ -334,7 +332,7 @@ class Fitting:
         if self.room is None or not n_left:
             return
         about = "about " if self.room.counted_by == "estimate" else ""
-        message = clear_error(
+        raise ConfigurationError(
             f"prompts of {task}",
             where=f"{n_left} of {n_docs}, the longest of {about}{self.longest} tokens",
             expected=f"at most {self.room.n_tokens - self.n_reply} tokens: a context of {self.room.n_tokens} less "
@@ -343,7 +341,6 @@ class Fitting:
             next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
             "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
         )
-        raise ConfigurationError(message)
 
     def decides(self) -> list[Any]:
         """Return what prompts depend on beside their docs; [] where none is cut."""

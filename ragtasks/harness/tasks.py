@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.plugins import task_folders
 from ragtasks.records import Setting
 
@@ -29,13 +29,11 @@ def task_folder() -> Path:
     if installed.is_dir():
         return installed
     raise ConfigurationError(
-        clear_error(
-            "the harness task YAMLs of ragtasks",
-            where=str(_PACKAGE),
-            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
-            found="neither folder",
-            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
-        )
+        "the harness task YAMLs of ragtasks",
+        where=str(_PACKAGE),
+        expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
+        found="neither folder",
+        next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
     )
 
 

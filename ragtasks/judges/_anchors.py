@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import canonical_hash, parse_json, write_atomically
 from ragtasks.judges._verdicts import Verdicts
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
@@ -78,12 +78,12 @@ def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source:
                 name = chosen[-1].task.conversation_id
                 n_of[name] = n_of.get(name, 0) + 1
     if len(n_of) < FEWEST:
-        raise ConfigurationError(_too_few(source, len(n_of)))
+        raise _too_few(source, len(n_of))
     return Anchors(source, tuple(chosen))
 
 
-def _too_few(source: str, n: int) -> str:
-    return clear_error(
+def _too_few(source: str, n: int) -> ConfigurationError:
+    return ConfigurationError(
         "anchors",
         where=source,
         expected=f"answers of at least {FEWEST} conversations: drift is tested over them",
@@ -116,8 +116,7 @@ def read_anchors(path: Path) -> Anchors:
 
 
 def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    message = clear_error("anchors", where=str(path), expected=expected, found=found, next_step=_NEXT_STEP)
-    return BenchmarkFileError(message)
+    return BenchmarkFileError("anchors", where=str(path), expected=expected, found=found, next_step=_NEXT_STEP)
 
 
 def _row(response: Response) -> dict[str, Any]:

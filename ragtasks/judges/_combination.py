@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Scores
 from ragtasks.records import Score
@@ -127,13 +127,11 @@ class Combination(BaseModel):
         if set(judges) != set(self.judges) or changed:
             words = f", other prompts of {', '.join(changed)}" if changed else ""
             raise ConfigurationError(
-                clear_error(
-                    "combination",
-                    where=path,
-                    expected=f"the judges that it was fitted with, {', '.join(self.judges)}, asked in the same words",
-                    found=f"{', '.join(judges) or 'no judge'}{words}",
-                    next_step=_NEXT_STEP + " and these judges",
-                )
+                "combination",
+                where=path,
+                expected=f"the judges that it was fitted with, {', '.join(self.judges)}, asked in the same words",
+                found=f"{', '.join(judges) or 'no judge'}{words}",
+                next_step=_NEXT_STEP + " and these judges",
             )
 
 
@@ -160,5 +158,4 @@ def read_combination(path: Path) -> Combination:
 
 
 def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    message = clear_error("combination", where=str(path), expected=expected, found=found, next_step=_NEXT_STEP)
-    return BenchmarkFileError(message)
+    return BenchmarkFileError("combination", where=str(path), expected=expected, found=found, next_step=_NEXT_STEP)

@@ -27,7 +27,7 @@ from ragtasks.clients import (
     no_progress,
     usage_of,
 )
-from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import canonical_hash
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question, Rubric
@@ -122,7 +122,7 @@ def judge(
     _run_all(judge_runs, stop)
     bar.close()
     if judge_runs and all(judge_run.lost for judge_run in judge_runs):
-        raise JudgeError(_all_lost(judge_runs))
+        raise _all_lost(judge_runs)
     rows = {
         (pending.index, pending.rubric, judge_run.client.name): pending.verdict(responses[pending.index], judge_run)
         for judge_run in judge_runs
@@ -139,8 +139,8 @@ def _check_names(what: str, names: Sequence[str]) -> None:
         raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
 
 
-def _all_lost(judge_runs: Sequence[_JudgeRun]) -> str:
-    return clear_error(
+def _all_lost(judge_runs: Sequence[_JudgeRun]) -> JudgeError:
+    return JudgeError(
         "judges",
         where=", ".join(judge_run.client.name for judge_run in judge_runs),
         expected="at least one judge that answers to the end",

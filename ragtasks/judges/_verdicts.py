@@ -13,7 +13,7 @@ from enum import Enum
 from statistics import median
 
 from ragtasks.clients import CallUsage, Usage
-from ragtasks.errors import JudgeError, clear_error
+from ragtasks.errors import JudgeError
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import IdkVerdict, Response, Score
 
@@ -217,14 +217,13 @@ class Verdicts:
         """Return where every judge answered at least `limit` of what it was asked under every rubric."""
         low = [item for item in self.coverage() if item.share < limit]
         if low:
-            message = clear_error(
+            raise JudgeError(
                 "judges",
                 where=", ".join(sorted({item.judge for item in low})),
                 expected=f"verdicts on at least {limit:.0%} of the responses",
                 found="; ".join(map(self._shortfall, low)),
                 next_step=_next_step(low),
             )
-            raise JudgeError(message)
 
     def _shortfall(self, item: Coverage) -> str:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in item.missing.items())
@@ -257,14 +256,13 @@ class JudgeIdk:
     def __init__(self, verdicts: Verdicts) -> None:
         """Take the verdicts of the `idk` rubric."""
         if IDK not in verdicts.rubrics:
-            message = clear_error(
+            raise JudgeError(
                 "judges",
                 where=", ".join(verdicts.judges),
                 expected=f"verdicts under the rubric {IDK!r}",
                 found="verdicts under " + (", ".join(verdicts.rubrics) or "none"),
                 next_step=f"add the rubric {IDK!r}",
             )
-            raise JudgeError(message)
         self._judges = verdicts.judges
         self._labels = dict(zip(verdicts.responses, verdicts.labels(IDK), strict=True))
 

@@ -17,7 +17,7 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import ValidationError
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError, read_decision, read_label, read_rating
 from ragtasks.judges._question import Finding, Question, Rubric, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
@@ -266,15 +266,13 @@ def official_prompt(root: Path, name: str) -> OfficialPrompt:
 
 def _refused(name: str, path: Path, found: str) -> ConfigurationError:
     return ConfigurationError(
-        clear_error(
-            f"official prompt of {name}",
-            where=str(path),
-            expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
-            found=found,
-            next_step="run `ragtasks data fetch mtrag --group judge_prompts` or check that commit out into the data "
-            "folder, "
-            'or leave "prompts": "official" out to use the shipped prompts',
-        )
+        f"official prompt of {name}",
+        where=str(path),
+        expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
+        found=found,
+        next_step="run `ragtasks data fetch mtrag --group judge_prompts` or check that commit out into the data "
+        "folder, "
+        'or leave "prompts": "official" out to use the shipped prompts',
     )
 
 

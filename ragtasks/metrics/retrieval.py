@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics._metric import Metric, Scores
 from ragtasks.records import Qrel, Score, Task, compact
@@ -105,14 +105,13 @@ def retrieval_metric(name: str) -> RetrievalMetric:
         if (k := measure.params.get("cutoff", 1)) < 1:
             raise ValueError(f"a cut-off of {k}")
     except (NameError, ValueError, TypeError, AssertionError) as error:
-        message = clear_error(
+        raise ConfigurationError(
             "measure",
             where=name,
             expected="a measure of trec_eval in the notation of ir-measures, such as nDCG@20, R@100, P(rel=2)@5 or AP",
             found=str(error),
             next_step=f"write it so, or take one of {', '.join(by_name)}",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
     return RetrievalMetric(str(measure), str(measure), str(measure), None, "as ir-measures defines it")
 
 
@@ -153,14 +152,13 @@ def by_query(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     for qrel in qrels:
         judged = judgements.setdefault(qrel.query_id, {})
         if qrel.passage_id in judged:
-            message = clear_error(
+            raise BenchmarkFileError(
                 "qrels",
                 where=f"query {qrel.query_id}",
                 expected="each passage judged once",
                 found=f"{qrel.passage_id!r} twice",
                 next_step="remove one of the two lines",
             )
-            raise BenchmarkFileError(message)
         judged[qrel.passage_id] = qrel.relevance
     return judgements
 
@@ -174,14 +172,13 @@ def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]
     infinite = [
         f"{passage_id!r} with score {score}" for passage_id, score in scores.items() if not math.isfinite(score)
     ]
-    message = clear_error(
+    raise CacheError(
         "run",
         where=f"query {query_id}",
         expected="each passage once, with a finite score",
         found=", ".join([*twice, *infinite][:_MAX_LISTED]),
         next_step="make the run again",
     )
-    raise CacheError(message)
 
 
 def _compute(

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import BoundedProcess, OutOfBoundsError
 
 # Prompt templates: the text, where it came from, and how it is filled in.
@@ -49,14 +49,13 @@ class PromptTemplate:
             raise self._error(fields, *described(error)) from error
 
     def _error(self, fields: dict[str, Any], found: str, line: int | None) -> ConfigurationError:
-        message = clear_error(
+        return ConfigurationError(
             "prompt template",
             where=self.name + (f", line {line}" if line else ""),
             expected="Jinja with the fields " + ", ".join(sorted(fields)),
             found=found,
             next_step=_NEXT_STEP,
         )
-        return ConfigurationError(message)
 
 
 def shipped_template(name: str) -> PromptTemplate:
@@ -72,10 +71,9 @@ def load_template(path: str | None, default: str) -> PromptTemplate:
     try:
         return PromptTemplate(path, _text(Path(path).expanduser()), is_own=True)
     except (OSError, ValueError, RuntimeError) as error:  # not UTF-8; a home folder that nobody has
-        message = clear_error(
+        raise ConfigurationError(
             "prompt template", where=path, expected="a text file", found=str(error), next_step="check the path"
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def _text(path: Path) -> str:

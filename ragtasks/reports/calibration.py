@@ -24,7 +24,7 @@ from ragtasks.benchmarks.mtrag import (
 )
 from ragtasks.benchmarks.ragchecker import LabelledPair, load_labelled_pairs
 from ragtasks.clients import Secrets, endpoint_of
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, MissingExtraError, close_matches
 from ragtasks.judges import (
     JUDGED_INPUTS,
     PAIRWISE,
@@ -490,7 +490,7 @@ def _check(
 
 def _error(where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
     what = "calibration"
-    return ConfigurationError(clear_error(what, where=where, expected=expected, found=found, next_step=next_step))
+    return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
 
 
 def _correlations(
@@ -807,5 +807,4 @@ def _is_paper(entry: tuple[str, Any]) -> bool:
 
 
 def _unsaved(path: Path, expected: str, found: str, next_step: str) -> ConfigurationError:
-    message = clear_error("drawing a picture", where=str(path), expected=expected, found=found, next_step=next_step)
-    return ConfigurationError(message)
+    return ConfigurationError("drawing a picture", where=str(path), expected=expected, found=found, next_step=next_step)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches, misfits
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, misfits
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.gate import Side, side_of
@@ -153,4 +153,4 @@ def _short(problems: Sequence[str]) -> str:
 
 
 def _error(where: str, expected: str, found: str, next_step: str = "save it again from results") -> BenchmarkFileError:
-    return BenchmarkFileError(clear_error("gate", where=where, expected=expected, found=found, next_step=next_step))
+    return BenchmarkFileError("gate", where=where, expected=expected, found=found, next_step=next_step)

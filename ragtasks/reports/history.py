@@ -15,7 +15,6 @@ from ragtasks.errors import (
     BenchmarkFileError,
     ConfigurationError,
     RagtasksError,
-    clear_error,
     close_matches,
     missing_path,
 )
@@ -120,9 +119,7 @@ def _files(folder: Path) -> list[Path]:
     if not folder.exists():
         found, next_step = missing_path(folder)
         expected = "a folder of results, or a results file"
-        raise BenchmarkFileError(
-            clear_error("results", where=str(folder), expected=expected, found=found, next_step=next_step)
-        )
+        raise BenchmarkFileError("results", where=str(folder), expected=expected, found=found, next_step=next_step)
     files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if path.suffix in _READ]
 
@@ -193,9 +190,7 @@ def _reason(error: Exception, folder: Path) -> str:
 def _nothing(path: Path, found: str) -> BenchmarkFileError:
     next_step = "name the folder that was given as --output_path, or one results file in it"
     return BenchmarkFileError(
-        clear_error(
-            "results", where=str(path), expected="a results file of the harness", found=found, next_step=next_step
-        )
+        "results", where=str(path), expected="a results file of the harness", found=found, next_step=next_step
     )
 
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
@@ -260,7 +260,7 @@ def _picture(caption: str, content: bytes) -> str:
     else:
         found = f"{len(content)} bytes that start with {content[:16]!r}"
         raise ConfigurationError(
-            clear_error("plot", where=caption, expected="SVG or PNG", found=found, next_step="draw it as SVG or PNG")
+            "plot", where=caption, expected="SVG or PNG", found=found, next_step="draw it as SVG or PNG"
         )
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.judges import UNASKED, VerdictOutcome
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
@@ -343,10 +343,9 @@ def _file(path: Path, rows: Iterator[Row]) -> Iterator[Logged]:
 
 
 def _changed(where: str, expected: str, found: str) -> BenchmarkFileError:
-    message = clear_error(
+    return BenchmarkFileError(
         "logged samples", where=where, expected=expected, found=found, next_step="read the results again"
     )
-    return BenchmarkFileError(message)
 
 
 def _text(replies: object) -> str:

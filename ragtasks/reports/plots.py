@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
@@ -100,8 +100,9 @@ def plot_sections(sections: Sequence[Section], folder: Path, layout: Layout = WI
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
         next_step = "name another folder"
-        message = clear_error("plots", where=where, expected="a folder to write to", found=found, next_step=next_step)
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(
+            "plots", where=where, expected="a folder to write to", found=found, next_step=next_step
+        ) from error
 
 
 def _draw(picture: Picture, folder: Path, layout: Layout) -> Path:

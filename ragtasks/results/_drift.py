@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges import (
     CLARIFICATION,
     IDK,
@@ -168,13 +168,11 @@ def _line_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: s
     )
     if isinstance(found, str):
         raise ConfigurationError(
-            clear_error(
-                "--recalibrate",
-                where=f"{model}, judged by {drift.judge}",
-                expected=f"anchors that say what its {drift.rubric} would have been at {drift.before[:16]}",
-                found=found,
-                next_step="leave it out: the results then stand apart; or have all of them judged again",
-            )
+            "--recalibrate",
+            where=f"{model}, judged by {drift.judge}",
+            expected=f"anchors that say what its {drift.rubric} would have been at {drift.before[:16]}",
+            found=found,
+            next_step="leave it out: the results then stand apart; or have all of them judged again",
         )
     return found
 

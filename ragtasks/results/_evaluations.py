@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import response_of
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
@@ -234,7 +234,7 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
 
 
 def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
+    return BenchmarkFileError("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN)
 
 
 # Origin of the answers in a results file: the model, its history, the kind of evaluation.

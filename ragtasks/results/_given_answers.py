@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
@@ -310,24 +310,20 @@ def _no_passages(benchmark: Benchmark, setting: Setting, n: int, error: Ragtasks
     if not isinstance(error, ConfigurationError):
         return error
     return ConfigurationError(
-        clear_error(
-            "answers",
-            where=f"to {benchmark.label} in setting {setting.value}",
-            expected="`contexts` in every answer, as the setting has no passages of its own",
-            found=f"{n} answers without ({str(error).splitlines()[0]})",
-            next_step="write what each answer rests on as `contexts`, or name a stored run with --run",
-        )
+        "answers",
+        where=f"to {benchmark.label} in setting {setting.value}",
+        expected="`contexts` in every answer, as the setting has no passages of its own",
+        found=f"{n} answers without ({str(error).splitlines()[0]})",
+        next_step="write what each answer rests on as `contexts`, or name a stored run with --run",
     )
 
 
 def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> ConfigurationError:
     more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
     return ConfigurationError(
-        clear_error(
-            "answers",
-            where=f"to {benchmark.label}",
-            expected=f"tasks of the setting {setting.value}",
-            found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
-            next_step="name the setting that was answered; `ragtasks tasks export` lists its tasks",
-        )
+        "answers",
+        where=f"to {benchmark.label}",
+        expected=f"tasks of the setting {setting.value}",
+        found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
+        next_step="name the setting that was answered; `ragtasks tasks export` lists its tasks",
     )

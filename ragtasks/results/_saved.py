@@ -24,7 +24,7 @@ from ragtasks.config import (
     EvaluationConfig,
     config_from_options,
 )
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, misfits, missing_path
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path
 from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
 from ragtasks.suites import added_metric_names, suite_with
@@ -166,12 +166,12 @@ def _read_task(
 def nothing_there(what: str, path: Path, expected: str) -> BenchmarkFileError:
     """Return the error for a path that leads nowhere."""
     found, next_step = missing_path(path)
-    return BenchmarkFileError(clear_error(what, where=str(path), expected=expected, found=found, next_step=next_step))
+    return BenchmarkFileError(what, where=str(path), expected=expected, found=found, next_step=next_step)
 
 
 def unusable(what: str, where: Path, expected: str, found: str) -> BenchmarkFileError:
     """Return the error for answers that cannot be scored again."""
-    return BenchmarkFileError(clear_error(what, where=str(where), expected=expected, found=found, next_step=RUN_AGAIN))
+    return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=RUN_AGAIN)
 
 
 # The files of one evaluation of the harness: results, and beside them a file of logged samples for each task.
@@ -235,8 +235,7 @@ def n_logged(results: Mapping[str, Any], task: str) -> int | None:
 
 
 def _error(where: Path, expected: str, found: str, next_step: str) -> BenchmarkFileError:
-    message = clear_error("results", where=str(where), expected=expected, found=found, next_step=next_step)
-    return BenchmarkFileError(message)
+    return BenchmarkFileError("results", where=str(where), expected=expected, found=found, next_step=next_step)
 
 
 # Which settings of a results file are used where nobody asked for them: the one list, an explicit one.

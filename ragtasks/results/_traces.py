@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import bounded_lines, parse_json
 from ragtasks.results._own_rows import message_text
 
@@ -107,9 +107,7 @@ def read_traces(file: Path) -> Traces:
 
 def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
     expected = "spans of OpenTelemetry or OpenInference as JSON lines, with questions and answers"
-    return BenchmarkFileError(
-        clear_error("traces", where=str(file), expected=expected, found=found, next_step=next_step)
-    )
+    return BenchmarkFileError("traces", where=str(file), expected=expected, found=found, next_step=next_step)
 
 
 class _Reader:

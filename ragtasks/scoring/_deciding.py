@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, close_matches
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
@@ -259,13 +259,11 @@ def _metric(task: SavedTask, question: Question) -> Metric:
 
 def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> ConfigurationError:
     return ConfigurationError(
-        clear_error(
-            "comparison",
-            where=", ".join(map(str, paths)),
-            expected=expected,
-            found=found,
-            next_step="name the results of two systems that answered the same tasks; judges were asked nothing",
-        )
+        "comparison",
+        where=", ".join(map(str, paths)),
+        expected=expected,
+        found=found,
+        next_step="name the results of two systems that answered the same tasks; judges were asked nothing",
     )
 
 
@@ -392,14 +390,12 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         missing = [verdict for verdict in verdicts if verdict["outcome"] not in _ANSWERED]
         if len(missing) > (1 - limit) * len(verdicts):
             raise JudgeError(
-                clear_error(
-                    "judge",
-                    where=f"{judge}, {rubric}",
-                    expected=f"verdicts on at least {limit:.0%} of the answers, to decide anything",
-                    found=f"{len(verdicts) - len(missing)} of {len(verdicts)} ({missing[0]['outcome']}: "
-                    f"{missing[0]['reason']})",
-                    next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
-                )
+                "judge",
+                where=f"{judge}, {rubric}",
+                expected=f"verdicts on at least {limit:.0%} of the answers, to decide anything",
+                found=f"{len(verdicts) - len(missing)} of {len(verdicts)} ({missing[0]['outcome']}: "
+                f"{missing[0]['reason']})",
+                next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
             )
 
 

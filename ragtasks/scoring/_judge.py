@@ -16,7 +16,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.clients import Batch
 from ragtasks.config import EvaluationConfig, config_from_options
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.results import (
@@ -166,14 +166,13 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
     if not there or may_replace(there):
         return
     more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-    message = clear_error(
+    raise ConfigurationError(
         "output folder",
         where=str(output),
         expected="a folder without these results, which were scored before",
         found=f"{there[0]}{more}",
         next_step="name another folder with --output, or replace them with --force (judge replies are cached)",
     )
-    raise ConfigurationError(message)
 
 
 def score_tasks(
@@ -203,7 +202,7 @@ def _scorer_of(
         return _rows_scorer(task.config, suite or ROWS, local_judge, deciding)
     benchmark = open_named(task.benchmark, task.config.data, place)
     if benchmark.label != task.provenance["benchmark"]:
-        raise BenchmarkFileError(_other_data(task, benchmark))
+        raise _other_data(task, benchmark)
     return shared_scorer(benchmark.name, benchmark.root, task.config, suite, local_judge, deciding=deciding)
 
 
@@ -215,8 +214,8 @@ def _rows_scorer(
     return ResponseScorer(rows_benchmark(()), config, suite_named(suite), local_judge, deciding)
 
 
-def _other_data(task: SavedTask, benchmark: Benchmark) -> str:
-    return clear_error(
+def _other_data(task: SavedTask, benchmark: Benchmark) -> BenchmarkFileError:
+    return BenchmarkFileError(
         "saved answers",
         where=task.name,
         expected=f"the benchmark that was answered, {task.provenance['benchmark']}",

@@ -25,7 +25,7 @@ from ragtasks.clients import (
     calls_of,
 )
 from ragtasks.config import EvaluationConfig, config_from_options
-from ragtasks.errors import ConfigurationError, JudgeError, ModelError, clear_error
+from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import ROWS, GivenAnswer, OwnRows, answers_evaluation, contexts_of_answers
@@ -236,7 +236,7 @@ class System:
             return False
         if self._protocol is SystemProtocol.PLAIN:
             return True
-        message = clear_error(
+        raise ConfigurationError(
             "endpoint",
             where=f"protocol openai in setting {setting.value}",
             expected="setting full_rag: a chat request has no place for the setting's passages",
@@ -244,7 +244,6 @@ class System:
             next_step="take --protocol plain; or evaluate the model behind it: `ragtasks run --model "
             "local-chat-completions`, which puts the passages into the system message",
         )
-        raise ConfigurationError(message)
 
     def ask(
         self, tasks: Sequence[Mapping[str, Any]], journal: Journal | None = None, cache: Path | None = None

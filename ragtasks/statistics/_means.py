@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.tables import Difference, Value
 
 # Means with their standard errors, intervals and tests over clusters, all three by one statistic.
@@ -589,7 +589,7 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     _check(columns, baseline)
     pairs = list(_pairs(columns, baseline))
     if not pairs:
-        raise ConfigurationError(_nothing_to_compare(columns))
+        raise _nothing_to_compare(columns)
     tested = estimate_means([paired_differences(*pair) for pair in pairs], tested=0.0)
     rows = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
     return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in rows))
@@ -666,9 +666,9 @@ def _comparison(pair: tuple[Column, Column], difference: Estimate, adjusted_p: f
     )
 
 
-def _nothing_to_compare(columns: Sequence[Column]) -> str:
+def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
     found = dict.fromkeys(f"{c.name} in {c.group or 'one group'} ({c.context})" for c in columns)
-    return clear_error(
+    return ConfigurationError(
         "comparison",
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",

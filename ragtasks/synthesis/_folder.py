@@ -17,7 +17,7 @@ import orjson
 
 from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.clients import Usage
-from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, Passage, task_id
@@ -79,14 +79,13 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
     except (OSError, ValueError, LookupError, TypeError):
         is_same = False
     if not is_same:
-        message = clear_error(
+        raise ConfigurationError(
             "synthesis",
             where=str(folder),
             expected="no such folder, an empty one, or what these very documents, settings and model made",
             found="something else",
             next_step="name another folder with --output, or remove this one",
         )
-        raise ConfigurationError(message)
     return True
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.clients import Progress, no_progress
-from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.files import BoundedProcess, OutOfBoundsError
 from ragtasks.records import Passage
 from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
@@ -261,7 +261,7 @@ def read_documents(
 ) -> Documents:
     """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read."""
     if not root.is_dir():
-        raise ConfigurationError(_no_documents(root, "no such folder"))
+        raise _no_documents(root, "no such folder")
     files = [path for path in sorted(root.rglob("*")) if _is_taken(path) and not _is_hidden(path, root)]
     reader = FileReader(most_seconds)
     reading = _Reading(root, folders_are_domains, most_bytes, reader)
@@ -271,7 +271,7 @@ def read_documents(
             reading.take(path)
     progress("read documents", len(files), len(files))
     if not reading.documents:
-        raise ConfigurationError(_no_documents(root, reading.summary(len(files))))
+        raise _no_documents(root, reading.summary(len(files)))
     return Documents(tuple(reading.documents), tuple(reading.left_out), reading.others, reading.guessed)
 
 
@@ -284,8 +284,8 @@ def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _no_documents(root: Path, found: str) -> str:
-    return clear_error(
+def _no_documents(root: Path, found: str) -> ConfigurationError:
+    return ConfigurationError(
         "documents",
         where=str(root),
         expected=f"a folder with files that end in {', '.join(READERS)} and hold text",

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from ragtasks.clients import Client, Price, Progress, no_progress
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array
 from ragtasks.records import Passage, compact
 from ragtasks.synthesis._folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
@@ -434,10 +434,9 @@ def _of_corpus(path: Path) -> list[Article]:
         articles[url] = Article(author=author, url=url, **texts)
     problems.raise_if_any()
     if not articles:
-        message = clear_error(
+        raise BenchmarkFileError(
             "articles", where=str(path), expected="at least two articles", found="none", next_step="name another file"
         )
-        raise BenchmarkFileError(message)
     return list(articles.values())
 
 

@@ -15,7 +15,7 @@ import orjson
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Progress, Secrets, no_progress, no_secrets
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import retrieval_metric, score_run, whole_weights
 from ragtasks.records import Answerability, Qrel, Task
@@ -187,14 +187,13 @@ def _removed(folder: Path) -> Counter[str]:
         rows: list[Any] = [orjson.loads(line) for line in path.read_bytes().splitlines()]
         return Counter({row["dialogue_id"]: len(row["removed"]) for row in rows})
     except (OSError, ValueError, LookupError, TypeError) as error:
-        message = clear_error(
+        raise ConfigurationError(
             "synthesis",
             where=str(path),
             expected="the dialogues that `ragtasks synthesize` writes",
             found=getattr(error, "strerror", None) or type(error).__name__,
             next_step="name a folder that it made; `ragtasks data describe FOLDER` takes any other",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def _counted(tasks: Sequence[Task], n_removed: int) -> _Counts:

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import orjson
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, FetchError, clear_error
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, FetchError
 from ragtasks.files import canonical_hash, write_atomically, written_aside
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
@@ -180,14 +180,13 @@ def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]
 
 def _raise(location: str, problems: list[str]) -> None:
     if problems:
-        message = clear_error(
+        raise BenchmarkFileError(
             "corpus",
             where=location,
             expected="one passage a line or row: a unique id and a text",
             found="\n    ".join(problems),
             next_step="correct the corpus; fields of other names can be given in Python (`Fields`)",
         )
-        raise BenchmarkFileError(message)
 
 
 # Where the passages of a domain come from: a corpus that is surveyed, or the segments of a huge one that a run
@@ -339,14 +338,13 @@ class SegmentSource:
         elif missing and all(file.is_file() for file in files.values()):
             problems.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
         if problems:
-            message = clear_error(
+            raise BenchmarkFileError(
                 "segments",
                 where=self._location,
                 expected="every segment that the run names, once, with a text",
                 found="\n    ".join(problems),
                 next_step="fetch broken shards anew; for missing segments name the source that the run was made over",
             )
-            raise BenchmarkFileError(message)
 
 
 def _sha256(path: Path) -> str:

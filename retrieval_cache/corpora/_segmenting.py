@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import sentence_ends
 from ragtasks.records import Passage
 
@@ -56,10 +56,9 @@ def encoder_tokenizer(name: str) -> Tokenizer:
         loaded = Loaded.from_file(str(path / "tokenizer.json" if path.is_dir() else path)) if path.exists() else None
         tokenizer = loaded or Loaded.from_pretrained(name)
     except Exception as error:  # the library raises nothing more special
-        message = clear_error(
+        raise ConfigurationError(
             "tokeniser", where=name, expected="a tokenizer.json", found=str(error), next_step="check name and network"
-        )
-        raise ConfigurationError(message) from error
+        ) from error
     # Files often carry the window of the model they were trained for (MiniLM: 128), which would cut documents short.
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
@@ -223,14 +223,13 @@ class DenseRetriever:
             halves = vectors.astype(np.float16)
         faulty = np.flatnonzero(~np.isfinite(halves).all(axis=1))
         if faulty.size:
-            message = clear_error(
+            raise CacheError(
                 f"vectors of {self.name}",
                 where=f"passage {passages[faulty[0]].passage_id!r} and {faulty.size - 1} more of its batch",
                 expected="finite numbers below 65,504, the largest that float16 holds",
                 found="others",
                 next_step="leave normalize on; if it is on, the model is broken",
             )
-            raise CacheError(message)
         return halves
 
     @staticmethod

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, searched, wanted_passages
@@ -62,13 +62,11 @@ def _checked_weights(n_runs: int, k: float, weights: Sequence[float] | None, dep
 
 def _refused(where: str, expected: str, found: str) -> ConfigurationError:
     return ConfigurationError(
-        clear_error(
-            "reciprocal rank fusion",
-            where=where,
-            expected=expected,
-            found=found,
-            next_step="such as hybrid(bm25,bm25-standard;k=60,weights=2/1)",
-        )
+        "reciprocal rank fusion",
+        where=where,
+        expected=expected,
+        found=found,
+        next_step="such as hybrid(bm25,bm25-standard;k=60,weights=2/1)",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
 
@@ -98,15 +98,14 @@ def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress:
     try:
         return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        message = clear_error(
+        raise ConfigurationError(
             f"retriever {retriever.name}",
             where="what its `search` returned",
             expected="for each query id the passages, best first, as Ranked(passage_id, score) or as such pairs, "
             "of a text and a finite number",
             found=f"{type(error).__name__}: {error}"[:200],
             next_step="see `search` in docs/extending.md",
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def _ranked(item: Any) -> Ranked:
@@ -170,11 +169,9 @@ def canonical(kind: str, argument: str, **options: Value) -> str:
 
 def refused(line: str, expected: str, found: str) -> ConfigurationError:
     return ConfigurationError(
-        clear_error(
-            "retriever",
-            where=repr(line),
-            expected=expected,
-            found=found,
-            next_step="write it such as bm25, bm25s:k1=0.9,b=0.4 or hybrid(bm25,dense:MODEL)",
-        )
+        "retriever",
+        where=repr(line),
+        expected=expected,
+        found=found,
+        next_step="write it such as bm25, bm25s:k1=0.9,b=0.4 or hybrid(bm25,dense:MODEL)",
     )

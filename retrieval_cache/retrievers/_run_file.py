@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, query_key, read_run
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
@@ -36,14 +36,13 @@ class RunFileRetriever:
         """Name the file; it is read by `index`."""
         self._path = Path(path)
         if not _is_file(self._path):
-            message = clear_error(
+            raise ConfigurationError(
                 "run:FILE",
                 where=str(path),
                 expected="a TREC run, JSON lines with task_id and contexts, or retrieval results",
                 found="no such file",
                 next_step="check the path",
             )
-            raise ConfigurationError(message)
         self._corpus: frozenset[str] | None = None
         self._run: dict[str, tuple[Ranked, ...]] = {}
         self._left_out: list[str] = []
@@ -102,11 +101,9 @@ class RunFileRetriever:
 
     def _refused(self, expected: str, found: str) -> CacheError:
         return CacheError(
-            clear_error(
-                "run",
-                where=str(self._path),
-                expected=expected,
-                found=found,
-                next_step="give the run that was made over this corpus and these queries",
-            )
+            "run",
+            where=str(self._path),
+            expected=expected,
+            found=found,
+            next_step="give the run that was made over this corpus and these queries",
         )

@@ -26,7 +26,6 @@ from ragtasks.errors import (
     ConfigurationError,
     MissingExtraError,
     RagtasksError,
-    clear_error,
 )
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
@@ -259,14 +258,13 @@ class ElserRetriever:
         """Name a cluster and an index; nothing is sent before it is needed."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
-            message = clear_error(
+            raise ConfigurationError(
                 "ELSER",
                 where="url",
                 expected="http(s)://HOST[:PORT], and the key given apart",
                 found="a URL with credentials in it" if "@" in parts.netloc else repr(url),
                 next_step="give the key as api_key",
             )
-            raise ConfigurationError(message)
         self.url = url
         self.index_name = index
         self.model_id = model_id
@@ -374,14 +372,13 @@ class ElserRetriever:
     def _check_count(self, n_passages: int) -> None:
         found = int(self._client.count(index=self.index_name)["count"])
         if found != n_passages:
-            message = clear_error(
+            raise CacheError(
                 "ELSER index",
                 where=self.index_name,
                 expected=f"{n_passages} passages, as the corpus has",
                 found=str(found),
                 next_step="delete the index in the cluster, or name another, and index again",
             )
-            raise CacheError(message)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` passages of each query; an empty ranking for a query without text."""
@@ -415,15 +412,13 @@ class ElserRetriever:
         try:
             yield
         except (library.ApiError, library.TransportError, library.UnsupportedProductError) as error:
-            message = clear_error(
+            raise RagtasksError(
                 f"Elasticsearch {what}",
                 where=f"{self.url}, index {self.index_name}",
                 expected="a cluster that answers, with the model deployed",
                 found=self._without_key(str(error)),
                 next_step=_next_step(getattr(error, "status_code", None)),
-            )
-            # Not chained: the client's error holds the request, headers included.
-            raise RagtasksError(message) from None
+            ) from None
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._api_key, "***") if self._api_key else text

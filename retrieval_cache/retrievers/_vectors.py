@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import orjson
 
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, from_cache, loading, write_atomically
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
@@ -181,14 +181,13 @@ class ShardFolder:
         places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
         order = np.argsort(places)
         if not np.array_equal(places[order], np.arange(len(shard))):
-            message = clear_error(
+            raise CacheError(
                 "vectors on disk",
                 where=f"{self.folder}, parts of shard {number}",
                 expected=f"{len(shard)} passages",
                 found=f"{len(places)} of them, in {len(parts)} whole files",
                 next_step="call again: what is missing is encoded",
             )
-            raise CacheError(message)
         joined = rows.stacked([rows.read(path) for path, _ in parts])[order]
         self._seal_path(number).unlink(missing_ok=True)
         n_truncated = sum(seal.n_truncated for _, seal in parts)
@@ -227,14 +226,13 @@ class ShardFolder:
         for path in sorted(self.folder.glob("shard-*.json")):
             seal = _parse_seal(path)
             if seal is not None and seal.dimension != self.dimension:
-                message = clear_error(
+                raise CacheError(
                     "vectors on disk",
                     where=str(path),
                     expected=f"{self.dimension} dimensions, as the encoder has",
                     found=f"{seal.dimension} dimensions: another encoder made them",
                     next_step="name that encoder, or remove the folder and index again",
                 )
-                raise CacheError(message)
 
     def _remove_after(self, n_shards: int) -> None:
         """Remove shards that a longer corpus left behind, and parts of finished ones."""
@@ -314,14 +312,13 @@ def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
     while chunk := list(itertools.islice(iterator, size)):
         for passage in chunk:
             if not passage.text.strip():
-                message = clear_error(
+                raise BenchmarkFileError(
                     "corpus",
                     where=f"passage {passage.passage_id!r}",
                     expected="a text",
                     found="none",
                     next_step="remove the passage from the corpus",
                 )
-                raise BenchmarkFileError(message)
         yield chunk
 
 
@@ -447,14 +444,13 @@ def set_max_length(model: Any, max_length: int | None) -> None:
         return
     limit = _positions(model)
     if max_length < 1 or (limit is not None and max_length > limit):
-        message = clear_error(
+        raise ConfigurationError(
             "encoder",
             where="option max_length",
             expected=f"a whole number from 1 to {limit or 'any'}",
             found=str(max_length),
             next_step="leave it out to use the model's own limit",
         )
-        raise ConfigurationError(message)
     model.max_seq_length = max_length
 
 

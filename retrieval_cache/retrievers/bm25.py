@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
@@ -226,14 +226,13 @@ class Bm25sRetriever:
 
 def _checked(name: str, value: object, highest: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= highest:
-        message = clear_error(
+        raise ConfigurationError(
             "BM25",
             where=name,
             expected=f"a number from 0 to {highest:g}",
             found=repr(value),
             next_step="such as bm25s:k1=0.9,b=0.4",
         )
-        raise ConfigurationError(message)
     return float(value)
 
 
@@ -355,13 +354,11 @@ def built_whole(folder: Path) -> Iterator[Path]:
 def unwritable(folder: Path, error: Exception) -> CacheError:
     """Return the one error for a disk that takes no more."""
     return CacheError(
-        clear_error(
-            "index",
-            where=str(folder),
-            expected="room and permission to write",
-            found=str(error),
-            next_step="free some space, then call again: it is built anew",
-        )
+        "index",
+        where=str(folder),
+        expected="room and permission to write",
+        found=str(error),
+        next_step="free some space, then call again: it is built anew",
     )
 
 

@@ -21,7 +21,7 @@ from ragtasks.arena.store import Assignment
 from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._site import Site
 from ragtasks.clients import ChatMessage, Credentials, Endpoint, Secrets, credentials_for, endpoint_of, stream_reply
-from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, clear_error, misfits
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, misfits
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.metrics import RuleBasedIdk, answer_text
 from ragtasks.prompts import shipped_template
@@ -326,7 +326,7 @@ def _system(text: str) -> _System:
         found = f"not JSON: {error}"
     form = '{"name": "bm25 + small", "retriever": "bm25", "generator": {"model": "...", "base_url": "..."}}'
     raise ConfigurationError(
-        clear_error("live system", where="--system", expected=form, found=found, next_step="write it in that form")
+        "live system", where="--system", expected=form, found=found, next_step="write it in that form"
     )
 
 

@@ -20,7 +20,7 @@ from ragtasks.arena.web._interface import interface
 from ragtasks.arena.web._live import LiveBattles, Pipeline, live_pages
 from ragtasks.arena.web._pages import form_pages, pages, pair_pages, refused
 from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.records import Message
 from ragtasks.synthesis import Pair
 
@@ -136,14 +136,13 @@ def _check_token(host: str, token: str | None) -> None:
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
     if not is_loopback(host) and token is None:
-        message = clear_error(
+        raise ConfigurationError(
             "arena",
             where=f"--typed-names --host {host}",
             expected="a token, since others reach this address",
             found="none",
             next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
         )
-        raise ConfigurationError(message)
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -154,7 +153,7 @@ def _listening(host: str, port: int) -> socket.socket:
         next_step = "name another --port (0 takes a free one)"
         found = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(
-            clear_error("arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step)
+            "arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step
         ) from error
 
 

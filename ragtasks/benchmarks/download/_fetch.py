@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks.download._files import Source, SourceFile, digest, impostor, locate, only_writer, storing
 from ragtasks.benchmarks.download._transfer import Download, Limits, ProgressCallback, progress_callback
-from ragtasks.errors import FetchError, clear_error, masked_text
+from ragtasks.errors import FetchError, masked_text
 from ragtasks.files import publish, written_aside
 
 DEFAULT_GROUPS = ("tasks",)
@@ -193,13 +193,11 @@ class _Work:
     def _wrong(self, state: FileState, origin: str) -> FetchError:
         """Return the error for bytes that are not the file's."""
         return FetchError(
-            clear_error(
-                "wrong bytes for a benchmark file; they were thrown away",
-                where=f"{state.file.path} from {origin}",
-                expected=f"the file of {self.source.repository} at commit {self.source.commit[:12]}",
-                found=state.detail,
-                next_step="fetch again; or take the files from a checkout of the repository (with its Git-LFS files)",
-            )
+            "wrong bytes for a benchmark file; they were thrown away",
+            where=f"{state.file.path} from {origin}",
+            expected=f"the file of {self.source.repository} at commit {self.source.commit[:12]}",
+            found=state.detail,
+            next_step="fetch again; or take the files from a checkout of the repository (with its Git-LFS files)",
         )
 
 
@@ -208,13 +206,11 @@ def _checked_address(base_url: str) -> str:
     parts = urllib.parse.urlsplit(base_url)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise FetchError(
-            clear_error(
-                "cannot fetch from this base URL",
-                where=repr(masked_text(base_url)),
-                expected="an address that starts with https:// or http://",
-                found=f"scheme {parts.scheme!r}",
-                next_step="correct the address; files on this machine are taken from a checkout instead",
-            )
+            "cannot fetch from this base URL",
+            where=repr(masked_text(base_url)),
+            expected="an address that starts with https:// or http://",
+            found=f"scheme {parts.scheme!r}",
+            next_step="correct the address; files on this machine are taken from a checkout instead",
         )
     return base_url.rstrip("/") + "/"
 
@@ -226,13 +222,11 @@ def _refuse_problems(source: Source, origin: Path, files: Iterable[SourceFile], 
     if not problems:
         return
     raise FetchError(
-        clear_error(
-            "the checkout does not hold the benchmark files; nothing was copied",
-            where=str(origin),
-            expected=f"the files of {source.repository} at commit {source.commit}",
-            found="".join(f"\n    {state.file.path}: {state.status.value} ({state.detail})" for state in problems),
-            next_step=f"check out commit {source.commit[:12]} (with its Git-LFS files), or fetch over the network",
-        )
+        "the checkout does not hold the benchmark files; nothing was copied",
+        where=str(origin),
+        expected=f"the files of {source.repository} at commit {source.commit}",
+        found="".join(f"\n    {state.file.path}: {state.status.value} ({state.detail})" for state in problems),
+        next_step=f"check out commit {source.commit[:12]} (with its Git-LFS files), or fetch over the network",
     )
 
 
@@ -301,13 +295,11 @@ def read_record(root: Path) -> dict[str, RecordedSum]:
         return {name: RecordedSum(**entry) for name, entry in record["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FetchError(
-            clear_error(
-                "cannot read the recorded checksums",
-                where=str(path),
-                expected=f"JSON of format {_FORMAT} as ragtasks writes it",
-                found=f"{type(error).__name__}: {error}",
-                next_step="delete this file; sums are then recorded anew from the files that are there",
-            )
+            "cannot read the recorded checksums",
+            where=str(path),
+            expected=f"JSON of format {_FORMAT} as ragtasks writes it",
+            found=f"{type(error).__name__}: {error}",
+            next_step="delete this file; sums are then recorded anew from the files that are there",
         ) from error
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ragtasks.errors import ConfigurationError, FetchError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, FetchError, close_matches
 from ragtasks.tables import markdown_table
 
 if sys.platform != "win32":
@@ -52,15 +52,13 @@ def storing(path: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in _NO_ROOM
         raise FetchError(
-            clear_error(
-                "the disk is full" if full else "cannot use a file of the data folder",
-                where=str(path),
-                expected="room for the whole file" if full else "a folder and a file that can be read and written",
-                found=error.strerror or str(error),
-                next_step="free some space and fetch again; it resumes where it stopped"
-                if full
-                else "check the permissions, or choose another data folder",
-            )
+            "the disk is full" if full else "cannot use a file of the data folder",
+            where=str(path),
+            expected="room for the whole file" if full else "a folder and a file that can be read and written",
+            found=error.strerror or str(error),
+            next_step="free some space and fetch again; it resumes where it stopped"
+            if full
+            else "check the permissions, or choose another data folder",
         ) from error
 
 
@@ -92,13 +90,11 @@ if sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise FetchError(
-                clear_error(
-                    "another fetch is at work",
-                    where=str(root),
-                    expected="one writer at a time",
-                    found="the folder is held by another process",
-                    next_step="wait for the other fetch to end, then try again",
-                )
+                "another fetch is at work",
+                where=str(root),
+                expected="one writer at a time",
+                found="the folder is held by another process",
+                next_step="wait for the other fetch to end, then try again",
             ) from error
         except OSError:
             return
@@ -175,13 +171,11 @@ class Source:
         unknown = [name for name in wanted if name not in self.groups]
         if unknown:
             raise ConfigurationError(
-                clear_error(
-                    "unknown group of files",
-                    where=f"{self.name}: {', '.join(unknown)}",
-                    expected=f"one of {', '.join(self.groups)}",
-                    found=", ".join(unknown),
-                    next_step=close_matches(unknown[0], self.groups),
-                )
+                "unknown group of files",
+                where=f"{self.name}: {', '.join(unknown)}",
+                expected=f"one of {', '.join(self.groups)}",
+                found=", ".join(unknown),
+                next_step=close_matches(unknown[0], self.groups),
             )
         return tuple(file for file in self.files if file.group in wanted)
 
@@ -219,11 +213,9 @@ def _refuse_unsafe(path: str) -> None:
     plain = not any(part in {"", ".", ".."} for part in parts) and not set(path) & set("\\:\0")
     if not plain or PurePosixPath(path).is_absolute():
         raise FetchError(
-            clear_error(
-                "unsafe path in a table of benchmark files",
-                where=repr(path),
-                expected="a relative path with / between its parts and without . or ..",
-                found="a path that could lead out of the data folder",
-                next_step="correct the table; nothing was fetched",
-            )
+            "unsafe path in a table of benchmark files",
+            where=repr(path),
+            expected="a relative path with / between its parts and without . or ..",
+            found="a path that could lead out of the data folder",
+            next_step="correct the table; nothing was fetched",
         )

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from ragtasks.benchmarks.download._files import SourceFile, storing
-from ragtasks.errors import FetchError, clear_error, masked_text
+from ragtasks.errors import FetchError, masked_text
 
 _BLOCK = 1 << 16
 _RANGE = re.compile(r"bytes (?P<first>[0-9]+)-[0-9]+/(?P<total>[0-9]+)")
@@ -234,7 +234,7 @@ class Download:
         """Return the one shape of error of this module."""
         size = "the file" if self.file.n_bytes is None else f"{self.file.n_bytes} bytes"
         where = f"{self.file.path} from {self.url}"
-        return FetchError(clear_error(what, where=where, expected=size, found=found, next_step=next_step))
+        return FetchError(what, where=where, expected=size, found=found, next_step=next_step)
 
 
 def _split_address(address: str) -> tuple[str, str]:

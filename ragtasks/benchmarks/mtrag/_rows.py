@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.benchmarks._definition import official_file, read_edition
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_lines, labels_of, passage_of
 from ragtasks.records import (
     Answerability,
@@ -43,14 +43,13 @@ def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], sett
     """Return the passages of every task of a benchmark that publishes those of its task file only."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    message = clear_error(
+    raise ConfigurationError(
         f"passages of {title}",
         where=f"setting {setting.value}",
         expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
         found=f"setting {setting.value}",
         next_step=f"take {task_name}; or make a run with `ragtasks retrieve`, and name it in --metadata",
     )
-    raise ConfigurationError(message)
 
 
 def required_file(path: Path, benchmark: str = "mtrag") -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ragtasks.errors import CacheError, clear_error
+from ragtasks.errors import CacheError
 from ragtasks.files import lock_holders
 
 _APPLICATION_ID = 0x72677465
@@ -80,7 +80,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if n_tables and (application, version) != (_APPLICATION_ID, _VERSION):
-                raise CacheError(self._message("a database of something else, or of another version of ragtasks"))
+                raise self._error("a database of something else, or of another version of ragtasks")
             if not n_tables:
                 for statement in _TABLES:
                     connection.execute(statement)
@@ -218,12 +218,12 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: an error whose text is corrupt
-            raise CacheError(self._message(error)) from error
+            raise self._error(error) from error
 
-    def _message(self, found: object) -> str:
+    def _error(self, found: object) -> CacheError:
         if "locked" in str(found):
             found = f"{found}: {lock_holders(self.path)}"
-        return clear_error(
+        return CacheError(
             "cache of embeddings",
             where=str(self.path),
             expected="a cache of embeddings of ragtasks that can be read and written",

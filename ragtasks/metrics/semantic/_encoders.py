@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from rapidfuzz.distance import OSA
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import NO_CODE, canonical_hash, from_cache, loading
 from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
 
@@ -292,13 +292,11 @@ def _cut(model: Any, spec: EncoderSpec) -> None:
             module.layer = layers[: spec.layer]
             return
     raise ConfigurationError(
-        clear_error(
-            "cannot cut the encoder for BERTScore",
-            where=repr(spec.name),
-            expected=f"an encoder-only model with at least {spec.layer or 1} layers in one list",
-            found=f"{type(model).__name__} with {n_layers} layers",
-            next_step="choose another encoder, or its last layer",
-        )
+        "cannot cut the encoder for BERTScore",
+        where=repr(spec.name),
+        expected=f"an encoder-only model with at least {spec.layer or 1} layers in one list",
+        found=f"{type(model).__name__} with {n_layers} layers",
+        next_step="choose another encoder, or its last layer",
     )
 
 
@@ -406,13 +404,11 @@ def resolve_encoder(name: str) -> EncoderSpec:
     meant = [candidate for candidate in (MINILM, *_WITH_BASELINE) if _is_near_miss(name, candidate)]
     if not name or (meant and not Path(name).is_dir()):
         raise ConfigurationError(
-            clear_error(
-                "cannot choose the encoder for BERTScore",
-                where="encoder",
-                expected="a known encoder, a model hub name or a folder",
-                found=repr(name),
-                next_step=close_matches(name, meant or (MINILM, *_WITH_BASELINE)),
-            )
+            "cannot choose the encoder for BERTScore",
+            where="encoder",
+            expected="a known encoder, a model hub name or a folder",
+            found=repr(name),
+            next_step=close_matches(name, meant or (MINILM, *_WITH_BASELINE)),
         )
     return EncoderSpec(name, None, None)
 
@@ -451,13 +447,11 @@ def check_device(
     found = _failure_of_device(device)
     if found:
         raise ConfigurationError(
-            clear_error(
-                f"cannot choose the device of {purpose}",
-                where=option,
-                expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
-                found=f"{device!r}: {found}",
-                next_step=f"name one, or leave {option} out: the GPU if there is one",
-            )
+            f"cannot choose the device of {purpose}",
+            where=option,
+            expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
+            found=f"{device!r}: {found}",
+            next_step=f"name one, or leave {option} out: the GPU if there is one",
         )
 
 
@@ -517,14 +511,13 @@ def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str
             PreTrainedModel.from_pretrained = original
     if missing:
         rest = f" and {len(missing) - _N_NAMED} more" if len(missing) > _N_NAMED else ""
-        message = clear_error(
+        raise ConfigurationError(
             f"{purpose}: weights are missing",
             where=f"model {model!r}",
             expected="every weight in its files, none made up",
             found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{rest}",
             next_step=next_step,
         )
-        raise ConfigurationError(message)
 
 
 # What decides an encoder's vectors to the last bit, as one hash: vectors of another identity are never taken.

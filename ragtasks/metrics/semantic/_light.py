@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 
 LIBRARIES = ("onnxruntime", "onnx", "tokenizers", "safetensors")
@@ -287,7 +287,6 @@ def _external(name: str, array: Array) -> Any:
 
 
 def _unusable(folder: Path, expected: str, found: str, next_step: str) -> ConfigurationError:
-    message = clear_error(
+    return ConfigurationError(
         "cannot load the packaged encoder", where=str(folder), expected=expected, found=found, next_step=next_step
     )
-    return ConfigurationError(message)

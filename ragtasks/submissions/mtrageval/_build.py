@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, retrieval_side
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order, read_manifest, read_trec, run_folder, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.records import Answerability, Passage, Qrel, Score, Setting, normalise_task_id
@@ -98,7 +98,7 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
     inputs = compared.inputs or {}
     missing = [key for key in inputs if _is_missing(request.task, entries.get(key))]
     if missing and not request.allow_missing:
-        raise ConfigurationError(_naming(missing, request, benchmark))
+        raise _naming(missing, request, benchmark)
     entries |= {key: _empty(request.task, inputs, key, entries.get(key)) for key in missing}
     built = build(request.task, inputs, entries, request.limit)
     content = built.content
@@ -143,7 +143,7 @@ def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: Entry | None) 
     return Entry(entry.passages if entry else given)
 
 
-def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> str:
+def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> ConfigurationError:
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
     lacks = "a ranking" if request.task is SubmissionTask.A else "an answer"
     if request.results is not None and all(labels.get(key) is Answerability.CONVERSATIONAL for key in missing):
@@ -152,7 +152,7 @@ def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> str:
     else:
         hint = "make them"
     more = [f"and {len(missing) - _MOST_NAMED} more"] if len(missing) > _MOST_NAMED else []
-    return clear_error(
+    return ConfigurationError(
         "submission",
         where=str(request.target),
         expected=f"{lacks} for every task of the input",
@@ -418,14 +418,13 @@ def answered(path: Path) -> SavedEvaluation:
     files, predictions = evaluation_files(path)
     if len(files) == 1:
         return read_results(files[0], path, {})
-    message = clear_error(
+    raise BenchmarkFileError(
         "results to submit",
         where=str(path),
         expected="one results_*.json, of one model",
         found=", ".join(map(str, files or predictions)),
         next_step="name the results file itself" if files else _SCORE_FIRST.format(path=predictions[0]),
     )
-    raise BenchmarkFileError(message)
 
 
 def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, Entry]:
@@ -459,14 +458,13 @@ def _check_origin(
 ) -> None:
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
-    message = clear_error(
+    raise ConfigurationError(
         "results to submit",
         where=str(saved.source),
         expected=f"answers to {benchmark.label} ({benchmark.revision}) in setting {setting.value}",
         found=f"answers to {sorted(map(str, origins))}" if origins else "no answers in this setting",
         next_step="name the benchmark and its files with --benchmark and --data, or other results",
     )
-    raise ConfigurationError(message)
 
 
 def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:

@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.benchmarks.mtrag import domain_of, unique_rows
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
 from ragtasks.records import Passage, normalise_task_id, split_task_id
 from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words
@@ -139,14 +139,13 @@ def document_ids(path: Path) -> Iterator[str]:
                     yield str(parse_json(line)["_id"])
     # A damaged stream shows as one of these; RuntimeError is zipfile's word for a password or an unknown method.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, TypeError) as e:
-        message = clear_error(
+        raise BenchmarkFileError(
             "corpus",
             where=f"{path}, line {number}",
             expected="a zip with one file of JSON lines with `_id`",
             found=f"{type(e).__name__}: {e}",
             next_step="fetch the corpora again, or leave documents unchecked with --no-documents",
-        )
-        raise BenchmarkFileError(message) from e
+        ) from e
 
 
 # Scores as the official evaluation reads them: 32-bit floats, equal ones ordered by document id descending.
@@ -270,14 +269,13 @@ def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
         with path.open("rb") as lines:
             return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
     except (OSError, ValueError) as error:
-        message = clear_error(
+        raise BenchmarkFileError(
             "submission",
             where=str(path),
             expected="a readable file of JSON lines",
             found=(error.strerror if isinstance(error, OSError) else "") or str(error),
             next_step="check the path",
-        )
-        raise BenchmarkFileError(message) from error
+        ) from error
 
 
 def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against: Against, *, n_bytes: int) -> Report:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import bounded_lines, parse_json, write_atomically
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
@@ -96,10 +96,9 @@ def lines_of(path: Path) -> list[bytes]:
             return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
     except (OSError, ValueError) as error:
         found = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        message = clear_error(
+        raise BenchmarkFileError(
             "answer file", where=str(path), expected="a file", found=found, next_step="check the path"
-        )
-        raise BenchmarkFileError(message) from error
+        ) from error
 
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> CheckedFile:
@@ -145,14 +144,13 @@ def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
     """Return the answers of a checked file, warnings passed over."""
     if problems := checked.problems():
         more = [f"and {len(problems) - _MAX_LISTED} more"] if problems[_MAX_LISTED:] else []
-        message = clear_error(
+        raise BenchmarkFileError(
             "answer file",
             where=str(path),
             expected="a file that the track takes",
             found="\n    ".join([f"{len(problems)} problems", *map(str, problems[:_MAX_LISTED]), *more]),
             next_step="fix these lines; `ragtasks check` lists all",
         )
-        raise BenchmarkFileError(message)
     return checked.answers
 
 
@@ -497,14 +495,13 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
     """Return a model's free text as an answer; citations that name no passage are left out."""
     references = tuple(passage.passage_id for passage in response.passages)
     if len(references) > N_PASSAGES:
-        message = clear_error(
+        raise ConfigurationError(
             "answer for TREC RAG",
             where=f"topic {response.task.task_id}",
             expected=f"at most {N_PASSAGES} passages, which become its references",
             found=f"{len(references)} passages",
             next_step="evaluate with a run of fewer passages",
         )
-        raise ConfigurationError(message)
     # Half a character, which models do write now and then, can stand in no file.
     text = response.text.encode("utf-8", errors="replace").decode("utf-8")
     sentences = parse_cited(text, len(references))

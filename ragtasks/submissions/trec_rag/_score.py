@@ -15,7 +15,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import NARRATIVES, Assignment, SupportJudgement, TopicNuggets, nugget_rows
-from ragtasks.errors import BenchmarkFileError, JudgeError, clear_error
+from ragtasks.errors import BenchmarkFileError, JudgeError
 from ragtasks.judges import (
     NUGGET_ASSIGNMENT,
     NUGGET_CREATION,
@@ -344,7 +344,7 @@ def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[Topic
     rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
     lost = [row for row in rows if not row.is_answered]
     if lost:
-        raise JudgeError(_lost(lost, len(rows)))
+        raise _lost(lost, len(rows))
     found = [
         _topic_nuggets(response.task, row.label)
         for response, row in zip(pooled, rows, strict=True)
@@ -353,8 +353,8 @@ def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[Topic
     return found, [row.task_id for row in rows if row.label is None]
 
 
-def _lost(lost: Sequence[Verdict], n_topics: int) -> str:
-    return clear_error(
+def _lost(lost: Sequence[Verdict], n_topics: int) -> JudgeError:
+    return JudgeError(
         "nuggets",
         where=lost[0].judge,
         expected=f"nuggets for all {n_topics} topics",
@@ -403,14 +403,13 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
     chosen = [responses for responses in chosen if responses]
     if len(chosen) == 1:
         return chosen[0]
-    message = clear_error(
+    raise BenchmarkFileError(
         "logged answers",
         where=str(path),
         expected=f"one evaluation of {benchmark} with answers to the set {domain}",
         found=f"{len(chosen)} of them",
         next_step=f"name the results file of one; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
     )
-    raise BenchmarkFileError(message)
 
 
 def build_answers(
@@ -427,14 +426,13 @@ def build_answers(
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     checked = _checked(rows, topics, is_2025=bool(team_id))
     if problems := checked.problems():
-        message = clear_error(
+        raise BenchmarkFileError(
             "answer file",
             where=str(output),
             expected="a file that the track takes",
             found="\n    ".join(map(str, problems[:20])),
             next_step="fix what the lines name and build it again; nothing was written",
         )
-        raise BenchmarkFileError(message)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
     write_rows(output, rows)
     notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
