@@ -118,6 +118,95 @@ class Task:
         )
 
 
+SEARCH, READ = "search", "read"
+"""The tools of a model that searches while it answers."""
+
+
+class Ending(str, Enum):
+    """How a model that searches while it answers came to an end."""
+
+    ANSWERED = "answered"
+    """It gave an answer."""
+    GAVE_UP = "gave_up"
+    """It neither called a tool nor gave an answer."""
+    OUT_OF_CALLS = "out_of_calls"
+    """It had used all its calls, was asked for its answer, and called a tool again."""
+    CONTEXT_FULL = "context_full"
+    """What it found did not fit its context any more, however short."""
+    ERROR = "error"
+    """A request failed for good."""
+
+
+class CallProblem(str, Enum):
+    """Why a call of a tool found nothing to show."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    """There is no tool of this name."""
+    MALFORMED = "malformed"
+    """Arguments that are no JSON object, are missing, or are of another kind."""
+    QUERY_TOO_LONG = "query_too_long"
+    """More characters than a query may have."""
+    UNKNOWN_PASSAGE = "unknown_passage"
+    """The corpus has no passage of this id."""
+    OUT_OF_CALLS = "out_of_calls"
+    """All calls were used before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStep:
+    """One call of a tool."""
+
+    tool: str
+    """Name of the tool, as the model wrote it."""
+    arguments: Mapping[str, Any] = field(hash=False)
+    """What the model gave it, long texts cut; what could not be read stands under `unread`."""
+    round: int
+    """Which of the model's replies it stands in, from 1: a reply may hold several."""
+    passages: tuple[str, ...] = ()
+    """Ids of the passages that it was shown, in order."""
+    scores: tuple[float, ...] = ()
+    """The retriever's scores of these; none for a tool that ranks nothing."""
+    problem: CallProblem | None = None
+    """Why nothing was shown; None where the tool did what it does."""
+    is_bounded: bool = False
+    """Whether fewer passages were shown than asked for, as no call shows so many."""
+    is_repeat: bool = False
+    """Whether the same call stands before it."""
+    seconds: float | None = None
+    """What the tool took, where it was not found in the store."""
+
+    @property
+    def is_search(self) -> bool:
+        """Whether something was searched for, with or without success."""
+        return self.tool == SEARCH and self.problem is None
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """What a model did before it answered one task."""
+
+    steps: tuple[ToolStep, ...] = ()
+    """Its calls, in order."""
+    ending: Ending = Ending.ANSWERED
+    """How it ended."""
+    n_rounds: int = 0
+    """Replies of the model, the answer included."""
+    n_shortened: int = 0
+    """Results that were shortened for a later prompt to fit."""
+    usage: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Tokens and seconds of all its replies, as far as known."""
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """Ids of all passages that it was shown, each once, in order."""
+        return tuple(dict.fromkeys(passage_id for step in self.steps for passage_id in step.passages))
+
+    @property
+    def last_passages(self) -> tuple[str, ...]:
+        """Ids of the passages of its last call that found any."""
+        return next((step.passages for step in reversed(self.steps) if step.passages), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """A model's answer to one task, with the passages that the model was shown."""
@@ -132,6 +221,8 @@ class Response:
     """Why there is no answer, where a request failed: such a response is unscored. An empty answer is an answer."""
     verbatim: str | None = None
     """The answer as it came, where blanks stood around it: `text` lacks them. Official prompts show it."""
+    trajectory: Trajectory | None = None
+    """What the model searched for before it answered; None where it could not search."""
 
 
 @dataclass(frozen=True, slots=True)

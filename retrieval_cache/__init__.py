@@ -24,6 +24,7 @@ __all__ = [
     "Rewriter",
     "RunStore",
     "StoredRun",
+    "StoredSearches",
     "Tokenizer",
     "TrainedRewriter",
     "build_queries",
@@ -88,6 +89,7 @@ _HOMES = {
         "Place Rewriter checked_form compare_runs evaluate_runs has_judgements judge_runs retrieve searcher "
         "searcher_of_many"
     ),
+    "searches": "StoredSearches",
     "spec": "parse",
     "stage": "DEPTH domain_retriever read_run",
     "store": "SAME_AS RunStore StoredRun diff_runs fallbacks_of list_runs verify_run",
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     )
     from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
     from retrieval_cache.retrievers import DenseRetriever, Retriever, load_model, passage_text, statistics_of
+    from retrieval_cache.searches import StoredSearches
     from retrieval_cache.service import (
         Place,
         Rewriter,

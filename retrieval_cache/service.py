@@ -19,7 +19,6 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from ragtasks.statistics import Column, Comparisons, compare_columns, mean_columns
 from ragtasks.tables import Section
-from retrieval_cache.corpora import open_source
 from retrieval_cache.evaluation import (
     ALL,
     PAPER_BENCHMARK,
@@ -47,7 +46,7 @@ from retrieval_cache.queries import (
 from retrieval_cache.ray_workers import encoding_workers
 from retrieval_cache.retrievers import Progress, Retriever, encode_with, searched
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever
+from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, domain_source
 from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
@@ -305,8 +304,7 @@ def searcher_of_many(
     runs = RunStore(store)
     with progress_bars() as progress:
         retriever = domain_retriever(benchmark, domain, partial(parse, line, secrets, runs.replies), runs, progress)
-        location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
-        source = open_source(location, lambda: None, runs.index_folder, progress)
+        source = domain_source(benchmark, domain, runs, progress)
         passages = {passage.passage_id: passage for passage in source.passages()}
 
     def search(queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:

@@ -359,15 +359,23 @@ def domain_retriever(
     make_retriever: Callable[[], Retriever],
     store: RunStore,
     progress: Progress = no_progress,
+    *,
+    source: PassageSource | None = None,
 ) -> Retriever:
     """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries."""
     retriever = make_retriever()
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
-    location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
 
     def report(what: str, done: int, total: int | None) -> None:
         progress(f"{domain}: {what}", done, total)
 
-    source = open_source(location, lambda: None, store.index_folder, report)
-    return indexed(retriever, source, store, report)
+    return indexed(retriever, source or domain_source(benchmark, domain, store, report), store, report)
+
+
+def domain_source(
+    benchmark: Benchmark, domain: str, store: RunStore, progress: Progress = no_progress
+) -> PassageSource:
+    """Return the corpus of one domain of a benchmark, read whole."""
+    location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
+    return open_source(location, lambda: None, store.index_folder, progress)

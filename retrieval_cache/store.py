@@ -5,6 +5,7 @@
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
     <store>/vectors/<hash of corpus and encoder>/       made once, read by every retriever and engine
+    <store>/searches/<hash of corpus and retriever>/    what models searched for while they answered
     <store>/building/<key>/                             an unfinished run, taken up again by the next call
     <store>/replies.sqlite                              what language models replied
 
@@ -65,6 +66,10 @@ class RunStore:
     def vectors_folder(self, key: str) -> Path:
         """Return the folder of one corpus's vectors under one encoder, by the hash of both."""
         return self.root / "vectors" / key[:32]
+
+    def searches_folder(self, key: str) -> Path:
+        """Return the folder of what models searched for in one corpus with one retriever, by the hash of both."""
+        return self.root / "searches" / key[:32]
 
     def work_folder(self, key: str) -> Path:
         """Return the folder in which the run with this key is made."""

@@ -30,6 +30,7 @@ from ragtasks.scoring._system import (
     score_rows,
     score_system,
 )
+from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 
 __all__ = [
     "CHECKS",
@@ -48,6 +49,11 @@ __all__ = [
     "ScoredSystem",
     "System",
     "SystemScores",
+    "ToolCall",
+    "ToolLimits",
+    "ToolResult",
+    "ToolSession",
+    "Toolbox",
     "ask_endpoint",
     "check_together",
     "checked_again",

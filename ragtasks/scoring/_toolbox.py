@@ -1,0 +1,344 @@
+"""Tools of a model that searches while it answers: `search` and `read`, over the corpora of a benchmark.
+
+A `Toolbox` belongs to an evaluation or a server, a `ToolSession` to one task. Whatever a model writes, a call gives a
+`ToolResult`: what cannot be done is a sentence to the model and a `CallProblem` in the trajectory, never an exception.
+A retriever that fails is one (`RagtasksError`): that is no doing of the model.
+
+    toolbox = Toolbox(benchmark, "bm25", store, secrets)
+    session = toolbox.session("govt")
+    session.call("search", {"query": "permit cost"}).text      # for the model
+    session.end(Ending.ANSWERED).steps                         # for the record
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.clients import Secrets, no_secrets
+from ragtasks.records import READ, SEARCH, CallProblem, Ending, Passage, ToolStep, Trajectory
+
+if TYPE_CHECKING:
+    from retrieval_cache import StoredSearches
+
+_LONGEST_RECORDED = 200  # characters of an argument that could not be used
+_LARGEST = 2**53  # numbers up to which every reader of JSON has them exactly
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """What a model may do before it answers."""
+
+    calls: int = 8
+    """Calls a task; a call that fails counts too."""
+    k: int = 5
+    """Passages that a search shows where the model does not say how many."""
+    most_k: int = 20
+    """Passages that a search shows at most."""
+    query_characters: int = 1000
+    """Length of a query."""
+    neighbours: int = 1
+    """Passages before and behind the one that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a model wrote it."""
+
+    tool: str
+    """Name of the tool."""
+    arguments: Any
+    """Its arguments: an object, or the text of one in JSON, as in an OpenAI tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call gives."""
+
+    text: str
+    """What the model reads."""
+    passages: tuple[Passage, ...] = ()
+    """The passages in it, in order."""
+    problem: CallProblem | None = None
+    """Why there are none; None also where a search found nothing."""
+
+
+class Toolbox:
+    """The tools over the corpora of one benchmark, with one retriever."""
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        line: str,
+        store: Path,
+        secrets: Secrets = no_secrets,
+        limits: ToolLimits = ToolLimits(),
+    ) -> None:
+        """Choose retriever and limits; nothing is indexed before `prepare` or the first call.
+
+        Args:
+            benchmark: whose corpora are searched.
+            line: the retriever, such as `bm25` or `hybrid(bm25,dense:minilm)`.
+            store: the run store: indexes are there, and every search is kept there.
+            secrets: variable -> key of a server.
+            limits: what a model may do.
+
+        Raises:
+            ConfigurationError: a line that names no retriever.
+        """
+        from retrieval_cache import RunStore, StoredSearches, parse
+
+        self.line: str = parse(line, secrets, RunStore(store).replies).name
+        """The retriever, in canonical form."""
+        self.limits = limits
+        """What a model may do."""
+        self._open = partial(StoredSearches, benchmark, line=self.line, store=store, secrets=secrets)
+        self._corpora: dict[str, StoredSearches] = {}
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Index the corpora of some domains, so that what is missing shows before a model is asked.
+
+        Raises:
+            RagtasksError: a missing corpus, library or server, a full disk.
+        """
+        for domain in dict.fromkeys(domains):
+            self._corpus(domain)
+
+    def _corpus(self, domain: str) -> StoredSearches:
+        if domain not in self._corpora:
+            self._corpora[domain] = self._open(domain)
+        return self._corpora[domain]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what results say of it: retriever, limits, and domain -> hash of what its stored searches are of."""
+        limits = {name: getattr(self.limits, name) for name in ToolLimits.__slots__}
+        return {"retriever": self.line, **limits, "searches": {name: one.key for name, one in self._corpora.items()}}
+
+    @property
+    def n_searched(self) -> int:
+        """Queries that were searched for in this process; the others were found in the store."""
+        return sum(corpus.n_searched for corpus in self._corpora.values())
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """Return name, description and JSON schema of the arguments of each tool, as OpenAI's and MCP's fields."""
+        limits = self.limits
+        query = {"type": "string", "maxLength": limits.query_characters, "description": "what to search for"}
+        k = {"type": "integer", "minimum": 1, "maximum": limits.most_k, "default": limits.k}
+        search = {"query": query, "k": {**k, "description": "how many passages to show"}}
+        read = {"passage_id": {"type": "string", "description": "id of a passage, as a search showed it"}}
+        return [
+            _schema(SEARCH, "Search the documents. Shows the best passages, each with its id.", search, "query"),
+            _schema(READ, "Show a passage with the text around it in its document.", read, "passage_id"),
+        ]
+
+    def session(self, domain: str) -> ToolSession:
+        """Return the calls of one task, over the corpus of its domain."""
+        return ToolSession(self, domain)
+
+    def call_all(self, calls: Sequence[tuple[ToolSession, ToolCall]]) -> list[ToolResult]:
+        """Return the results of calls of many tasks, in order: a retriever gets all queries of a corpus at once."""
+        begun = [session.begin(call) for session, call in calls]
+        for domain in dict.fromkeys(session.domain for session, _ in calls):
+            wanted = [item for item in begun if item.domain == domain and item.query is not None]
+            corpus = self._corpus(domain)
+            begin, n_before = time.monotonic(), corpus.n_searched
+            found = corpus.search([item.query for item in wanted if item.query is not None]) if wanted else {}
+            n_new = corpus.n_searched - n_before
+            seconds = round((time.monotonic() - begin) / n_new, 4) if n_new else None
+            for item in wanted:
+                ranked = found[item.query or ""][: item.k]
+                item.passages = [corpus.passages[one.passage_id] for one in ranked]
+                item.scores, item.seconds = [one.score for one in ranked], seconds
+            for item in begun:
+                if item.domain == domain and item.passage_id is not None:
+                    item.passages = list(corpus.neighbours(item.passage_id, self.limits.neighbours))
+        return [session.finish(item) for (session, _), item in zip(calls, begun, strict=True)]
+
+
+def _schema(name: str, description: str, properties: Mapping[str, Any], required: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+    return {"name": name, "description": description, "parameters": schema}
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A call that was looked at and is to be done."""
+
+    domain: str
+    tool: str
+    arguments: dict[str, Any]
+    query: str | None = None
+    passage_id: str | None = None
+    k: int = 0
+    is_bounded: bool = False
+    problem: CallProblem | None = None
+    text: str = ""
+    passages: list[Passage] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    seconds: float | None = None
+
+
+class ToolSession:
+    """The calls of one task."""
+
+    def __init__(self, toolbox: Toolbox, domain: str) -> None:
+        """Begin; made by `Toolbox.session`."""
+        self.domain = domain
+        """Whose corpus is searched."""
+        self.round = 1
+        """Which of the model's replies calls stand in, from 1: whoever asks the model counts it up."""
+        self._toolbox, self._limits = toolbox, toolbox.limits
+        self._steps: list[ToolStep] = []
+        self._n_begun = 0
+        self._passages: dict[str, Passage] = {}
+        self._before: set[str] = set()
+
+    @property
+    def calls_left(self) -> int:
+        """Calls that the model may still make."""
+        return max(0, self._limits.calls - self._n_begun)
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """All passages that the model was shown, each once, in order."""
+        return tuple(self._passages.values())
+
+    def call(self, tool: str, arguments: Any) -> ToolResult:
+        """Return the result of one call; `arguments` as in `ToolCall`."""
+        return self._toolbox.call_all([(self, ToolCall(tool, arguments))])[0]
+
+    def end(self, ending: Ending, *, n_shortened: int = 0, usage: Mapping[str, Any] | None = None) -> Trajectory:
+        """Return what the model did."""
+        return Trajectory(tuple(self._steps), ending, self.round, n_shortened, dict(usage or {}))
+
+    def begin(self, call: ToolCall) -> _Begun:
+        """Look at a call and count it; for `Toolbox.call_all`."""
+        self._n_begun += 1
+        arguments = _read(call.arguments)
+        tool = _line(str(call.tool))[:_LONGEST_RECORDED]
+        given = {"unread": call.arguments} if arguments is None else arguments
+        begun = _Begun(self.domain, tool, {_line(str(name))[:40]: _recorded(value) for name, value in given.items()})
+        if self._n_begun > self._limits.calls:
+            begun.problem = CallProblem.OUT_OF_CALLS
+            begun.text = f"No calls are left: {self._limits.calls} were all. Give your answer now."
+        elif tool not in (SEARCH, READ):
+            begun.problem = CallProblem.UNKNOWN_TOOL
+            begun.text = f"There is no tool {tool[:40]!r}. The tools are {SEARCH} and {READ}."
+        elif arguments is None:
+            _refuse(begun, "arguments must be a JSON object")
+        elif tool == SEARCH:
+            self._begin_search(begun, arguments)
+        else:
+            _begin_read(begun, arguments)
+        return begun
+
+    def _begin_search(self, begun: _Begun, arguments: Mapping[str, Any]) -> None:
+        query = _line(arguments["query"]) if isinstance(arguments.get("query"), str) else ""
+        k = _whole(arguments.get("k", self._limits.k))
+        if unknown := sorted(map(str, arguments.keys() - {"query", "k"})):
+            _refuse(begun, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
+        elif not query:
+            _refuse(begun, "query must be a text that is not empty")
+        elif len(query) > self._limits.query_characters:
+            begun.problem = CallProblem.QUERY_TOO_LONG
+            most = self._limits.query_characters
+            begun.text = f"The query has {len(query)} characters; at most {most} are allowed. Search with fewer words."
+        elif k is None or k < 1:
+            _refuse(begun, f"k must be a whole number from 1 to {self._limits.most_k}")
+        else:
+            begun.query, begun.k, begun.is_bounded = query, min(k, self._limits.most_k), k > self._limits.most_k
+            begun.arguments["query"] = query
+
+    def finish(self, begun: _Begun) -> ToolResult:
+        """Note a call that was done and put its result into words; for `Toolbox.call_all`."""
+        if begun.passage_id is not None and not begun.passages:
+            begun.problem = CallProblem.UNKNOWN_PASSAGE
+            begun.text = f"There is no passage {begun.passage_id[:80]!r}. Read ids that a search showed."
+        same = json.dumps([begun.tool, _folded(begun.arguments)], sort_keys=True, default=str)
+        step = ToolStep(
+            begun.tool,
+            begun.arguments,
+            self.round,
+            tuple(passage.passage_id for passage in begun.passages),
+            tuple(begun.scores),
+            begun.problem,
+            begun.is_bounded,
+            same in self._before,
+            begun.seconds,
+        )
+        self._before.add(same)
+        self._steps.append(step)
+        self._passages |= {item.passage_id: item for item in begun.passages if item.passage_id not in self._passages}
+        return ToolResult(begun.text or self._result_text(begun), tuple(begun.passages), begun.problem)
+
+    def _result_text(self, begun: _Begun) -> str:
+        if not begun.passages:
+            return "Nothing was found. Try other words."
+        note = f"(The first {begun.k}: a search shows no more.)\n\n" if begun.is_bounded else ""
+        return note + "\n\n".join(passage_block(passage) for passage in begun.passages)
+
+
+def passage_block(passage: Passage) -> str:
+    """Return a passage as results show it: its id, its title where the text lacks it, its text."""
+    title = passage.title if not passage.text.lstrip().startswith(passage.title) else ""
+    return "\n".join(filter(None, (f"[id: {passage.passage_id}]", title, passage.text.strip())))
+
+
+def _begin_read(begun: _Begun, arguments: Mapping[str, Any]) -> None:
+    passage_id = arguments.get("passage_id")
+    if unknown := sorted(map(str, arguments.keys() - {"passage_id"})):
+        _refuse(begun, f"{READ} takes passage_id, and got {unknown[0][:40]!r}")
+    elif not isinstance(passage_id, str) or not passage_id.strip():
+        _refuse(begun, "passage_id must be the id of a passage, a text")
+    else:
+        begun.passage_id = passage_id.strip()
+
+
+def _refuse(begun: _Begun, reason: str) -> None:
+    begun.problem = CallProblem.MALFORMED
+    begun.text = f"The call was not understood: {reason}."
+
+
+def _read(arguments: Any) -> Mapping[str, Any] | None:
+    """Return arguments as an object; None where they are none."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    return arguments if isinstance(arguments, Mapping) else None
+
+
+def _whole(value: Any) -> int | None:
+    """Return a whole number, also of a text that holds nothing else."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(2**63)):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _line(text: str) -> str:
+    """Return a text in one line, without what no file can hold."""
+    return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
+
+
+def _recorded(value: Any) -> Any:
+    """Return an argument as a record holds it: numbers and short texts as they are, of others the kind."""
+    if isinstance(value, str):
+        return _line(value)[:_LONGEST_RECORDED]
+    if value is None or (isinstance(value, (int, float)) and abs(value) < _LARGEST):
+        return value
+    return f"({type(value).__name__})"
+
+
+def _folded(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments without what makes no other search: case and blanks."""
+    return {name: " ".join(value.casefold().split()) if isinstance(value, str) else value
+            for name, value in arguments.items()}  # fmt: skip
