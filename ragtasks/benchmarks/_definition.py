@@ -138,6 +138,20 @@ class RetrievalSide:
         return tuple(domain for domain in self.domains or present if domain in present)
 
 
+def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], setting: Setting) -> Contexts:
+    """Return the reference passages of every task of a benchmark that publishes no others."""
+    if setting is Setting.REFERENCE:
+        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
+    raise ConfigurationError(
+        f"retrieved passages of {benchmark}",
+        where=f"setting {setting.value}",
+        expected="a run of your own: none is published",
+        found="no run",
+        next_step=f"`ragtasks retrieve --benchmark {benchmark} --retriever bm25 --name mine`, then `--run mine`; "
+        f"or take {task_name}",
+    )
+
+
 # Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.
 
 FOLDER = "derived"

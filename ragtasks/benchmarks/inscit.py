@@ -28,11 +28,12 @@ from ragtasks.benchmarks._definition import (
     derived_file,
     official_file,
     read_edition,
+    reference_contexts,
 )
 from ragtasks.benchmarks.download import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, parse_json, read_whole
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
 
 ANSWERABILITY: Mapping[str, Answerability] = {
     "directAnswer": Answerability.ANSWERABLE,
@@ -84,20 +85,8 @@ class Split:
             revision,
             "answerability",
             tasks,
-            functools.partial(self._contexts, tasks),
+            functools.partial(reference_contexts, self.name, f"{self.name}_reference", tasks),
             suite="inscit",
-        )
-
-    def _contexts(self, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-        if setting is Setting.REFERENCE:
-            return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-        raise ConfigurationError(
-            f"retrieved passages of {self.name}",
-            where=f"setting {setting.value}",
-            expected="a run of your own: none is published",
-            found="no run",
-            next_step=f"`ragtasks retrieve --benchmark {self.name} --retriever bm25 --name mine`, then `--run mine`; "
-            f"or take {self.name}_reference",
         )
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:

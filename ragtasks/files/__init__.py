@@ -19,6 +19,7 @@ from ragtasks.files._json_lines import (
     sample_statistics,
     usage_in_record,
 )
+from ragtasks.files._parquet import parquet_rows
 from ragtasks.files._runs import (
     CLOSED_BOOK,
     MANIFEST,
@@ -97,6 +98,7 @@ __all__ = [
     "loading",
     "lock_holders",
     "new_run_name",
+    "parquet_rows",
     "parse_json",
     "passage_of",
     "publish",

@@ -6,14 +6,13 @@ Where two people labelled a turn, each score is the better of the two; corpus BL
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ragtasks.benchmarks.inscit import passage_id
 from ragtasks.metrics import PERCENT, RESCALED, IdkLabel, Metric, Pair, Scores, SemanticScore, corpus_bleu, token_f1
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.suites._mtrag import SUITE as MTRAG
 from ragtasks.suites._multidoc2dial import bert_scores
-from ragtasks.suites._suite import ScoringInputs
+from ragtasks.suites._suite import ScoringInputs, extended
 
 
 def bleu(pairs: Iterable[Pair]) -> float:
@@ -39,12 +38,10 @@ METRICS = (
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order."""
+    """Return what INSCIT adds of each response, in order."""
     semantics: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
-    rows = zip(MTRAG.score(inputs), inputs.responses, inputs.labels, semantics, strict=True)
-    return [
-        {**scores, **_score(response, label, found, inputs.semantics.reason)} for scores, response, label, found in rows
-    ]
+    rows = zip(inputs.responses, inputs.labels, semantics, strict=True)
+    return [_score(response, label, found, inputs.semantics.reason) for response, label, found in rows]
 
 
 def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
@@ -84,5 +81,5 @@ def _passage_f1(response: Response) -> float:
     return max(2 * len(given & ids) / (len(given) + len(ids)) if given & ids else 0.0 for ids in labels)
 
 
-SUITE = replace(MTRAG, metrics=(*MTRAG.metrics, *METRICS), score=score, official_rubrics=None)
+SUITE = extended(MTRAG, METRICS, score)
 """What INSCIT is scored with; the official judge prompts are MTRAG's alone."""

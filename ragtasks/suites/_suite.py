@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.config import DEFAULT_ENCODER, EvaluationConfig
@@ -94,6 +95,29 @@ class Suite:
         if self.official_rubrics is None or benchmark is None:
             raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
         return self.official_rubrics(benchmark)
+
+
+def extended(
+    suite: Suite, metrics: Sequence[Metric], more: Callable[[ScoringInputs], Sequence[Scores]], **fields: Any
+) -> Suite:
+    """Return a suite with the metrics of a benchmark beside its own, and with other fields.
+
+    Args:
+        suite: what is extended; its official judge prompts are of another benchmark, so they are left out.
+        metrics: what is added.
+        more: scoring inputs -> what is added of each response, in order; what needs judges only with verdicts.
+        fields: fields of the suite that the benchmark has otherwise.
+    """
+    changes = {"official_rubrics": None, **fields}
+    return replace(suite, metrics=(*suite.metrics, *metrics), score=partial(_score_both, suite.score, more), **changes)
+
+
+def _score_both(
+    first: Callable[[ScoringInputs], list[Scores]],
+    second: Callable[[ScoringInputs], Sequence[Scores]],
+    inputs: ScoringInputs,
+) -> list[Scores]:
+    return [{**scores, **others} for scores, others in zip(first(inputs), second(inputs), strict=True)]
 
 
 # One metric with its computation: how a metric joins a suite that is there, from this package or from another.

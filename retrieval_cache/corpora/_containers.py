@@ -29,7 +29,7 @@ from typing import IO, Any, TypeAlias, cast
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import bounded_lines, has_candidates, retrieved_topic
+from ragtasks.files import bounded_lines, has_candidates, parquet_rows, retrieved_topic
 
 # Rows of JSON lines, plain or compressed.
 
@@ -127,7 +127,7 @@ def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
         yield from saved_rows(path, fields)
         return
     for file in _files(path):
-        yield from parquet_rows(file, fields) if file.suffix == ".parquet" else json_rows(file)
+        yield from placed_parquet_rows(file, fields) if file.suffix == ".parquet" else json_rows(file)
 
 
 def _files(path: Path) -> list[Path]:
@@ -169,19 +169,12 @@ HUB = "hf:"
 _ROWS_AT_ONCE = 512
 
 
-def parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
+def placed_parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
     """Yield the rows of a Parquet file."""
-    import pyarrow.parquet
-
     source, number = f"{path}, row", 0
     try:
-        # Without these two, whole row groups are fetched ahead, and a file may be a single one.
-        with pyarrow.parquet.ParquetFile(path, buffer_size=BLOCK, pre_buffer=False) as file:
-            columns = _columns(file.schema_arrow.names, fields)
-            batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns)
-            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-            for number, row in enumerate(rows, start=1):
-                yield source, number, row
+        for number, row in enumerate(parquet_rows(path, lambda names: _columns(names, fields)), start=1):
+            yield source, number, row
     except CORRUPT as error:
         yield source, number + 1, f"the file cannot be read on from here: {error}"
 

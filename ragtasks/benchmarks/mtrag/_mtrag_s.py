@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, reference_contexts
 from ragtasks.benchmarks.download import SourceFile
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
-from ragtasks.benchmarks.mtrag._rows import Counts, edition_of, read_tasks, reference_contexts
+from ragtasks.benchmarks.mtrag._rows import Counts, edition_of, read_tasks
 from ragtasks.files import labels_of
 
 _TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
@@ -41,7 +41,7 @@ def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
-    read_contexts = functools.partial(reference_contexts, "MTRAG-S", "mtrag_s", tasks)
+    read_contexts = functools.partial(reference_contexts, "mtrag_s", "mtrag_s", tasks)
     return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, reference_contexts
 from ragtasks.benchmarks.mtrag import _benchmark as mtrag_retrieval
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_UN_SOURCE
-from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, edition_of, read_tasks, reference_contexts
+from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, edition_of, read_tasks
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Qrel
 
@@ -38,7 +38,7 @@ def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_un", counts)
-    read_contexts = functools.partial(reference_contexts, "MTRAG-UN", "mtrag_un_reference", tasks)
+    read_contexts = functools.partial(reference_contexts, "mtrag_un", "mtrag_un_reference", tasks)
     return Benchmark("mtrag_un", root, is_sample, revision, "answerability", tasks, read_contexts)
 
 

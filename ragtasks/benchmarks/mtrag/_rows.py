@@ -17,15 +17,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.benchmarks._definition import official_file, read_edition
-from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_lines, labels_of, passage_of
 from ragtasks.records import (
     Answerability,
-    Contexts,
     Message,
     Passage,
     Role,
-    Setting,
     Task,
     normalise_task_id,
     split_task_id,
@@ -37,19 +34,6 @@ DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 _COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
-
-
-def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the passages of every task of a benchmark that publishes those of its task file only."""
-    if setting is Setting.REFERENCE:
-        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    raise ConfigurationError(
-        f"passages of {title}",
-        where=f"setting {setting.value}",
-        expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
-        found=f"setting {setting.value}",
-        next_step=f"take {task_name}; or make a run with `ragtasks retrieve`, and name it in --metadata",
-    )
 
 
 def required_file(path: Path, benchmark: str = "mtrag") -> Path:

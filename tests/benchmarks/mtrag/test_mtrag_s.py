@@ -144,7 +144,7 @@ def test_its_passages_are_those_of_the_task_file_and_no_others_exist(sample: Ben
     contexts = sample.read_contexts(Setting.REFERENCE)
     assert contexts.passages == {task.task_id: task.references for task in sample.tasks}
     for setting in (Setting.REFERENCE_RAG, Setting.FULL_RAG):
-        with pytest.raises(ConfigurationError, match=r"passages of MTRAG-S(.|\n)*take mtrag_s"):
+        with pytest.raises(ConfigurationError, match=r"passages of mtrag_s(.|\n)*take mtrag_s"):
             sample.read_contexts(setting)
 
 

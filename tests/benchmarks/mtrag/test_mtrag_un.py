@@ -168,7 +168,7 @@ def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_t
 
 @pytest.mark.parametrize("setting", [Setting.REFERENCE_RAG, Setting.FULL_RAG])
 def test_other_settings_are_refused_with_the_harness_task_to_take(sample: Benchmark, setting: Setting) -> None:
-    with pytest.raises(ConfigurationError, match=r"setting reference, the only one(.|\n)*mtrag_un_reference"):
+    with pytest.raises(ConfigurationError, match=r"none is published(.|\n)*take mtrag_un_reference"):
         sample.read_contexts(setting)
 
 
