@@ -66,6 +66,7 @@ __all__ = [
     "select_queries",
     "sentence_spans",
     "sentence_windows",
+    "served_encoders",
     "source_text",
     "statistics_of",
     "verify_run",
@@ -90,7 +91,7 @@ _HOMES = {
         "searcher_of_many"
     ),
     "searches": "StoredSearches",
-    "spec": "parse",
+    "spec": "parse served_encoders",
     "stage": "DEPTH domain_retriever read_run",
     "store": "SAME_AS RunStore StoredRun diff_runs fallbacks_of list_runs verify_run",
 }
@@ -146,7 +147,7 @@ if TYPE_CHECKING:
         searcher,
         searcher_of_many,
     )
-    from retrieval_cache.spec import parse
+    from retrieval_cache.spec import parse, served_encoders
     from retrieval_cache.stage import DEPTH, domain_retriever, read_run
     from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run
 else:

@@ -44,6 +44,7 @@ from retrieval_cache.retrievers import (
     canonical,
     indexed_text,
     no_progress,
+    statistics_of,
     term_lister,
 )
 from retrieval_cache.spec import parse
@@ -106,6 +107,10 @@ class MilvusRetriever:
         if self._parts:
             return {**self._fused.describe(), "retriever": "milvus"}
         return {"retriever": "milvus", "mode": self._mode, "search": "exact", "of": dict(self._vectors.describe())}
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return what the encoder counts; nothing where there is none, or it counts nothing."""
+        return {} if self._encoder is None else statistics_of(self._encoder)
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Let `fill` make the dense vectors; False where there are none."""

@@ -44,6 +44,7 @@ from retrieval_cache.retrievers import (
     read_lengths,
     searched,
     set_max_length,
+    statistics_of,
     token_lengths,
     wanted_passages,
 )
@@ -155,6 +156,10 @@ class RerankedRetriever:
             "depth": self.depth,
         }
 
+    def statistics(self) -> Mapping[str, Any]:
+        """Return what the first retriever counts."""
+        return _of_first(self.first)
+
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""
         return wanted_passages(self.first, queries)
@@ -193,6 +198,12 @@ class RerankedRetriever:
                 next_step="the reranker is broken: try another model",
             )
         return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
+
+
+def _of_first(first: Retriever) -> dict[str, Any]:
+    """Return what a first retriever counts, apart from a reranker's counts; nothing where it counts nothing."""
+    counts = statistics_of(first)
+    return {"first": dict(counts)} if counts else {}
 
 
 # What every reranker needs: a first retriever's candidates, and their passages where they can be read again.
@@ -438,8 +449,8 @@ class ListwiseRetriever:
         }
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return how the replies were, see `ListwiseReranker.statistics`."""
-        return self._reranker.statistics()
+        """Return how the replies were, see `ListwiseReranker.statistics`, and what the first retriever counts."""
+        return {**self._reranker.statistics(), **_of_first(self._candidates.first)}
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""

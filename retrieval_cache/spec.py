@@ -2,13 +2,14 @@
 
     bm25    bm25-standard    bm25s:k1=0.9,b=0.4    run:FILE
     dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
+    dense:openai/NAME[,dimensions=256]    dense:NAME,base_url=ADDRESS[,option=value]
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
 
 A retriever of another package goes by the name of its entry point (group `ragtasks.retrievers`) or by its import path,
 `mypackage.module:MyRetriever`, with options as usual; docs/extending.md has the contract.
 
-Behind `listwise:` every key of an endpoint may stand (docs/endpoints.md).
+Behind `listwise:`, and behind `dense:` of a server's encoder, every key of an endpoint may stand (docs/endpoints.md).
 
 In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
 with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
@@ -20,7 +21,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +32,6 @@ from retrieval_cache.retrievers import Retriever, RetrieverFactory, refused, val
 
 if TYPE_CHECKING:
     from ragtasks.clients import Client, Decoding, Endpoint
-    from retrieval_cache.rerankers import Connect
 
 _Made = TypeVar("_Made")
 
@@ -39,14 +39,29 @@ _SECRETS = {
     "elser": ("api_key", "ELASTIC_API_KEY"),
     "milvus": ("token", "MILVUS_TOKEN"),
     "listwise": ("api_key", "OPENAI_API_KEY"),
+    "dense": ("api_key", "OPENAI_API_KEY"),
 }
+_ENDPOINTS = ("listwise", "dense")
+"""Kinds whose key goes to an endpoint, which finds it itself (`credentials_for`)."""
+_OPENAI = "openai/"
 _MOST_NESTED = 50
 _KEY_OPTION = re.compile(r"(?:^|[:,;(])\s*([A-Za-z][\w-]*)\s*=")
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
-    """Return the retriever that a line chooses."""
+    """Return the retriever that a line chooses; what servers reply is kept in the file `replies`, if one is named."""
+    return _parsed(line, _Servers(secrets, replies))
+
+
+def served_encoders(line: str, secrets: Secrets = no_secrets) -> list[Endpoint]:
+    """Return the servers whose vectors the retriever of a line uses."""
+    servers = _Servers(secrets, None)
+    _parsed(line, servers)
+    return servers.encoders
+
+
+def _parsed(line: str, servers: _Servers) -> Retriever:
     text = line.strip()
     _refuse_keys(text)
     if text.count("(") > _MOST_NESTED:
@@ -55,14 +70,15 @@ def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None)
         )
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
-        inner = partial(parse, secrets=secrets, replies=replies)
-        if composed[1] == "hybrid":
-            return _hybrid(composed[2], line, inner)
-        return _rerank(composed[2], line, inner, _connector(secrets, replies))
+        return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, servers)
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
+    if kind == "dense" and _is_served(argument, parts):
+        return _dense_at_server(_argument(argument, line), _options(parts, line), line, servers)
     if kind in _NAMED:
-        options = _options(parts, line) | _secret_option(kind, secrets)
+        options = _options(parts, line) | _secret_option(kind, servers.secrets)
+        if kind == "milvus" and "encoder" in options:
+            options["encoder"] = _parsed(f"dense:{options['encoder']}", servers)
         return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], options)
     if kind in _PLAIN:
         return _built(RETRIEVERS.get(kind), line, _PLAIN[kind], _options([argument, *parts] if colon else parts, line))
@@ -95,7 +111,7 @@ def _is_retriever(made: object) -> bool:
 
 def _secret_option(kind: str, secrets: Secrets) -> dict[str, Any]:
     """Return the option that carries a server's key, from the caller and never from the line."""
-    option, variable = _SECRETS.get(kind, ("", ""))
+    option, variable = _SECRETS.get(kind, ("", "")) if kind not in _ENDPOINTS else ("", "")
     key = secrets(variable) if option else None
     return {option: key} if key else {}
 
@@ -113,17 +129,55 @@ def _refuse_keys(line: str) -> None:
     )
 
 
-def _connector(secrets: Secrets, replies: Path | None) -> Connect:
-    from ragtasks.clients import CachedClient, OpenAIClient, credentials_for
+@dataclass(frozen=True)
+class _Servers:
+    """How the retrievers of a line reach their servers, and which encoders are among these."""
 
-    def connect(endpoint: Endpoint, decoding: Decoding) -> Client:
-        client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), decoding)
-        return client if replies is None else CachedClient(client, replies)
+    secrets: Secrets
+    replies: Path | None
+    encoders: list[Endpoint] = field(default_factory=list)
 
-    return connect
+    def model(self, endpoint: Endpoint, decoding: Decoding) -> Client:
+        """Return who replies to prompts at an endpoint."""
+        from ragtasks.clients import OpenAIClient, credentials_for
+
+        return self._kept(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets), decoding))
+
+    def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
+        """Return who gives vectors at an endpoint."""
+        from ragtasks.clients import EmbeddingClient, credentials_for
+
+        self.encoders.append(endpoint)
+        key = credentials_for(endpoint, self.secrets)
+        return self._kept(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
+
+    def _kept(self, client: Client) -> Client:
+        from ragtasks.clients import CachedClient
+
+        return client if self.replies is None else CachedClient(client, self.replies)
 
 
-def _hybrid(inside: str, line: str, inner: Callable[[str], Retriever]) -> Retriever:
+def _is_served(model: str, parts: list[str]) -> bool:
+    """Return whether a server makes the vectors: OpenAI's, or one whose address is given."""
+    return model.startswith(_OPENAI) or any(part.strip().startswith("base_url=") for part in parts)
+
+
+def _dense_at_server(model: str, options: dict[str, Any], line: str, servers: _Servers) -> Retriever:
+    from retrieval_cache.retrievers import EndpointDenseRetriever
+
+    if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
+        options["price"] = (options["price"], 0.0)
+    return _built(EndpointDenseRetriever, line, [_endpoint(model, options), servers.encoder], options)
+
+
+def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
+    """Return the endpoint that a model and some of the options name; these go."""
+    from ragtasks.clients import Endpoint, endpoint_of
+
+    return endpoint_of({"model": model, **{name: options.pop(name) for name in options.keys() & Endpoint.model_fields}})
+
+
+def _hybrid(inside: str, line: str, servers: _Servers) -> Retriever:
     from retrieval_cache.retrievers import HybridRetriever
 
     listed, *rest = split(inside, ";", line)
@@ -132,7 +186,7 @@ def _hybrid(inside: str, line: str, inner: Callable[[str], Retriever]) -> Retrie
     options = _options(split(rest[0], ",", line), line) if rest else {}
     if "weights" in options:
         options["weights"] = _weights(str(options["weights"]), line)
-    return _built(HybridRetriever, line, [[inner(part) for part in _members(listed, line)]], options)
+    return _built(HybridRetriever, line, [[_parsed(part, servers) for part in _members(listed, line)]], options)
 
 
 def _weights(text: str, line: str) -> Any:
@@ -142,7 +196,7 @@ def _weights(text: str, line: str) -> Any:
         raise refused(line, "weights such as 2/1", text) from None
 
 
-def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: Connect) -> Retriever:
+def _rerank(inside: str, line: str, servers: _Servers) -> Retriever:
     members = _members(inside, line)
     kind, _, chosen = members[1].partition(":") if len(members) == 2 else ("", "", "")
     if kind not in ("cross-encoder", "listwise"):
@@ -155,17 +209,15 @@ def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: 
     model, *parts = split(chosen, ",", line)
     options = _options(parts, line)
     if kind == "listwise":
-        from ragtasks.clients import Endpoint, endpoint_of
         from retrieval_cache.rerankers import listwise_retriever
 
-        named = {name: options.pop(name) for name in options.keys() & Endpoint.model_fields.keys()}
-        endpoint = endpoint_of(_argument(model, line), **named)
-        return _built(listwise_retriever, line, [inner(members[0]), endpoint, connect], options)
+        endpoint = _endpoint(_argument(model, line), options)
+        return _built(listwise_retriever, line, [_parsed(members[0], servers), endpoint, servers.model], options)
     from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
 
     depth = {"depth": options.pop("depth")} if "depth" in options else {}
     reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
-    return _built(RerankedRetriever, line, [inner(members[0]), reranker], depth)
+    return _built(RerankedRetriever, line, [_parsed(members[0], servers), reranker], depth)
 
 
 def _members(listed: str, line: str) -> list[str]:

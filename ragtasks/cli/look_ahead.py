@@ -13,6 +13,7 @@ from ragtasks.cli.app import echo
 from ragtasks.progress import progress_bars
 
 if TYPE_CHECKING:
+    from ragtasks.clients import Endpoint
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
     from ragtasks.records import Setting
@@ -85,11 +86,13 @@ class LookAhead:
         from ragtasks.errors import RagtasksError
         from ragtasks.harness.preflight import Intention
         from ragtasks.records import Setting
-        from retrieval_cache import parse
+        from retrieval_cache import parse, served_encoders
 
         config, problems = config_from_options({"data": data} if data else {}), []
+        served: list[Endpoint] = []
         try:
             parse(line, secret, reply_cache_file())
+            served = served_encoders(line, secret)
         except RagtasksError as error:
             problems.append(str(error))
         if asked.rewriter:
@@ -101,7 +104,8 @@ class LookAhead:
             output=run_store(),
             is_scored=False,
             needs_passages=False,
-            encoders=_ENCODERS.findall(line),
+            encoders=[name for name in _ENCODERS.findall(line) if name not in {one.model for one in served}],
+            served_encoders=served,
             corpora=asked.corpora,
             problems=problems,
         )

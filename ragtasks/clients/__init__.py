@@ -5,6 +5,7 @@ Judges, query rewriting and synthesis all speak to a `Client` and never learn wh
 
 from ragtasks.clients._batch import Batch, BatchWaits
 from ragtasks.clients._cached_client import CachedClient
+from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     OPENAI_URL,
@@ -42,6 +43,8 @@ from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 
 __all__ = [
+    "BATCH_TEXTS",
+    "BATCH_TOKENS",
     "DEFAULT_KEY",
     "OPENAI_URL",
     "Amounts",
@@ -55,6 +58,7 @@ __all__ = [
     "Client",
     "Credentials",
     "Decoding",
+    "EmbeddingClient",
     "Endpoint",
     "Journal",
     "OpenAIClient",
@@ -86,4 +90,5 @@ __all__ = [
     "system_endpoint",
     "usage_in",
     "usage_of",
+    "vector_in",
 ]

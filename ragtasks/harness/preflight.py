@@ -24,6 +24,7 @@ from ragtasks.clients import (
     DEFAULT_KEY,
     OPENAI_URL,
     ChatMessage,
+    EmbeddingClient,
     Endpoint,
     OpenAIClient,
     Outcome,
@@ -112,6 +113,8 @@ class Intention:
     """A tokeniser that counts the tokens of prompts; None: that of the weights, else an estimate."""
     encoders: Sequence[str] = ()
     """Encoders of a retriever, by name or folder."""
+    served_encoders: Sequence[Endpoint] = ()
+    """Encoders of a retriever behind servers."""
     corpora: Mapping[str, str] | None = None
     """Domain -> another corpus than the benchmark's own, where passages are retrieved; None where none are."""
     problems: Sequence[str] = ()
@@ -250,6 +253,8 @@ def _retriever_encoders(intention: Intention) -> Iterator[str]:
             _have_weights(name)
         except RagtasksError as error:
             yield f"encoder {name} of the retriever: {_on_one_line(error)}"
+    for endpoint in intention.served_encoders:
+        yield from _endpoint("encoder", endpoint)
 
 
 def _reach_hub(name: str) -> None:
@@ -322,6 +327,7 @@ def _probes(intention: Intention) -> list[str]:
     for what, endpoint in (*judges, ("rewriter", config.rewriter)):
         if isinstance(endpoint, Endpoint) and not list(_endpoint(what, endpoint)):
             probes.append(_bound(_probe_endpoint, (what, endpoint)))
+    probes += [_bound(_probe_encoder, one) for one in intention.served_encoders if not list(_endpoint("encoder", one))]
     if not probes:
         return []
     with ThreadPoolExecutor(len(probes)) as pool:
@@ -348,6 +354,12 @@ def _probe_endpoint(given: tuple[str, Endpoint]) -> str | None:
     return _probe(where, client.answer)
 
 
+def _probe_encoder(endpoint: Endpoint) -> str | None:
+    """Ask for the vector of a short text: a model that makes none, or of another width, is known before a corpus."""
+    client = EmbeddingClient(_hasty(endpoint), credentials_for(endpoint, secret))
+    return _probe(f"encoder {endpoint.model} at {endpoint.address}", client.answer)
+
+
 def _probe_system(given: tuple[Endpoint, SystemProtocol]) -> str | None:
     endpoint, protocol = given
     client = SystemClient(_hasty(endpoint), protocol, secret)
@@ -365,7 +377,7 @@ def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str
         step = (
             "" if "Next step" in why else ". Next step: start it, or correct address, model or key (docs/endpoints.md)"
         )
-        return f"{where}: {why}{step}{_CACHED if where.startswith('judge ') else ''}"
+        return f"{where}: {why}{step}{_CACHED if where.startswith(('judge ', 'encoder ')) else ''}"
     if reply.outcome is Outcome.ANSWERED or (reply.reason or "").startswith("the reply has no"):
         return None
     return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"

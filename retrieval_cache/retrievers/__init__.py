@@ -1,6 +1,7 @@
 """Retrievers: each in a module of its own, all behind the protocol in `protocol`."""
 
 from retrieval_cache.retrievers._dense import DenseRetriever
+from retrieval_cache.retrievers._endpoint_dense import EndpointDenseRetriever
 from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
 from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
 from retrieval_cache.retrievers._protocol import (
@@ -49,6 +50,7 @@ __all__ = [
     "B",
     "DenseRetriever",
     "Encoded",
+    "EndpointDenseRetriever",
     "Fill",
     "Filled",
     "HybridRetriever",

@@ -16,7 +16,14 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, searched, wanted_passages
+from retrieval_cache.retrievers._protocol import (
+    Progress,
+    Retriever,
+    no_progress,
+    searched,
+    statistics_of,
+    wanted_passages,
+)
 from retrieval_cache.retrievers._vectors import Fill, Place, encode_with
 
 K = 60
@@ -117,6 +124,11 @@ class HybridRetriever:
         named = [wanted_passages(retriever, queries) for retriever in self._retrievers]
         known = [ids for ids in named if ids is not None]
         return frozenset().union(*known) if len(known) == len(named) else None
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return what each retriever counts, by its line; nothing where none counts."""
+        counted = {retriever.name: dict(statistics_of(retriever)) for retriever in self._retrievers}
+        return {name: counts for name, counts in counted.items() if counts}
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Let `fill` make the vectors of every retriever that has some; False where none has."""

