@@ -90,9 +90,11 @@ class LookAhead:
 
         config, problems = config_from_options({"data": data} if data else {}), []
         served: list[Endpoint] = []
+        weights: list[str] = []
         try:
             parse(line, secret, reply_cache_file())
             served = served_encoders(line, secret)
+            weights = [name for name in _ENCODERS.findall(line) if name not in {one.model for one in served}]
         except RagtasksError as error:
             problems.append(str(error))
         if asked.rewriter:
@@ -104,7 +106,7 @@ class LookAhead:
             output=run_store(),
             is_scored=False,
             needs_passages=False,
-            encoders=[name for name in _ENCODERS.findall(line) if name not in {one.model for one in served}],
+            encoders=weights,
             served_encoders=served,
             corpora=asked.corpora,
             problems=problems,

@@ -20,7 +20,7 @@ from retrieval_cache.service import Place, retrieve
 from tests.clients._server import Action, ChatServer
 
 WIDTH = 16
-LINE = "dense:m,base_url={url},slots=1,batch_texts=4"
+LINE = "dense:m,base_url={url},slots=1,batch_texts=16"
 Encode = Callable[[Sequence[str]], list[list[float]]]
 
 
