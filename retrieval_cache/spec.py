@@ -141,7 +141,7 @@ class _Servers:
         """Return who replies to prompts at an endpoint."""
         from ragtasks.clients import OpenAIClient, credentials_for
 
-        return self._kept(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets), decoding))
+        return self._cached(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets), decoding))
 
     def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
         """Return who gives vectors at an endpoint."""
@@ -149,9 +149,9 @@ class _Servers:
 
         self.encoders.append(endpoint)
         key = credentials_for(endpoint, self.secrets)
-        return self._kept(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
+        return self._cached(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
 
-    def _kept(self, client: Client) -> Client:
+    def _cached(self, client: Client) -> Client:
         from ragtasks.clients import CachedClient
 
         return client if self.replies is None else CachedClient(client, self.replies)
