@@ -22,10 +22,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ragtasks.benchmarks.download import FileStatus, Source, SourceFile, adopt, fetch, locate, verify
-from ragtasks.benchmarks.download._fetch import RECORD_NAME
-from ragtasks.benchmarks.download._files import only_writer
-from ragtasks.benchmarks.download._transfer import _split_address, progress_callback
+from ragtasks.benchmarks.download import (
+    RECORD_NAME,
+    FileStatus,
+    Source,
+    SourceFile,
+    _split_address,
+    adopt,
+    fetch,
+    locate,
+    only_writer,
+    progress_callback,
+    verify,
+)
 from ragtasks.errors import ConfigurationError, FetchError
 from tests.benchmarks._server import (
     FileServer,
@@ -389,9 +398,9 @@ def run_fetch(data_dir: Path, url: str, **options: object) -> subprocess.Popen[s
     """Start a fetch of the toy source in another process."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from ragtasks.benchmarks.download._fetch import fetch\n"
+        "from ragtasks.benchmarks.download import fetch\n"
         "from ragtasks.errors import FetchError\n"
-        "from tests.benchmarks.download.test_fetch import TOY\n"
+        "from tests.benchmarks.test_download import TOY\n"
         "try:\n    fetch(TOY, Path(sys.argv[1]), base_url=sys.argv[2], retries=0)\n"
         "except FetchError as error:\n    sys.exit(str(error))\n"
     )
