@@ -13,7 +13,6 @@ __all__ = [
     "MIN_REWRITTEN",
     "REWRITE",
     "SAME_AS",
-    "SEPARATOR",
     "WORD",
     "DenseRetriever",
     "Place",
@@ -48,6 +47,7 @@ __all__ = [
     "load_language_model",
     "load_model",
     "near_duplicates",
+    "needs_model",
     "pairs_of_benchmark",
     "pairs_of_files",
     "parse",
@@ -81,8 +81,8 @@ _HOMES = {
     ),
     "judging": "judge_files pairs_of_benchmark pairs_of_files ranking_named",
     "queries": (
-        "LLM_REWRITE MIN_REWRITTEN REWRITE SEPARATOR Queries Recipe TrainedRewriter build_queries encoded "
-        "load_language_model rewrite_queries select_queries source_text write_recipe"
+        "LLM_REWRITE MIN_REWRITTEN REWRITE Queries Recipe TrainedRewriter build_queries encoded "
+        "load_language_model needs_model rewrite_queries select_queries source_text write_recipe"
     ),
     "ray_workers": "RayBertScorer encoding_workers",
     "retrievers": "DenseRetriever Retriever load_model passage_text statistics_of",
@@ -120,13 +120,13 @@ if TYPE_CHECKING:
         LLM_REWRITE,
         MIN_REWRITTEN,
         REWRITE,
-        SEPARATOR,
         Queries,
         Recipe,
         TrainedRewriter,
         build_queries,
         encoded,
         load_language_model,
+        needs_model,
         rewrite_queries,
         select_queries,
         source_text,

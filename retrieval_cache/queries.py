@@ -8,6 +8,7 @@ and of all questions hold exactly these texts (tested), so only the rewritten fo
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +22,14 @@ import orjson
 from ragtasks.benchmarks import (
     CONDITIONAL_CONTRACT,
     JSON_CONTRACT,
+    MOST_SEARCHES,
     NO_REWRITE,
     PARSER_VERSION,
     Benchmark,
     QuestionClass,
     is_readable,
     parse_rewrite,
+    parse_searches,
     read_reply,
     retrieval_side,
 )
@@ -43,6 +46,9 @@ _REWRITE = "rewrite"
 LLM_REWRITE = "llm_rewrite"
 """The form that `retrieval_cache.queries` makes with a model."""
 
+DECOMPOSE = "decompose"
+"""The form that a model makes of a question by splitting it: one search for each fact that it takes."""
+
 SEPARATOR = "/"
 """What stands between the names of query forms that are fused."""
 
@@ -58,7 +64,7 @@ class Queries:
     form: str
     """Name of the form, as it was asked for."""
     texts: Mapping[str, str]
-    """Task id -> query, in the order of the tasks; never blank where the question is not."""
+    """Task id -> query, in the order of the tasks; never blank where the question is not. A part may lack some."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why its text is the last turn instead."""
     n_requests: int = 0
@@ -70,8 +76,8 @@ class Queries:
 
     @property
     def searched(self) -> tuple[Queries, ...]:
-        """The single forms: its parts, or itself."""
-        return self.parts or (self,)
+        """The single forms: its parts, down to those without parts, or itself."""
+        return tuple(single for part in self.parts for single in part.searched) or (self,)
 
     def describe(self) -> dict[str, Any]:
         """Return what the run's key says about the form; the texts go into the key on their own."""
@@ -80,7 +86,7 @@ class Queries:
 
     def content(self) -> Any:
         """Return the texts as JSON values: an object of them, or for several forms a list of such objects."""
-        return [dict(part.texts) for part in self.parts] if self.parts else dict(self.texts)
+        return [dict(part.texts) for part in self.searched] if self.parts else dict(self.texts)
 
     def counts(self) -> dict[str, Any]:
         """Return how many were to be rewritten and how many are the last turn instead, by reason; {} for no rewrites.
@@ -90,6 +96,12 @@ class Queries:
         n_requests = sum(part.n_requests for part in self.searched)
         fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
         return {"asked": n_requests, "fallbacks": dict(fallbacks)} if n_requests else {}
+
+
+def needs_model(form: str) -> bool:
+    """Return whether a query form, or one of several that are fused, is made by a model at an endpoint."""
+    is_folder = form.startswith(f"{LLM_REWRITE}:")  # of a trained rewriter: its path holds the sign between forms
+    return not is_folder and bool({LLM_REWRITE, DECOMPOSE} & set(form.split(SEPARATOR)))
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:
@@ -166,7 +178,7 @@ def select_queries(tasks: Sequence[Task], form: str) -> Queries:
         )
     if select is None:
         known = [*FORMS, _LAST_K_NAME, _REWRITE, *_ALIASES]
-        hint = f"{form!r} needs a model" if form == LLM_REWRITE else f"{form!r}: {close_matches(form, known)}"
+        hint = f"{form!r} needs a model" if needs_model(form) else f"{form!r}: {close_matches(form, known)}"
         raise ConfigurationError(f"query form {hint}")
     return Queries(form, {task.task_id: select(task) for task in tasks})
 
@@ -196,11 +208,13 @@ MIN_REWRITTEN = 0.95
 """Share of the questions asked about below which there is no run: one of last turns would pass for one of rewrites."""
 
 _MAX_REASONS = 3
-_KIND = "rewrite"
-"""What the prompts are called in a reply cache."""
 
 TEMPLATE = "rewrite/conversation"
-"""The shipped prompt; its fields are `history` and `question`."""
+"""The shipped prompt of `llm_rewrite`; its fields are `history` and `question`."""
+_SPLITTING = "rewrite/decompose"
+"""The shipped prompt of `decompose`; its fields are `history`, `question` and `most`."""
+_KINDS = {LLM_REWRITE: "rewrite", DECOMPOSE: "decompose"}
+"""Form -> what its prompts are called in a reply cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +229,9 @@ class Rewrite:
     fallback_reason: str = ""
     """Why the query is the last turn; empty where the reply was valid, or the task is a first turn."""
     outcome: Outcome | None = None
-    """What became of the prompt; None for a first turn, which is not asked."""
+    """What became of the prompt; None for a first turn, which is not rewritten."""
+    further: tuple[str, ...] = ()
+    """What is searched for beside `query`, where the question was split."""
 
 
 @dataclass(frozen=True)
@@ -232,10 +248,18 @@ class Rewrites:
         return dict(self.spec)
 
     def queries(self) -> Queries:
-        """Return the texts as a query form."""
+        """Return the texts as a query form: where questions were split, one part for the first searches, and so on."""
+        form = str(self.spec["form"])
         texts = {rewrite.task_id: rewrite.query for rewrite in self.rewrites}
         fallbacks = {rewrite.task_id: rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason}
-        return Queries(LLM_REWRITE, texts, fallbacks, self.n_requests, self.spec)
+        further = itertools.zip_longest(*(rewrite.further for rewrite in self.rewrites))
+        names = list(texts)
+        rest = [{name: text for name, text in zip(names, row, strict=True) if text is not None} for row in further]
+        if not rest:
+            return Queries(form, texts, fallbacks, self.n_requests, self.spec)
+        parts = [Queries(f"{form} 1", texts, fallbacks, self.n_requests)]
+        parts += [Queries(f"{form} {number}", part) for number, part in enumerate(rest, start=2)]
+        return Queries(form, texts, made_with=self.spec, parts=tuple(parts))
 
     def fallback_counts(self) -> Counter[str]:
         """Return reason -> number of tasks that fell back to the last turn."""
@@ -288,10 +312,53 @@ def rewrite_queries(
     return Rewrites(rewrites, spec)
 
 
+def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Rewrites:
+    """Return the searches that each question takes, one a fact; first turns are split too.
+
+    The lists of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). A reply that breaks
+    the form leaves the question whole.
+    """
+    prompt = shipped_template(_SPLITTING)
+    replies = client.answer([_splitting_prompt(task, prompt) for task in tasks], progress)
+    rewrites = tuple(_split(task, reply) for task, reply in zip(tasks, replies, strict=True))
+    spec = {
+        "form": DECOMPOSE,
+        "client": dict(client.describe()),
+        "prompt_sha256": prompt.sha256,
+        "parser": PARSER_VERSION,
+    }
+    return Rewrites(rewrites, spec)
+
+
 def _prompt(task: Task, template: PromptTemplate) -> Prompt:
-    history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
-    text = template.render(history=history, question=task.question)
-    return Prompt.of(text, kind=_KIND, is_readable=partial(is_readable, JSON_CONTRACT))
+    text = template.render(history=_history(task), question=task.question)
+    return Prompt.of(text, kind=_KINDS[LLM_REWRITE], is_readable=partial(is_readable, JSON_CONTRACT))
+
+
+def _splitting_prompt(task: Task, template: PromptTemplate) -> Prompt:
+    text = template.render(history=_history(task), question=task.question, most=MOST_SEARCHES)
+    return Prompt.of(text, kind=_KINDS[DECOMPOSE], is_readable=_are_searches)
+
+
+def _are_searches(text: str) -> bool:
+    try:
+        return bool(parse_searches(text))
+    except ValueError:
+        return False
+
+
+def _history(task: Task) -> list[dict[str, str]]:
+    return [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
+
+
+def _split(task: Task, reply: Reply) -> Rewrite:
+    if reply.text is None:
+        return Rewrite(task.task_id, task.question, None, reply.reason, reply.outcome)
+    try:
+        first, *further = parse_searches(reply.text)
+    except ValueError as error:
+        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}", reply.outcome)
+    return Rewrite(task.task_id, first, None, outcome=reply.outcome, further=tuple(further))
 
 
 def _first_turn(task: Task) -> Rewrite:

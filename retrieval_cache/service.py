@@ -33,15 +33,19 @@ from retrieval_cache.evaluation import (
 )
 from retrieval_cache.judging import Ranking, is_result_file, judge_rankings, judgements_of, ranking_named
 from retrieval_cache.queries import (
+    DECOMPOSE,
     LLM_REWRITE,
     MIN_REWRITTEN,
     SEPARATOR,
     Queries,
+    Rewrites,
     TrainedRewriter,
     build_queries,
     fused_queries,
+    needs_model,
     rewrite_queries,
     select_queries,
+    split_questions,
 )
 from retrieval_cache.ray_workers import encoding_workers
 from retrieval_cache.retrievers import Progress, Retriever, encode_with, searched
@@ -52,6 +56,8 @@ from retrieval_cache.store import RunStore, StoredRun
 BY_DOMAIN = "domain"
 DEFAULT_METRICS = ("recall_5", "ndcg_5")
 """What is compared where nothing is named: what the passages shown to a model rest on (MTRAG paper, Table 3)."""
+_MODEL_FORMS: Mapping[str, Callable[..., Rewrites]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
+"""Query forms that a model at an endpoint makes -> who asks it."""
 _TRAINED = f"{LLM_REWRITE}:"
 
 
@@ -78,7 +84,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """The model that rewrites questions for the query form `llm_rewrite`."""
+    """The model that makes the queries of the forms `llm_rewrite` and `decompose`."""
 
     model: str | None
     """An endpoint as `endpoint_of` reads it, or a model of the server at `base_url`."""
@@ -109,7 +115,7 @@ def retrieve(
             `llm_rewrite:FOLDER` for a rewriter that `ragtasks train rewriter` made.
         name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
-        rewriter: who rewrites where the form is `llm_rewrite`.
+        rewriter: who rewrites or splits questions where the form is `llm_rewrite` or `decompose`.
         corpora: domain -> corpus to search in the place of the benchmark's own.
         encode_with: who encodes the passages, such as `ray:ADDRESS`; default: this process. It decides no result.
         progress: told of what takes time; default: bars on standard error.
@@ -141,14 +147,14 @@ def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, 
     if form.startswith(_TRAINED):  # whole: a path holds the sign that stands between forms
         return _rewritten_here(benchmark, Path(form.removeprefix(_TRAINED)), rewriter, progress)
     names = form.split(SEPARATOR)
-    if LLM_REWRITE not in names and (rewriter.model or rewriter.base_url):
+    if not needs_model(form) and (rewriter.model or rewriter.base_url):
         raise ConfigurationError(
-            f"--rewriter and --base-url are for the query form {LLM_REWRITE!r}, and the form is {form!r}: "
-            f"add --queries {LLM_REWRITE}, or leave them out"
+            f"--rewriter and --base-url are for the query forms {LLM_REWRITE!r} and {DECOMPOSE!r}, and the form is "
+            f"{form!r}: add --queries {LLM_REWRITE}, or leave them out"
         )
-    parts = {name: build_queries(benchmark, name) for name in names if name != LLM_REWRITE}
-    if LLM_REWRITE in names:  # last: the others may be errors, and this one costs money
-        parts[LLM_REWRITE] = _rewritten(place, benchmark, rewriter, progress)
+    parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
+    for name in [name for name in names if name in _MODEL_FORMS]:  # last: the others may be errors, these cost money
+        parts[name] = _rewritten(place, benchmark, name, rewriter, progress)
     return fused_queries([parts[name] for name in names])
 
 
@@ -161,17 +167,15 @@ def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, prog
     return rewrites.queries()
 
 
-def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress: Progress) -> Queries:
+def _rewritten(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries that a model writes; its replies are kept and reused."""
     if not rewriter.model:
-        raise ConfigurationError(
-            f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
-        )
+        raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME and --base-url")
     endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
     client = CachedClient(
         OpenAIClient(endpoint, credentials_for(endpoint, place.secrets)), RunStore(place.store).replies
     )
-    rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
+    rewrites = _MODEL_FORMS[form](benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
         raise JudgeError(
             f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "
@@ -319,6 +323,11 @@ def searcher_of_many(
 
 def checked_form(form: str, *, has_rewriter: bool) -> str:
     """Return the name of a query form that can be had of a conversation that goes on now."""
+    if DECOMPOSE in form.split(SEPARATOR):
+        raise ConfigurationError(
+            f"queries {form!r}: a conversation that goes on now is searched with one query a turn, and {DECOMPOSE!r} "
+            f"makes several. Next step: {LLM_REWRITE}, or `ragtasks retrieve --queries {form}` for a stored run"
+        )
     if has_rewriter != (form == LLM_REWRITE):
         raise ConfigurationError(
             f"queries {form!r} and a rewriter: {LLM_REWRITE!r} needs one, and no other form takes one"

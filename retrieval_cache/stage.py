@@ -142,7 +142,10 @@ class _Work:
     def _texts(self, domain: str) -> list[dict[str, str]]:
         """Return task id -> query in a domain, one mapping a query form."""
         tasks = [task.task_id for task in self._benchmark.tasks if task.domain == domain]
-        return [{name: part.texts[name] for name in tasks} for part in self._request.queries.searched]
+        texts = [
+            {name: part.texts[name] for name in tasks if name in part.texts} for part in self._request.queries.searched
+        ]
+        return [one for one in texts if one] or texts[:1]
 
     def _stage_progress(self, domain: str) -> Progress:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)

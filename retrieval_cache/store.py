@@ -197,7 +197,7 @@ def _cells(run: StoredRun) -> tuple[str, ...]:
 def _queries_label(manifest: Manifest) -> str:
     """Return the query form, the model that rewrote, and how many queries are no rewrites."""
     queries, counts = manifest.spec["queries"], manifest.metadata.get("rewriting", {})
-    said = [str(form["client"]["model"]) for form in queries.get("of", [queries]) if "client" in form]
+    said = [str(form["client"]["model"]) for form in (queries, *queries.get("of", ())) if "client" in form]
     n_fallbacks = sum(counts.get("fallbacks", {}).values())
     said += [f"{n_fallbacks} of {counts['asked']} are the last turn"] if n_fallbacks else []
     return f"{queries['form']} ({'; '.join(said)})" if said else str(queries["form"])

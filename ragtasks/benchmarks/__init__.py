@@ -31,6 +31,7 @@ from ragtasks.benchmarks._rewrite_replies import (
     CONDITIONAL_CONTRACT,
     CONTRACTS,
     JSON_CONTRACT,
+    MOST_SEARCHES,
     NO_REWRITE,
     PARSER_VERSION,
     Contract,
@@ -38,6 +39,7 @@ from ragtasks.benchmarks._rewrite_replies import (
     Reading,
     is_readable,
     parse_rewrite,
+    parse_searches,
     read_reply,
 )
 
@@ -46,6 +48,7 @@ __all__ = [
     "CONTRACTS",
     "DEFAULT_BENCHMARK",
     "JSON_CONTRACT",
+    "MOST_SEARCHES",
     "NO_REWRITE",
     "PARSER_VERSION",
     "SAMPLE",
@@ -70,6 +73,7 @@ __all__ = [
     "is_readable",
     "open_benchmark",
     "parse_rewrite",
+    "parse_searches",
     "passage_rows",
     "published_passages",
     "read_reply",

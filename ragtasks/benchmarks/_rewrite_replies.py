@@ -17,6 +17,9 @@ from typing import Any
 PARSER_VERSION = 1
 """Moves when the same JSON reply is read in another way."""
 
+MOST_SEARCHES = 6
+"""Searches that a question may be split into."""
+
 NO_REWRITE = "no_rewrite"
 """The word of the conditional contract for a question that stands alone."""
 
@@ -74,6 +77,26 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
 
     The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
     """
+    content = _object_in(text, _KEYS)
+    label, version = content["class"], content["reworded version"]
+    if not isinstance(label, str) or label not in {member.value for member in QuestionClass}:
+        raise ValueError("a class that was not offered")
+    return QuestionClass(label), _collapsed(version)
+
+
+def parse_searches(text: str) -> tuple[str, ...]:
+    """Return the searches that a question was split into, 1 to `MOST_SEARCHES` and each once, of a JSON reply."""
+    searches = _object_in(text, frozenset({"searches"}))["searches"]
+    if not isinstance(searches, list) or not searches:
+        raise ValueError("no list of searches")
+    found = tuple(dict.fromkeys(_collapsed(search, "a search without text") for search in searches))
+    if len(found) > MOST_SEARCHES:
+        raise ValueError(f"more than {MOST_SEARCHES} searches")
+    return found
+
+
+def _object_in(text: str, keys: frozenset[str]) -> dict[str, Any]:
+    """Return the JSON object that a reply is, alone or in a code fence, with exactly these keys."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         content = json.loads(fenced[1] if fenced else text, object_pairs_hook=_without_duplicates)
@@ -81,12 +104,9 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
         raise ValueError("not one JSON object") from None
     if not isinstance(content, dict):
         raise ValueError("not one JSON object")
-    if content.keys() != _KEYS:
+    if content.keys() != keys:
         raise ValueError("other keys than asked for")
-    label, version = content["class"], content["reworded version"]
-    if not isinstance(label, str) or label not in {member.value for member in QuestionClass}:
-        raise ValueError("a class that was not offered")
-    return QuestionClass(label), _collapsed(version)
+    return content
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,9 +115,9 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _collapsed(version: object) -> str:
+def _collapsed(version: object, missing: str = "no reworded version") -> str:
     if not isinstance(version, str) or not version.strip():
-        raise ValueError("no reworded version")
+        raise ValueError(missing)
     if any("\ud800" <= character <= "\udfff" for character in version):
         raise ValueError("half a character, which no file can hold")
     return " ".join(version.split())

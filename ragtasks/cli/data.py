@@ -164,14 +164,14 @@ class _Measuring:
     def forms(self) -> Sequence[str]:
         """Return the query forms of the search; an option that no search would use is an error."""
         from ragtasks.synthesis import PAPER_FORMS
-        from retrieval_cache import LLM_REWRITE, SEPARATOR
+        from retrieval_cache import LLM_REWRITE, needs_model
 
         if not self.retrievers and (self.queries or self._rewrites):
             raise ConfigurationError(
                 "--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25"
             )
         forms = self.queries or PAPER_FORMS
-        if self._rewrites and not any(LLM_REWRITE in form.split(SEPARATOR) for form in forms):
+        if self._rewrites and not any(map(needs_model, forms)):
             raise ConfigurationError(
                 f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
             )

@@ -24,7 +24,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
     queries: Annotated[
         str,
-        typer.Option(help="Query form: last_turn, rewrite, all_questions, llm_rewrite, ...; FORM/FORM fuses several."),
+        typer.Option(help="Query form: last_turn, rewrite, llm_rewrite, decompose, ...; FORM/FORM fuses several."),
     ] = "last_turn",
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,

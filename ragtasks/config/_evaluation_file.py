@@ -127,10 +127,12 @@ class RetrieverSection(BaseModel):
 
     line: str = Field(min_length=1, description="such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE")
     queries: tuple[str, ...] = Field(
-        ("last_turn",), min_length=1, description="query forms, each a run: last_turn, rewrite, all_questions, ..."
+        ("last_turn",), min_length=1, description="query forms, each a run: last_turn, rewrite, decompose, ..."
     )
     depth: int = Field(100, ge=1, description="passages kept for each query")
-    rewriter: str | None = Field(None, description="endpoint for the query form llm_rewrite, such as openai/NAME")
+    rewriter: str | None = Field(
+        None, description="endpoint for the forms llm_rewrite and decompose, such as openai/NAME"
+    )
     corpora: dict[str, str] = Field(
         default_factory=dict, description="domain -> location of another corpus that is searched for it"
     )

@@ -23,7 +23,7 @@ from ragtasks.synthesis._folder import DETAILS, DIALOGUES
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Section, Table, fixed
-from retrieval_cache import LLM_REWRITE, SEPARATOR, Place, Rewriter, fallbacks_of, load_model, read_run, retrieve
+from retrieval_cache import LLM_REWRITE, Place, Rewriter, fallbacks_of, load_model, needs_model, read_run, retrieve
 
 # Retrieval on synthetic dialogues by query form, in all and per domain.
 # Source: OR-CONVQA paper, Tables 2, 3 and 8 to 10.
@@ -71,7 +71,7 @@ def retrieval_tables(
     values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
     fallbacks: list[str] = []
     for line, form in itertools.product(retrievers, forms):
-        form_rewriter = rewriter if LLM_REWRITE in form.split(SEPARATOR) else _without_model(rewriter)
+        form_rewriter = rewriter if needs_model(form) else _without_model(rewriter)
         made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values
         fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]

@@ -1,0 +1,127 @@
+"""Questions that a model splits into searches: each is searched for, and the lists are fused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.benchmarks import MOST_SEARCHES, SAMPLE, benchmark_folder, open_benchmark, parse_searches
+from ragtasks.cli import app
+from ragtasks.clients import OpenAIClient
+from ragtasks.errors import ConfigurationError
+from ragtasks.prompts import shipped_template
+from ragtasks.records import Passage
+from retrieval_cache.queries import needs_model, split_questions
+from retrieval_cache.retrievers import reciprocal_rank_fusion
+from retrieval_cache.service import Place, Rewriter, checked_form, retrieve
+from retrieval_cache.spec import parse
+from retrieval_cache.stage import read_run
+from tests.clients._server import Action, chat_server, completion
+
+
+def searches(*texts: str) -> Action:
+    return completion(json.dumps({"searches": texts}))
+
+
+def split(text: str, _: int) -> Action:
+    """Return one search for a question with `Who`, three for any other; of a prompt only the question counts."""
+    question = text.rpartition("[user] ")[2].partition("\n")[0]
+    return searches(question) if "Who" in question else searches("ferry to the island", question, "harbour opening")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    return Place("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
+
+
+def test_each_search_is_searched_for_and_the_lists_are_fused(place: Place, tmp_path: Path) -> None:
+    benchmark = place.open()
+    with chat_server(split) as server:
+        rewriter = Rewriter("m", server.base_url)
+        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=rewriter)
+        n_asked = len(server.asked)
+        again = retrieve(place, "bm25", "decompose", depth=5, rewriter=rewriter)
+        assert len(server.asked) == n_asked == len(benchmark.tasks)  # first turns are split too
+    run = read_run(made)
+    assert {name: ranked[:5] for name, ranked in run.items()} == read_run(again)
+    task = next(task for task in benchmark.tasks if "Who" not in task.question)
+    retriever = parse("bm25")
+    retriever.index(_corpus(place), tmp_path / "index")
+    lists = [
+        retriever.search({task.task_id: text}, 100)
+        for text in ("ferry to the island", task.question, "harbour opening")
+    ]
+    expected = reciprocal_rank_fusion(lists, depth=100)[task.task_id][:10]
+    assert [one.passage_id for one in run[task.task_id]] == [one.passage_id for one in expected]
+    assert [one.score for one in run[task.task_id]] == pytest.approx([one.score for one in expected])
+    spec = made.manifest.spec["queries"]
+    assert (spec["form"], spec["client"]["model"], len(spec["of"])) == ("decompose", "m", 3)
+    assert spec["prompt_sha256"] == shipped_template("rewrite/decompose").sha256
+
+
+def _corpus(place: Place) -> list[Passage]:
+    from ragtasks.benchmarks import retrieval_side
+    from retrieval_cache.corpora import read_corpus
+
+    benchmark = place.open()
+    (domain,) = retrieval_side("multihop_rag").domains_of(benchmark.tasks)
+    return list(read_corpus(str(retrieval_side("multihop_rag").corpus_file(benchmark.root, domain))))
+
+
+def test_questions_of_one_fact_alone_are_searched_for_as_last_turns_are(place: Place) -> None:
+    with chat_server(lambda text, _: searches(text.rpartition("[user] ")[2].partition("\n")[0])) as server:
+        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter("m", server.base_url))
+    assert read_run(made) == read_run(retrieve(place, "bm25", "last_turn", depth=10))
+
+
+def test_it_is_fused_with_other_forms(place: Place) -> None:
+    with chat_server(split) as server:
+        made = retrieve(place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter("m", server.base_url))
+        listed = CliRunner().invoke(app, ["results", "list"]).output
+    assert [part["form"] for part in made.manifest.spec["queries"]["of"]] == ["last_turn", "decompose"]
+    assert "last_turn/decompose (m)" in listed
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("no JSON", "not one JSON object"),
+        ('{"searches": []}', "no list of searches"),
+        ('{"searches": [""]}', "a search without text"),
+        ('{"search": ["a"]}', "other keys than asked for"),
+        (json.dumps({"searches": [str(n) for n in range(MOST_SEARCHES + 1)]}), f"more than {MOST_SEARCHES} searches"),
+    ],
+)
+def test_a_reply_of_another_form_leaves_the_question_whole(reply: str, reason: str) -> None:
+    tasks = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", SAMPLE, Path())).tasks[:2]
+    with chat_server(lambda *_: completion(reply)) as server:
+        split_up = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
+    queries = split_up.queries()
+    assert dict(queries.texts) == {task.task_id: task.question for task in tasks}
+    assert queries.counts() == {"asked": 2, "fallbacks": {f"invalid reply: {reason}": 2}}
+
+
+def test_searches_are_read_once_each_in_a_fence_or_without() -> None:
+    assert parse_searches('```json\n{"searches": ["a  b", "c", "a b"]}\n```') == ("a b", "c")
+
+
+def test_the_prompt_shows_a_conversation_only_where_there_is_one() -> None:
+    template = shipped_template("rewrite/decompose")
+    alone = template.render(history=[], question="Q?", most=6)
+    later = template.render(history=[{"role": "user", "content": "Hello there"}], question="Q?", most=6)
+    assert "Conversation" not in alone
+    assert "conversation" not in alone
+    assert later.index("[user] Hello there") < later.index("[user] Q?")
+
+
+def test_who_asks_a_model_names_one_and_live_conversations_take_one_query(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="query form 'decompose' needs a model: --rewriter"):
+        retrieve(place, "bm25", "decompose", depth=10)
+    with pytest.raises(ConfigurationError, match="one query a turn"):
+        checked_form("decompose", has_rewriter=True)
+    assert needs_model("last_turn/decompose")
+    assert not needs_model("llm_rewrite:models/decompose")
