@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -183,15 +182,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class TableFormat(str, Enum):
-    """The forms that tables are written in."""
-
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-    LATEX = "latex"
 
 
 def echo(*lines: object) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, TableFormat, app, echo, put
+from ragtasks.cli.app import MORE, app, echo, put
 from ragtasks.cli.options import (
     ADDRESS,
     DATA,
@@ -22,6 +22,7 @@ from ragtasks.cli.options import (
     named_benchmark,
 )
 from ragtasks.errors import ConfigurationError
+from ragtasks.tables import Format
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
 app.add_typer(commands, name="arena")
@@ -45,11 +46,11 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
     return pool
 
 
-def _tables(votes: Any, form: TableFormat) -> str:
+def _tables(votes: Any, form: Format) -> str:
     from ragtasks.arena.ratings import rating_sections
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
-    return render(rating_sections(votes), Format(form.value))
+    return render(rating_sections(votes), form)
 
 
 @commands.command()
@@ -76,7 +77,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     seed: DECIDED_SEED = 0,
     with_reference: _REFERENCE = False,
-    form: _FORMAT = TableFormat.MARKDOWN,
+    form: _FORMAT = Format.MARKDOWN,
 ) -> None:
     """Let judges compare saved answers in pairs, blinded and in both orders; write the votes, print ratings."""
     from ragtasks.arena.battles import judge_battles
@@ -125,7 +126,7 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
 def ratings(
     votes: Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")],
     output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
-    form: _FORMAT = TableFormat.MARKDOWN,
+    form: _FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement."""
     from ragtasks.arena.votes import read_votes
@@ -253,16 +254,16 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     *,
     with_reference: _REFERENCE = False,
-    form: _FORMAT = TableFormat.MARKDOWN,
+    form: _FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
     from ragtasks.arena.store import VoteStore
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
     pool = _answers(results, benchmark, data, setting, with_reference)
     found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())
-    echo(render(form_sections(pool, found), Format(form.value)))
+    echo(render(form_sections(pool, found), form))
     if n_others:
         typer.echo(f"{n_others} forms are on other answers than these", err=True)
     if output is not None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import SYNTHETIC, TableFormat, app, echo, put
+from ragtasks.cli.app import SYNTHETIC, app, echo, put
 from ragtasks.cli.check import form_of
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
 from ragtasks.errors import ConfigurationError, missing_path
+from ragtasks.tables import Format
 
 if TYPE_CHECKING:
     from ragtasks.tables import Section
@@ -57,7 +58,7 @@ def describe(  # noqa: PLR0917 (one parameter an option)
         str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
     ],
     data: DATA = None,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
     output: TABLES = None,
     encoder: Annotated[
@@ -100,7 +101,7 @@ def describe(  # noqa: PLR0917 (one parameter an option)
     Of a folder that `ragtasks synthesize` made also: lengths, rewriting and repetition beside published dialogues.
     """
     from ragtasks.synthesis import has_dialogues
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
     from retrieval_cache import Rewriter
 
     model = Rewriter(rewriter, base_url, min_rewritten)
@@ -117,7 +118,7 @@ def describe(  # noqa: PLR0917 (one parameter an option)
         sections = [_holdings(name, data, corpora=corpora)]
     elif is_synthetic:
         sections.append(_quality(folder, measuring))
-    put(render(sections, Format(form.value)), output)
+    put(render(sections, form), output)
 
 
 def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:

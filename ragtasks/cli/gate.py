@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, TableFormat, app, echo, put
+from ragtasks.cli.app import MORE, app, echo, put
 from ragtasks.cli.options import DECIDED_SEED, DECIDED_SETTING, FORCE, FORMAT, RECALIBRATE, TABLES, key_option
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
+from ragtasks.tables import Format
 
 if TYPE_CHECKING:
     from ragtasks.config import GateConfig
@@ -54,7 +55,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = None,
     recalibrate: RECALIBRATE = False,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
     comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,
@@ -235,30 +236,28 @@ def _baseline(config: GateConfig) -> Side:
     return named_side(config.baseline, _folder())
 
 
-def _print_power(candidate: Side | None, config: GateConfig, form: TableFormat, output: Path | None) -> int:
+def _print_power(candidate: Side | None, config: GateConfig, form: Format, output: Path | None) -> int:
     from ragtasks.reports.gate import power_of
     from ragtasks.reports.gate_output import gate_text, power_status
-    from ragtasks.tables import Format
 
     found = power_of(_baseline(config), config, candidate)
-    put(gate_text(found, Format(form.value), is_power=True), output)
+    put(gate_text(found, form, is_power=True), output)
     return power_status(found)
 
 
 def _print_gate(  # noqa: PLR0917 (as the options)
     candidate: Side,
     config: GateConfig,
-    form: TableFormat,
+    form: Format,
     output: Path | None,
     junit: Path | None,
     comment: Path | None,
 ) -> int:
     from ragtasks.reports.gate import gate as test
     from ragtasks.reports.gate_output import comment_text, gate_text, junit_text
-    from ragtasks.tables import Format
 
     found = test(candidate, _baseline(config), config)
-    put(gate_text(found, Format(form.value)), output)
+    put(gate_text(found, form), output)
     for file, text in ((junit, junit_text), (comment, comment_text)):
         if file is not None:
             put(text(found), file)

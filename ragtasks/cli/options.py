@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from ragtasks.cli.app import MORE, TableFormat
+from ragtasks.cli.app import MORE
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import parse_json
+from ragtasks.tables import Format
 
 # The keys of an evaluation's configuration: `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the
 # same key there. A list takes one value at a time: `--judge A --judge B`. Numbers, lists and objects are JSON.
@@ -113,9 +114,7 @@ DATA = Annotated[str | None, key_option("data")]
 
 # Others that several commands have.
 
-FORMAT = Annotated[
-    TableFormat, typer.Option("--format", metavar="<form>", help="Tables as markdown, csv, json or latex.")
-]
+FORMAT = Annotated[Format, typer.Option("--format", metavar="<form>", help="Tables as markdown, csv, json or latex.")]
 TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables, in place of the screen.")]
 RECALIBRATE = Annotated[
     bool,

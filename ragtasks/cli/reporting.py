@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, TableFormat, app, echo, leave_out, put
+from ragtasks.cli.app import MORE, app, echo, leave_out, put
 from ragtasks.cli.options import (
     DATA,
     DECIDED_SEED,
@@ -28,11 +28,11 @@ from ragtasks.cli.options import (
 )
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.progress import step
+from ragtasks.tables import Format
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks.mtrag import RatedResponse
     from ragtasks.results import Evaluation
-    from ragtasks.statistics import Comparisons
     from ragtasks.tables import Section
 
 
@@ -45,7 +45,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     metric: Annotated[
         list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
     ] = None,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables, not only the conclusion; files always have all of them.")
     ] = False,
@@ -76,7 +76,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print who leads in each setting, where the loss is and what to distrust."""
     from ragtasks.reports.tables import ReportOptions, report_sections
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
@@ -90,9 +90,9 @@ def report(  # noqa: PLR0917 (one parameter an option)
     options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()), rated)
     with step("tables and intervals"):
         sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
-    is_short = form is TableFormat.MARKDOWN and output is None and not full
+    is_short = form is Format.MARKDOWN and output is None and not full
     n_added = len(options.tables) + bool(rated)
-    put(render([_opening(one, n_added) for one in sections] if is_short else sections, Format(form.value)), output)
+    put(render([_opening(one, n_added) for one in sections] if is_short else sections, form), output)
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
 
@@ -105,7 +105,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
     """Print the conclusion of results files and further notes, and write the page of them where one is named."""
     from ragtasks.reports.tables import ReportOptions, report_sections
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
     try:
         with step("reading the results"):
@@ -124,7 +124,7 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
 
 def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
     """Print the conclusion of a retriever's runs, with all tables where they are wanted, and write the page of it."""
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
     echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
     if page is not None:
@@ -228,14 +228,6 @@ class _By(str, Enum):
     DOMAIN = "domain"
 
 
-def _print_comparisons(found: Comparisons, form: TableFormat, group: str, name: str, items: str) -> None:
-    from ragtasks.reports.comparison import comparison_sections, comparisons_csv
-    from ragtasks.tables import Format, render
-
-    sections = comparison_sections(found, group=group, name=name, items=items)
-    put(comparisons_csv(found) if form is TableFormat.CSV else render(sections, Format(form.value)), None)
-
-
 @app.command()
 def compare(  # noqa: PLR0917 (one parameter an option)
     names: Annotated[
@@ -259,8 +251,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="Compare with this model, setting or run only; default: every pair.")
     ] = None,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="How the tables are written; csv: one line a comparison.")
-    ] = TableFormat.MARKDOWN,
+        Format, typer.Option("--format", help="How the tables are written; csv: one line a comparison.")
+    ] = Format.MARKDOWN,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
     until_decided: Annotated[
@@ -348,22 +340,25 @@ def _compare_chosen(by: _By | None, *possible: _By) -> _By:
 
 
 def _compare_results(
-    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat, *, recalibrate: bool
+    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: Format, *, recalibrate: bool
 ) -> None:
-    from ragtasks.reports.comparison import compare_evaluations
+    from ragtasks.reports.comparison import compare_evaluations, comparisons_text
     from ragtasks.results import read_evaluations, recalibrated
 
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
         found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
-    _print_comparisons(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
+    group = "setting" if by is _By.MODEL else "model"
+    put(comparisons_text(found, form, group=group, name=by.value, items="tasks"), None)
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
-    place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat
+    place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: Format
 ) -> None:
+    from ragtasks.reports.comparison import comparisons_text
     from retrieval_cache import compare_runs
 
     found = compare_runs(place, names, metrics=metrics, by=by.value, baseline=baseline)
-    _print_comparisons(found, form, "domain" if by is _By.DOMAIN else "queries", "run", "queries")
+    group = "domain" if by is _By.DOMAIN else "queries"
+    put(comparisons_text(found, form, group=group, name="run", items="queries"), None)

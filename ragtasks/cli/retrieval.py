@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
+from ragtasks.tables import Format
 
 _RETRIEVED = ("reference_rag", "full_rag")
 
@@ -126,16 +127,16 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     measures: Annotated[
         list[str] | None, typer.Option(help="Such as nDCG@20,R@100: measures as ir_measures writes them; repeatable.")
     ] = None,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
     per_query: Annotated[Path | None, typer.Option(help="JSON lines to write: the scores of each query.")] = None,
 ) -> None:
     """Score rankings by relevance judgements: over all queries, by subset, by query."""
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
-    if not (qrels or measures or per_query) and form is TableFormat.MARKDOWN:
+    if not (qrels or measures or per_query) and form is Format.MARKDOWN:
         from retrieval_cache import evaluate_runs
 
         put(render([evaluate_runs(retrieval_place(benchmark, data), names, domain or ())], Format.MARKDOWN), output)
@@ -151,7 +152,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     else:
         label, judged = judge_runs(retrieval_place(benchmark, data), names, metrics, domain or ())
         title = f"Retrieval on {label}"
-    put(render([ranking_section(title, judged, metrics)], Format(form.value)), output)
+    put(render([ranking_section(title, judged, metrics)], form), output)
     if per_query:
         from ragtasks.files import write_atomically
 

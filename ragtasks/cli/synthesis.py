@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import (
     ADDRESS,
     FORMAT,
@@ -25,6 +25,7 @@ from ragtasks.cli.options import (
     named_benchmark,
 )
 from ragtasks.errors import ConfigurationError
+from ragtasks.tables import Format
 
 
 class Kind(str, Enum):
@@ -217,15 +218,15 @@ def export(
 def agreement(
     folder: _FOLDER,
     database: _DATABASE = None,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
 ) -> None:
     """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
     from ragtasks.synthesis import review_section
-    from ragtasks.tables import Format, render
+    from ragtasks.tables import render
 
     section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
-    put(render([section], Format(form.value)), output)
+    put(render([section], form), output)
 
 
 def _pairs(folder: Path) -> Any:

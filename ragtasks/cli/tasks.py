@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, TABLES, key_option, named_benchmark
 from ragtasks.records import Setting
+from ragtasks.tables import Format
 
 commands = typer.Typer(help="List harness tasks, export questions, let lm_eval find the tasks.", no_args_is_help=True)
 app.add_typer(commands, name="tasks")
@@ -20,13 +21,13 @@ app.add_typer(commands, name="tasks")
 @commands.command("list")
 def list_tasks(
     benchmark: Annotated[str | None, typer.Option(help="Only this benchmark's.")] = None,
-    form: FORMAT = TableFormat.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
 ) -> None:
     """List the harness tasks and groups by benchmark: the names that `run --tasks` takes."""
     from ragtasks.errors import ConfigurationError, close_matches
     from ragtasks.harness.link import harness_tasks
-    from ragtasks.tables import Format, Section, Table, render
+    from ragtasks.tables import Section, Table, render
 
     found = harness_tasks().values()
     folders = {task.folder for task in found}
@@ -35,7 +36,7 @@ def list_tasks(
     chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
     rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
     table = Table("Names that --tasks takes", ("benchmark", "name", "group of"), rows)
-    put(render([Section("Harness tasks", {}, (table,))], Format(form.value)), output)
+    put(render([Section("Harness tasks", {}, (table,))], form), output)
 
 
 @commands.command("export")

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TREC_RAG, TableFormat, echo, put
+from ragtasks.cli.app import TREC_RAG, echo, put
 from ragtasks.cli.options import asking, named_benchmark
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.submissions import FileForm, Report, first_object, form_of_file
+from ragtasks.tables import Format
 
 TOPICS = Annotated[
     str | None,
@@ -201,8 +202,8 @@ class TrackScoring:
         Path | None, typer.Option(help="Support judgements of people, such as NIST's.", rich_help_panel=TREC_RAG)
     ] = None
     form: Annotated[
-        TableFormat, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=TREC_RAG)
-    ] = TableFormat.MARKDOWN
+        Format, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=TREC_RAG)
+    ] = Format.MARKDOWN
 
 
 def scores_track(command: Callable[..., None]) -> Callable[..., None]:
@@ -308,7 +309,7 @@ def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
     return None
 
 
-def _score_labels(assignments: Path | None, support: Path | None, form: TableFormat, output: Path | None) -> None:
+def _score_labels(assignments: Path | None, support: Path | None, form: Format, output: Path | None) -> None:
     from ragtasks.benchmarks.trec_rag import read_assignments, read_support
     from ragtasks.submissions.trec_rag import (
         assigned_runs,
@@ -317,7 +318,7 @@ def _score_labels(assignments: Path | None, support: Path | None, form: TableFor
         supported_runs,
         write_labelled,
     )
-    from ragtasks.tables import Format, Section, render
+    from ragtasks.tables import Section, render
 
     files, tables = {}, []
     if assignments:
@@ -328,6 +329,6 @@ def _score_labels(assignments: Path | None, support: Path | None, form: TableFor
         files["support.jsonl"] = supported_runs(read_support(support))
         tables += labelled_tables("Support", files["support.jsonl"])
     labels = {"labels": ", ".join(path.name for path in (assignments, support) if path)}
-    put(render([Section("TREC RAG", labels, tuple(tables))], Format(form.value)), None)
+    put(render([Section("TREC RAG", labels, tuple(tables))], form), None)
     for path in write_labelled(output, files) if output else ():
         typer.echo(f"wrote {path}", err=True)  # standard output may be JSON or CSV

@@ -12,7 +12,7 @@ from ragtasks.reports.tables import METRICS, column_of, means_table, missing_fro
 from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, stopped_judging
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
-from ragtasks.tables import Cell, Section, Table, Value, csv_lines, fixed, heading
+from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, fixed, heading, render
 
 # Evaluations compared in pairs: models in each setting, or the settings of each model.
 # Only evaluations that were scored alike are compared (data and its version, encoder, IDK detector, judges); others
@@ -158,6 +158,13 @@ _CSV_COLUMNS = (
     *("standard_error", "p", "p_holm", "detectable", "n_items", "n_conversations", "n_unscored", "n_unshared"),
     "no_interval_because",
 )
+
+
+def comparisons_text(found: Comparisons, how: Format, *, group: str, name: str, items: str) -> str:
+    """Return comparisons as they are printed: tables, or a line of CSV a comparison."""
+    if how is Format.CSV:
+        return comparisons_csv(found)
+    return render(comparison_sections(found, group=group, name=name, items=items), how)
 
 
 def comparison_sections(found: Comparisons, *, group: str, name: str, items: str) -> list[Section]:
