@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from ragtasks.benchmarks import (
     response_of,
     retrieval_side,
 )
-from ragtasks.clients import Client
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, close_matches
@@ -56,6 +55,7 @@ from ragtasks.results import (
 from ragtasks.scoring import (
     CheckedAnswers,
     Decided,
+    LocalJudge,
     Place,
     Plausibility,
     Question,
@@ -67,7 +67,6 @@ from ragtasks.scoring import (
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, Verdict, compare_columns, estimate_mean
-from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ def _scored(
     source, setting, docs = asked
     texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
     take_failures()  # what an earlier evaluation left in this process
-    scorer = ResponseScorer(source, config, suite_named(source.suite), local_judge=_local_judge(config))
+    scorer = ResponseScorer(source, config, local_judge=_local_judge(config))
     responses = [
         response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
     ]
@@ -398,7 +397,7 @@ def _label(name: str, config: EvaluationConfig) -> str:
     return name if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{name} (run {config.run})"
 
 
-def _local_judge(config: EvaluationConfig) -> Callable[[HarnessModel], Client] | None:
+def _local_judge(config: EvaluationConfig) -> LocalJudge | None:
     """Return what loads judges of this process, which needs the harness, where there are any."""
     if not any(isinstance(judge, HarnessModel) for judge in config.judges):
         return None

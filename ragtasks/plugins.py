@@ -8,17 +8,13 @@ command line names things, and no file that others wrote, an import path `module
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
-
-TASKS_GROUP = "ragtasks.tasks"
-"""Entry points whose value is the import path of a folder with harness task YAMLs."""
 
 _Kind = TypeVar("_Kind")
 _Made = TypeVar("_Made")
@@ -131,20 +127,6 @@ def is_import_path(text: str) -> bool:
     """Return whether a text is `module:object` with a module that is there; nothing is imported to find out."""
     match = _IMPORT_PATH.fullmatch(text)
     return match is not None and find_spec(match[1].partition(".")[0]) is not None
-
-
-def task_folders() -> Iterator[tuple[str, Path]]:
-    """Yield (name, folder) for each folder of harness task YAMLs that another package adds; nothing is imported.
-
-    A folder that is not there is left out: it may not keep anybody from their own tasks.
-    """
-    for entry in sorted(entry_points(group=TASKS_GROUP), key=lambda entry: entry.name):
-        package, *inside = entry.value.split(".")
-        spec = find_spec(package)
-        for place in (spec.submodule_search_locations if spec else None) or ():
-            folder = Path(place).joinpath(*inside)
-            if folder.is_dir():
-                yield entry.name, folder
 
 
 def _origin(entry: EntryPoint) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.plugins import ExtensionPoint, is_import_path, task_folders
+from ragtasks.harness.tasks import task_folders
+from ragtasks.plugins import ExtensionPoint, is_import_path
 
 Install = Callable[[str, dict[str, str]], None]
 

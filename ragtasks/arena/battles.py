@@ -15,7 +15,6 @@ from pathlib import Path
 from ragtasks.arena.votes import Preference, Side, Vote
 from ragtasks.benchmarks import Benchmark
 from ragtasks.clients import Usage
-from ragtasks.config import config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL, canonical_hash
 from ragtasks.judges import PAIRWISE, Rubric, Verdicts, pair_of, pairwise
@@ -417,9 +416,8 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
     settings = [item.value for item in Setting]
     if setting not in settings:
         raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, settings)}")
-    config = config_from_options({})
     for file in predictions:
-        saved = read_predictions(file, Path(), benchmark, Setting(setting), config=config, store=Path())
+        saved = read_predictions(file, Path(), benchmark, Setting(setting), store=Path())
         for task in saved.tasks:
             yield from _of_task(task, file.stem)
 

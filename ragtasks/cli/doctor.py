@@ -25,8 +25,7 @@ from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
 from ragtasks.harness.link import LinkState, link_state
-from ragtasks.harness.tasks import task_folder
-from ragtasks.plugins import task_folders
+from ragtasks.harness.tasks import task_folder, task_folders
 
 
 @app.command()

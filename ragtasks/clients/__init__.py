@@ -37,6 +37,7 @@ from ragtasks.clients._protocol import (
     calls_of,
     dollars_of,
     no_progress,
+    priced,
     usage_of,
 )
 from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
@@ -83,6 +84,7 @@ __all__ = [
     "gets_default_key",
     "no_progress",
     "no_secrets",
+    "priced",
     "prune",
     "read_completion",
     "read_text",

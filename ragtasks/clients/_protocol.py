@@ -164,6 +164,19 @@ def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_t
     return whole / _MILLION
 
 
+def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
+    """Return what an answer took with its cost at a price, where neither row nor reply says one."""
+
+    def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
+        n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
+        if price is None or "dollars" in amounts or n_input is None or n_output is None:
+            return amounts
+        return {**amounts, "dollars": dollars_of(price, n_input, n_output, amounts.get("cached_tokens", 0))}
+
+    calls = [cost(call) for call in usage.get("calls", ())]
+    return {**cost(usage), **({"calls": calls} if calls else {})}
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""

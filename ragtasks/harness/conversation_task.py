@@ -28,6 +28,7 @@ from ragtasks.benchmarks import (
     response_of,
     targets_of,
 )
+from ragtasks.clients import priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, masked
@@ -38,7 +39,6 @@ from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_cha
 from ragtasks.harness.scores import BestOf, TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
 from ragtasks.records import Response, Setting
-from ragtasks.results import priced
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.suites import suite_named, suite_with
 

@@ -18,8 +18,7 @@ import yaml
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import written_aside
-from ragtasks.harness.tasks import task_folder
-from ragtasks.plugins import task_folders
+from ragtasks.harness.tasks import task_folder, task_folders
 
 # Stubs that let the stock `lm_eval` find our harness tasks without a flag.
 # lm_eval has no plugin discovery: it walks its own tasks folder and one `--include_path`. `link` writes, for each

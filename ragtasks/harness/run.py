@@ -37,8 +37,7 @@ from ragtasks.harness._argument_errors import (
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
-from ragtasks.harness.tasks import near_miss, task_folder
-from ragtasks.plugins import task_folders
+from ragtasks.harness.tasks import near_miss, task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
 # `ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.

@@ -7,13 +7,16 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.plugins import task_folders
 from ragtasks.records import Setting
 
+TASKS_GROUP = "ragtasks.tasks"
+"""Entry points whose value is the import path of a folder with harness task YAMLs."""
 _PACKAGE = Path(__file__).absolute().parents[1]  # not resolved: some installers link single files into a cache
 
 
@@ -35,6 +38,20 @@ def task_folder() -> Path:
         found="neither folder",
         next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
     )
+
+
+def task_folders() -> Iterator[tuple[str, Path]]:
+    """Yield (name, folder) for each folder of harness task YAMLs that another package adds; nothing is imported.
+
+    A folder that is not there is left out: it may not keep anybody from their own tasks.
+    """
+    for entry in sorted(entry_points(group=TASKS_GROUP), key=lambda entry: entry.name):
+        package, *inside = entry.value.split(".")
+        spec = find_spec(package)
+        for place in (spec.submodule_search_locations if spec else None) or ():
+            folder = Path(place).joinpath(*inside)
+            if folder.is_dir():
+                yield entry.name, folder
 
 
 @cache

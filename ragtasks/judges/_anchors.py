@@ -255,7 +255,11 @@ class Drift:
     @property
     def is_drift(self) -> bool:
         """Whether the judge changed by more than chance."""
-        return self.p is not None and self.p <= LEVEL
+        return self.is_drift_among(1)
+
+    def is_drift_among(self, n: int) -> bool:
+        """Whether the judge changed by more than chance, where it is looked at `n` times."""
+        return self.p is not None and self.p <= LEVEL / n
 
     @property
     def text(self) -> str:

@@ -50,7 +50,7 @@ from ragtasks.results._provenance import (
     shortened_prompts,
     stopped_judging,
 )
-from ragtasks.results._rows import MODEL, USAGE_METRICS, USAGE_NAMES, Row, priced, row_of
+from ragtasks.results._rows import MODEL, USAGE_METRICS, USAGE_NAMES, Row, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -111,7 +111,6 @@ __all__ = [
     "model_of",
     "own_history",
     "own_rows",
-    "priced",
     "provenance_of",
     "read_answers",
     "read_evaluations",

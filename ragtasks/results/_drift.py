@@ -24,7 +24,6 @@ from ragtasks.judges import (
 from ragtasks.results._evaluations import Evaluation
 from ragtasks.results._rows import Row
 from ragtasks.results._saved import value_at
-from ragtasks.statistics import LEVEL
 
 DRIFT = "drift"
 """How the reason begins by which a judge is not anchored because it moved."""
@@ -93,7 +92,7 @@ def _text(first: Evaluation, moved: Sequence[str]) -> str:
 
 def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
     for item in drifts:
-        if item.p is not None and item.p <= LEVEL / max(1, n_times - 1):
+        if item.is_drift_among(max(1, n_times - 1)):
             yield f"{item.judge}: {item.text}"
 
 

@@ -58,7 +58,13 @@ def answers_evaluation(
 
 
 def read_predictions(
-    file: Path, folder: Path, benchmark: Benchmark, setting: Setting, *, config: EvaluationConfig, store: Path
+    file: Path,
+    folder: Path,
+    benchmark: Benchmark,
+    setting: Setting,
+    *,
+    config: EvaluationConfig = EvaluationConfig(),  # noqa: B008 (frozen)
+    store: Path,
 ) -> SavedEvaluation:
     """Return the answers in a file, as if the harness had logged them; the system has the file's name."""
     given = read_answers(file, benchmark)

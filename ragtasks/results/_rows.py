@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.clients import Price, dollars_of
 from ragtasks.files import canonical_hash
 from ragtasks.judges import UNASKED
 from ragtasks.metrics import COUNT, Metric
@@ -144,19 +143,6 @@ USAGE_METRICS = tuple(
 """What any answer may have taken, whatever its suite; a row has those that somebody counted."""
 USAGE_NAMES = frozenset(_DESCRIBED)
 """Their names."""
-
-
-def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
-    """Return what an answer took with its cost at a price, where neither row nor reply says one."""
-
-    def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
-        n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
-        if price is None or "dollars" in amounts or n_input is None or n_output is None:
-            return amounts
-        return {**amounts, "dollars": dollars_of(price, n_input, n_output, amounts.get("cached_tokens", 0))}
-
-    calls = [cost(call) for call in usage.get("calls", ())]
-    return {**cost(usage), **({"calls": calls} if calls else {})}
 
 
 def _usage_values(usage: Mapping[str, Any], verdicts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:

@@ -20,7 +20,14 @@ from ragtasks.scoring._plausibility import (
 )
 from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._retrieval import LiveRetrieval
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, ready_judge, shared_scorer
+from ragtasks.scoring._scoring import (
+    LocalJudge,
+    ResponseScorer,
+    ScoredResponse,
+    given_metrics,
+    ready_judge,
+    shared_scorer,
+)
 from ragtasks.scoring._system import (
     ScoredSystem,
     System,
@@ -40,6 +47,7 @@ __all__ = [
     "CheckedAnswers",
     "Decided",
     "LiveRetrieval",
+    "LocalJudge",
     "Picked",
     "Place",
     "Plausibility",

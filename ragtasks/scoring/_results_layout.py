@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import targets_of
-from ragtasks.clients import Price
+from ragtasks.clients import Price, priced
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
@@ -22,7 +22,6 @@ from ragtasks.results import (
     SavedEvaluation,
     SavedTask,
     model_of,
-    priced,
     row_of,
     saved_summary,
 )
