@@ -14,6 +14,7 @@ __all__ = [
     "REWRITE",
     "SAME_AS",
     "WORD",
+    "CorpusSearcher",
     "DenseRetriever",
     "Place",
     "Queries",
@@ -68,6 +69,7 @@ __all__ = [
     "sentence_windows",
     "served_encoders",
     "source_text",
+    "spending_of",
     "statistics_of",
     "verify_run",
     "write_recipe",
@@ -85,10 +87,10 @@ _HOMES = {
         "load_language_model needs_model rewrite_queries select_queries source_text write_recipe"
     ),
     "ray_workers": "RayBertScorer encoding_workers",
-    "retrievers": "DenseRetriever Retriever load_model passage_text statistics_of",
+    "retrievers": "DenseRetriever Retriever load_model passage_text spending_of statistics_of",
     "service": (
-        "Place Rewriter checked_form compare_runs evaluate_runs has_judgements judge_runs retrieve searcher "
-        "searcher_of_many"
+        "CorpusSearcher Place Rewriter checked_form compare_runs evaluate_runs has_judgements judge_runs retrieve "
+        "searcher searcher_of_many"
     ),
     "searches": "StoredSearches",
     "spec": "parse served_encoders",
@@ -133,9 +135,17 @@ if TYPE_CHECKING:
         write_recipe,
     )
     from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
-    from retrieval_cache.retrievers import DenseRetriever, Retriever, load_model, passage_text, statistics_of
+    from retrieval_cache.retrievers import (
+        DenseRetriever,
+        Retriever,
+        load_model,
+        passage_text,
+        spending_of,
+        statistics_of,
+    )
     from retrieval_cache.searches import StoredSearches
     from retrieval_cache.service import (
+        CorpusSearcher,
         Place,
         Rewriter,
         checked_form,

@@ -33,7 +33,18 @@ from ragtasks.benchmarks import (
     read_reply,
     retrieval_side,
 )
-from ragtasks.clients import Client, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import (
+    Client,
+    Outcome,
+    Price,
+    Progress,
+    Prompt,
+    Reply,
+    Spending,
+    joined_spending,
+    no_progress,
+    spent_on,
+)
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, close_matches
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
@@ -71,6 +82,8 @@ class Queries:
     """How many were to be rewritten; 0 for a form that only selects turns."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
+    spending: Spending = field(default_factory=dict)
+    """What asking for them took."""
     parts: tuple[Queries, ...] = ()
     """Forms that are searched for one by one and fused, each with texts of its own; none for a single form."""
 
@@ -89,13 +102,15 @@ class Queries:
         return [dict(part.texts) for part in self.searched] if self.parts else dict(self.texts)
 
     def counts(self) -> dict[str, Any]:
-        """Return how many were to be rewritten and how many are the last turn instead, by reason; {} for no rewrites.
+        """Return how many were to be rewritten, how many are the last turn instead, by reason, and what it took.
 
-        The manifest of a run keeps it.
+        The manifest of a run keeps it; {} for no rewrites.
         """
         n_requests = sum(part.n_requests for part in self.searched)
         fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
-        return {"asked": n_requests, "fallbacks": dict(fallbacks)} if n_requests else {}
+        spending = joined_spending(part.spending for part in self.searched)
+        counted = {"asked": n_requests, "fallbacks": dict(fallbacks), **({"spending": spending} if spending else {})}
+        return counted if n_requests else {}
 
 
 def needs_model(form: str) -> bool:
@@ -242,6 +257,8 @@ class Rewrites:
     """One a task, in the order of the tasks."""
     spec: Mapping[str, Any]
     """Model, decoding, hash of the prompt, version of the parser."""
+    spending: Spending = field(default_factory=dict)
+    """What asking took."""
 
     def describe(self) -> dict[str, Any]:
         """Return what the run's key says about the rewriting; the texts go into the key on their own."""
@@ -256,8 +273,8 @@ class Rewrites:
         names = list(texts)
         rest = [{name: text for name, text in zip(names, row, strict=True) if text is not None} for row in further]
         if not rest:
-            return Queries(form, texts, fallbacks, self.n_requests, self.spec)
-        parts = [Queries(f"{form} 1", texts, fallbacks, self.n_requests)]
+            return Queries(form, texts, fallbacks, self.n_requests, self.spec, spending=self.spending)
+        parts = [Queries(f"{form} 1", texts, fallbacks, self.n_requests, spending=self.spending)]
         parts += [Queries(f"{form} {number}", part) for number, part in enumerate(rest, start=2)]
         return Queries(form, texts, made_with=self.spec, parts=tuple(parts))
 
@@ -292,7 +309,11 @@ class Rewrites:
 
 
 def rewrite_queries(
-    tasks: Sequence[Task], client: Client, template: PromptTemplate | None = None, progress: Progress = no_progress
+    tasks: Sequence[Task],
+    client: Client,
+    template: PromptTemplate | None = None,
+    progress: Progress = no_progress,
+    price: Price | None = None,
 ) -> Rewrites:
     """Return a rewritten query for every task; no tasks give none.
 
@@ -309,7 +330,7 @@ def rewrite_queries(
         "prompt_sha256": prompt.sha256,
         "parser": PARSER_VERSION,
     }
-    return Rewrites(rewrites, spec)
+    return Rewrites(rewrites, spec, _spending(client, replies, price))
 
 
 def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Rewrites:
@@ -327,7 +348,12 @@ def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = 
         "prompt_sha256": prompt.sha256,
         "parser": PARSER_VERSION,
     }
-    return Rewrites(rewrites, spec)
+    return Rewrites(rewrites, spec, _spending(client, replies))
+
+
+def _spending(client: Client, replies: Sequence[Reply], price: Price | None = None) -> Spending:
+    spent = spent_on(replies, price)
+    return {f"rewriter {client.name}": spent} if spent else {}
 
 
 def _prompt(task: Task, template: PromptTemplate) -> Prompt:

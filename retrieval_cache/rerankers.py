@@ -19,7 +19,18 @@ from typing import IO, Any, Protocol
 
 import orjson
 
-from ragtasks.clients import Client, Decoding, Endpoint, Prompt, Reply
+from ragtasks.clients import (
+    Client,
+    Decoding,
+    Endpoint,
+    Price,
+    Prompt,
+    Reply,
+    Spending,
+    added_up,
+    joined_spending,
+    spent_on,
+)
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
 from ragtasks.prompts import PromptTemplate, shipped_template
@@ -44,6 +55,7 @@ from retrieval_cache.retrievers import (
     read_lengths,
     searched,
     set_max_length,
+    spending_of,
     statistics_of,
     token_lengths,
     wanted_passages,
@@ -159,6 +171,10 @@ class RerankedRetriever:
     def statistics(self) -> Mapping[str, Any]:
         """Return what the first retriever counts."""
         return _of_first(self.first)
+
+    def spending(self) -> Spending:
+        """Return what the replies of the first retriever took."""
+        return spending_of(self.first)
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""
@@ -343,12 +359,18 @@ class ListwiseReranker:
     """Orders lists of passages by a language model."""
 
     def __init__(
-        self, client: Client, options: ListwiseOptions = DEFAULT_OPTIONS, template: PromptTemplate | None = None
+        self,
+        client: Client,
+        options: ListwiseOptions = DEFAULT_OPTIONS,
+        template: PromptTemplate | None = None,
+        price: Price | None = None,
     ) -> None:
-        """Choose who orders."""
+        """Choose who orders, and what its tokens cost."""
         self._client = client
         self._options = options
         self._template = template or shipped_template(TEMPLATE)
+        self._price = price
+        self._spent: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
 
@@ -370,6 +392,10 @@ class ListwiseReranker:
         """Return counts over all windows so far: asked, without a reply (by reason), and the forms of the replies."""
         return {**self._counts, "reasons": dict(self._reasons)} if self._counts else {}
 
+    def spending(self) -> Spending:
+        """Return what all replies so far took."""
+        return {f"reranker {self._client.name}": self._spent} if self._spent else {}
+
     def order(
         self, lists: Sequence[tuple[str, Sequence[Passage]]], progress: Progress = no_progress
     ) -> list[list[Passage]]:
@@ -382,6 +408,7 @@ class ListwiseReranker:
             current = [(number, *plan[step]) for number, plan in enumerate(plans) if step < len(plan)]
             prompts = [self._prompt(lists[number][0], orders[number][start:end]) for number, start, end in current]
             replies = self._client.answer(prompts, _counted_on(progress, n_before, total))
+            self._spent = added_up([*self._spent, *spent_on(replies, self._price)])
             for (number, start, end), reply in zip(current, replies, strict=True):
                 orders[number][start:end] = self._ordered(orders[number][start:end], reply)
                 n_unanswered += reply.text is None
@@ -452,6 +479,10 @@ class ListwiseRetriever:
         """Return how the replies were, see `ListwiseReranker.statistics`, and what the first retriever counts."""
         return {**self._reranker.statistics(), **_of_first(self._candidates.first)}
 
+    def spending(self) -> Spending:
+        """Return what the replies of the first retriever and of the reranker took."""
+        return joined_spending([spending_of(self._candidates.first), self._reranker.spending()])
+
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""
         return wanted_passages(self._candidates.first, queries)
@@ -519,7 +550,8 @@ def listwise_retriever(
     given = endpoint.model_fields_set - _UNNAMED
     changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
     name = canonical("listwise", endpoint.model, **changed)
-    return ListwiseRetriever(first, ListwiseReranker(client, options), depth=depth, name=name)
+    reranker = ListwiseReranker(client, options, price=endpoint.price)
+    return ListwiseRetriever(first, reranker, depth=depth, name=name)
 
 
 # How a list of passages is cut into windows, shown to a language model, and read back from its reply.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
-from ragtasks.clients import CachedClient, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
+from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, credentials_for, endpoint_of, no_secrets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import JudgedRun, RetrievalMetric
@@ -48,7 +48,7 @@ from retrieval_cache.queries import (
     split_questions,
 )
 from retrieval_cache.ray_workers import encoding_workers
-from retrieval_cache.retrievers import Progress, Retriever, encode_with, searched
+from retrieval_cache.retrievers import Progress, Retriever, encode_with, searched, spending_of
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, domain_source
 from retrieval_cache.store import RunStore, StoredRun
@@ -299,8 +299,8 @@ def searcher(
 
 def searcher_of_many(
     benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
-) -> Callable[[Mapping[str, str]], dict[str, tuple[Passage, ...]]]:
-    """Return what finds passages for many queries at once: query id -> text, to query id -> passages, best first.
+) -> CorpusSearcher:
+    """Return what finds passages for many queries at once.
 
     A ranking is made as deep as that of a stored run, which fusion and reranking depend on, so that the same text finds
     the same passages.
@@ -311,14 +311,29 @@ def searcher_of_many(
         source = domain_source(benchmark, domain, runs, progress)
         passages = {passage.passage_id: passage for passage in source.passages()}
 
-    def search(queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
-        found = searched(retriever, dict(queries), DEPTH)
+    return CorpusSearcher(retriever, passages, benchmark.n_passages)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSearcher:
+    """A retriever over one corpus, with the passages that it names."""
+
+    retriever: Retriever
+    passages: Mapping[str, Passage]
+    n_passages: int
+    """How many a query is given."""
+
+    def __call__(self, queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
+        """Return query id -> passages, best first, of query id -> text."""
+        found = searched(self.retriever, dict(queries), DEPTH)
         return {
-            name: tuple(passages[ranked.passage_id] for ranked in found[name][: benchmark.n_passages])
+            name: tuple(self.passages[ranked.passage_id] for ranked in found[name][: self.n_passages])
             for name in queries
         }
 
-    return search
+    def spending(self) -> Spending:
+        """Return what the replies took that the retriever asked for."""
+        return spending_of(self.retriever)
 
 
 def checked_form(form: str, *, has_rewriter: bool) -> str:

@@ -45,6 +45,7 @@ from retrieval_cache.retrievers import (
     no_progress,
     reciprocal_rank_fusion,
     searched,
+    spending_of,
     statistics_of,
     wanted_passages,
 )
@@ -176,9 +177,11 @@ class _Work:
         run = self._ranked(retriever, domain)
         if run:
             self.searching[domain] = {"queries": len(run), "seconds": round(time.monotonic() - begin, 4)}
-        if statistics := statistics_of(retriever):
+        spending = spending_of(retriever)
+        statistics = {**statistics_of(retriever), **({"spending": spending} if spending else {})}
+        if statistics:
             # Before the run: who finds the run finished finds these too.
-            write_atomically(_statistics_file(folder, domain), orjson.dumps(dict(statistics)))
+            write_atomically(_statistics_file(folder, domain), orjson.dumps(statistics))
         return write_trec(path, run, "ragtasks")
 
     def _ranked(self, retriever: Retriever, domain: str) -> Run:

@@ -41,9 +41,11 @@ from ragtasks.clients._protocol import (
     usage_of,
 )
 from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
+from ragtasks.clients._spending import AMOUNTS, Spending, added_up, joined_spending, spent_on
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 
 __all__ = [
+    "AMOUNTS",
     "BATCH_TEXTS",
     "BATCH_TOKENS",
     "DEFAULT_KEY",
@@ -70,11 +72,13 @@ __all__ = [
     "Reply",
     "ReplyCache",
     "Secrets",
+    "Spending",
     "Spent",
     "SystemClient",
     "SystemProtocol",
     "Tally",
     "Usage",
+    "added_up",
     "calls_of",
     "check_reply_cache",
     "credentials_for",
@@ -82,12 +86,14 @@ __all__ = [
     "dollars_of",
     "endpoint_of",
     "gets_default_key",
+    "joined_spending",
     "no_progress",
     "no_secrets",
     "priced",
     "prune",
     "read_completion",
     "read_text",
+    "spent_on",
     "stream_reply",
     "system_endpoint",
     "usage_in",

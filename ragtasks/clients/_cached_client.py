@@ -33,7 +33,7 @@ from ragtasks.clients._protocol import (
     no_progress,
 )
 from ragtasks.clients._reply_cache import CachedReply, Claim, ReplyCache, check_reply_cache
-from ragtasks.errors import CacheError
+from ragtasks.errors import CacheError, RagtasksError
 from ragtasks.files import canonical_hash
 
 # A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
@@ -359,9 +359,11 @@ class Claims(AbstractContextManager["Claims"]):
     ) -> None:
         self._ended.set()
         self._life.join()
+        # After an error of ours nothing is under way; after an interruption requests may be, and are paid for.
+        is_lost = kind is not None and not issubclass(kind, RagtasksError)
         # A file that cannot be written has its own error already; the claims run out.
         with suppress(CacheError):
-            self._cache.leave(self._owner)
+            self._cache.leave(self._owner, is_lost=is_lost)
         end_owner(self._owner)
 
     def take(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
@@ -371,7 +373,7 @@ class Claims(AbstractContextManager["Claims"]):
     def free_the_dead(self) -> None:
         """End the claims of calls whose process has ended, as far as this machine knows."""
         for owner in filter(is_gone, self._cache.owners()):
-            self._cache.leave(owner)
+            self._cache.leave(owner, is_lost=True)
 
     def keep(self, *kept: CachedReply) -> None:
         """Store replies, which ends the claims on them."""

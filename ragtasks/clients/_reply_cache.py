@@ -149,6 +149,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             holder = connection.execute(HOLDER, (key, *self._alive())).fetchone()
             if holder is not None and holder[0] != owner:
                 return Claim.THEIRS
+            connection.execute(LOST_CLAIM, (_LOST, key, owner))
             connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner))
             connection.execute("DELETE FROM replies WHERE key = ?", (key,))
             return Claim.OURS
@@ -165,11 +166,17 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         """Return all who have shown life and not left."""
         return [owner for (owner,) in self.execute("SELECT owner FROM owners")]
 
-    def leave(self, owner: str) -> None:
-        """Let go of everything that an owner claims, and of what the dead have left."""
+    def leave(self, owner: str, *, is_lost: bool = False) -> None:
+        """Let go of everything that an owner claims, and of what the dead have left.
+
+        What the dead, or an owner that is lost, were asking may have cost: nobody saw the reply, which is noted.
+        """
         with self._transaction() as connection:
             connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+            if not is_lost:
+                connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
             connection.execute(DEAD_OWNERS, self._alive())
+            connection.execute(LOST_CLAIMS, (_LOST,))
             connection.execute(CLAIMS_OF_NOBODY)
 
     def _alive(self) -> tuple[float, float]:
@@ -303,6 +310,9 @@ HOLDER = (
 """Owner of the claim on a key, if it has shown life between two times: a clock that was set back counts as silence."""
 DEAD_OWNERS = "DELETE FROM owners WHERE seen NOT BETWEEN ? AND ?"
 CLAIMS_OF_NOBODY = "DELETE FROM claims WHERE owner NOT IN (SELECT owner FROM owners)"
+LOST_CLAIMS = "INSERT INTO unused SELECT key, ? FROM claims WHERE owner NOT IN (SELECT owner FROM owners)"
+LOST_CLAIM = "INSERT INTO unused SELECT key, ? FROM claims WHERE key = ? AND owner <> ?"
+_LOST = orjson.dumps(CallUsage(is_used=False).json_values).decode()
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> str:

@@ -32,6 +32,7 @@ from ragtasks.files._runs import (
     run_folder,
     run_key,
     seconds_a_query,
+    spending_of_run,
     write_contexts,
     write_manifest,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "run_line",
     "sample_statistics",
     "seconds_a_query",
+    "spending_of_run",
     "usage_in_record",
     "write_atomically",
     "write_contexts",

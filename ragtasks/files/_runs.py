@@ -204,6 +204,17 @@ def seconds_a_query(store: Path, name: str) -> dict[str, float]:
     return {domain: timed["seconds"] / timed["queries"] for domain, timed in found.items()}
 
 
+def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
+    """Return who was asked, such as `rewriter openai/m` -> sums of what the replies took when a stored run was made."""
+    folder = run_folder(store, name)
+    metadata = read_manifest(folder).metadata if (folder / MANIFEST).is_file() else {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for part in (metadata.get("rewriting", {}), *metadata.get("retrieval", {}).values()):
+        for who, calls in part.get("spending", {}).items():
+            found.setdefault(who, []).extend(calls)
+    return found
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a run's manifest, last of its files: a run without one is not finished."""
     content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}

@@ -28,11 +28,11 @@ from ragtasks.benchmarks import (
     response_of,
     targets_of,
 )
-from ragtasks.clients import priced
+from ragtasks.clients import Spending, Spent, priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, masked
-from ragtasks.files import run_key, seconds_a_query
+from ragtasks.files import run_key, seconds_a_query, spending_of_run
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
@@ -85,6 +85,7 @@ class ConversationTask(ConfigurableTask):
         self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
         self._search_seconds = seconds_a_query(run_store(), self.evaluation.run)
+        self._run_spending = _of_run(self.evaluation.run, spending_of_run(run_store(), self.evaluation.run))
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
@@ -298,6 +299,7 @@ class ConversationTask(ConfigurableTask):
                 "too_long": self._fitting.counts(),
                 "ragtasks_version": version("ragtasks"),
                 "prompts": self._prompts.provenance(),
+                **({"spending": spending} if (spending := self._spending()) else {}),
                 "scoring": self.scorer.provenance(),
                 **self._scores.plausibility(),
                 **self._summary(),
@@ -305,11 +307,23 @@ class ConversationTask(ConfigurableTask):
             },
         }
 
+    def _spending(self) -> Spending:
+        """Return what replies took that rest on no single answer: those that the stored run was made of."""
+        return self._run_spending
+
     def _summary(self) -> dict[str, Any]:
         """Return the means beside the provenance; {} before the scoring, or where other ranks hold some answers."""
         if self._is_distributed or not len(self._scores):
             return {}
         return self._scores.summary(self._reported(item.doc) for item in self._instances)
+
+
+def _of_run(run: str, spending: Spending) -> Spending:
+    """Return what was spent on a stored run: before, whoever uses it."""
+    return {
+        f"run {run}, {who}": [{**call, "spent": Spent.BEFORE.value} for call in calls]
+        for who, calls in spending.items()
+    }
 
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()

@@ -11,6 +11,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
 from ragtasks.benchmarks import Benchmark, Doc
+from ragtasks.clients import Spending
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
@@ -99,6 +100,10 @@ class LiveTask(ConversationTask):
         counts = {"turns_not_scored": n_unscored, "turns_not_asked": len(self._skipped_docs()), **counted}
         public["ragtasks"]["history"] = {**self._history_options(), "counts": counts}
         return public
+
+    def _spending(self) -> Spending:
+        """Return what the replies of rewriter and retriever took."""
+        return self._retrieval.spending() if self._retrieval is not None else {}
 
     def doc_iterator(self, *, limit: int | None = None, **options: Any) -> Iterator[tuple[int, Any]]:
         """Return the docs; a limit is made larger until it holds whole conversations."""

@@ -337,7 +337,9 @@ class BestOf:
         picked = self._picks.get(task_id)
         if picked is None or self._picker is None:
             return {}
-        return {"picked": {"by": self._picker.model, "index": picked.index, "ratings": list(picked.ratings)}}
+        note: dict[str, Any] = {"by": self._picker.model, "index": picked.index, "ratings": list(picked.ratings)}
+        calls = [call.json_values for call in picked.calls]
+        return {"picked": {**note, **({"calls": calls} if calls else {})}}
 
     def provenance(self) -> dict[str, Any]:
         """Return what results say of the picking; nothing where there is one sample a request."""

@@ -92,6 +92,20 @@ class Evaluation:
                     yield row, answer
 
     @property
+    def spending(self) -> dict[str, list[Mapping[str, Any]]]:
+        """Who was asked -> sums of what the replies took that belong to no row: of anchors, rewriters, rerankers.
+
+        Tasks that were scored together say the same, which counts once.
+        """
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for provenance in self.provenance.values():
+            for part in (value_at(provenance, "spending"), value_at(provenance, "scoring", "spending")):
+                for who, calls in part.items() if isinstance(part, Mapping) else ():
+                    new = [call for call in calls if isinstance(call, Mapping) and call not in found.get(who, ())]
+                    found.setdefault(str(who), []).extend(new)
+        return found
+
+    @property
     def revision(self) -> str:
         """Version of the benchmark's files; empty where the results do not say."""
         return ", ".join(

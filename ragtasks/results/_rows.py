@@ -56,7 +56,7 @@ class Row:
     again: tuple[Mapping[str, float | None], ...] = ()
     """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
     spending: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """Who was asked (`model`, or a judge's name) -> what each reply took, those that could not be used included."""
+    """Who was asked (`model`, `judge NAME`, `picker NAME`) -> what each reply took, useless ones included."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
         implausible=notes.get("implausible"),
         answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
-        spending=_spending(doc.get("usage", {}), notes),
+        spending=_spending(doc, notes),
         again=tuple(_numbers(item["values"]) for item in notes.get("repeats", ())),
         served=tuple(sorted({(item["judge"], name) for item in verdicts if (name := item.get("served_model"))})),
     )
@@ -171,12 +171,14 @@ def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _spending(usage: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+def _spending(doc: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return who was asked -> what each reply took, of all judgings."""
-    found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(usage.get("calls", ()))}
+    found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(doc.get("usage", {}).get("calls", ()))}
+    picked = doc.get("picked", {})
+    found[f"picker {picked.get('by')}"] = list(picked.get("calls", ()))
     judgings = [notes, *notes.get("repeats", ())]
     for item in (item for judging in judgings for item in judging.get("verdicts", ())):
-        found.setdefault(item["judge"], []).extend(item.get("calls", ()))
+        found.setdefault(f"judge {item['judge']}", []).extend(item.get("calls", ()))
     return {name: tuple(calls) for name, calls in found.items() if calls}
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, load_human_evaluation
-from ragtasks.clients import Client, Endpoint
+from ragtasks.clients import Client, Endpoint, Spending, added_up
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
+from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import (
     Anchors,
     AnchorVerdicts,
@@ -30,6 +33,7 @@ from ragtasks.records import Answerability, Response, Setting
 from ragtasks.results import evaluation_files, read_results
 
 _LOGGER = logging.getLogger(__name__)
+_STALE = timedelta(days=1)
 _GOOD = 3.5  # of 4: about the median of people's ratings, so that both halves are among the anchors
 
 Ask = Callable[[Sequence[Response], Sequence[Endpoint | Client], str], Verdicts | None]
@@ -106,8 +110,11 @@ class AnchorJudging:
         """Take the set, what judges are asked, and the file of all times that they were."""
         self._anchors, self._store = anchors, store
         self._rubrics = {rubric.name: rubric.fingerprint for rubric in rubrics}
+        self._words = {"anchors": anchors.name, "rubrics": self._rubrics}
+        self._beginning = store.with_name(f"{store.name}.begun")
         self._found: dict[str, AnchorVerdicts] = {}
         self._baselines: dict[str, AnchorVerdicts | None] = {}
+        self._spending: dict[str, list[dict[str, Any]]] = {}
 
     def ask(self, judges: Mapping[str, Endpoint | Client], verdicts: Verdicts, ask: Ask) -> None:
         """Ask the anchors of every judge that was asked anything just now; of others, take the last time.
@@ -115,19 +122,39 @@ class AnchorJudging:
         Verdicts that all came from the cache are of an earlier day: what the judge says now is not about them.
         """
         stored = stored_verdicts(self._store)
-        now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
         last = {name: self._last(stored, name) for name in judges}
-        waiting = [name for name in judges if verdicts.usage[name].n_asked or last[name] is None]
+        begun = self._begun()
+        waiting = [name for name in judges if verdicts.usage[name].n_asked or last[name] is None or name in begun]
         self._found |= {name: found for name, found in last.items() if found is not None and name not in waiting}
         if waiting:
+            now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
+            now = next((begun[name] for name in waiting if name in begun), now)
+            write_atomically(self._beginning, orjson.dumps({**self._words, "time": now, "judges": waiting}))
             fresh = self._fresh([judges[name] for name in waiting], waiting, ask, now)
-            store_verdicts(self._store, fresh)
+            if fresh:
+                store_verdicts(self._store, fresh)
+                self._beginning.unlink(missing_ok=True)
             self._found |= {item.judge: item for item in fresh}
         for name, found in self._found.items():
             baseline = baseline_of(stored, found)
             self._baselines[name] = None if baseline == found else baseline
         for line in drift_lines(self._found.values(), self._baselines):
             _LOGGER.warning(line)
+
+    def _begun(self) -> dict[str, str]:
+        """Return judge -> when it began to be asked, of a process that ended before the last reply came.
+
+        What came is in the cache and paid for; an older beginning than a day says nothing of the judge of now.
+        """
+        if not self._beginning.is_file():
+            return {}
+        try:
+            saved = parse_json(self._beginning.read_bytes())
+            age = datetime.now(timezone.utc).replace(tzinfo=None) - datetime.fromisoformat(saved["time"])
+            is_same = self._words == {name: saved[name] for name in self._words}
+            return dict.fromkeys(saved["judges"], saved["time"]) if is_same and age < _STALE else {}
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}
 
     def _fresh(
         self, judges: Sequence[Endpoint | Client], names: Sequence[str], ask: Ask, now: str
@@ -139,11 +166,19 @@ class AnchorJudging:
             return []
         if found is None:
             return []
+        for name in names:
+            calls = [call.json_values for item in found.all() if item.judge == name for call in item.calls]
+            who = f"anchors, judge {name}"
+            self._spending[who] = added_up([*self._spending.get(who, ()), *calls])
         return [anchor_verdicts(found, name, self._anchors, self._rubrics, now) for name in names]
 
     def _last(self, stored: Sequence[AnchorVerdicts], judge: str) -> AnchorVerdicts | None:
         wanted = (judge, self._anchors.name, self._rubrics)
         return next((item for item in stored[::-1] if (item.judge, item.anchors, dict(item.rubrics)) == wanted), None)
+
+    def spending(self) -> Spending:
+        """Return what judges' replies about the anchors took."""
+        return {who: calls for who, calls in self._spending.items() if calls}
 
     def provenance(self) -> dict[str, Any]:
         """Return what results say: each judge's verdicts on the anchors, and those of the first time."""

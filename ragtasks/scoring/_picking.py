@@ -7,9 +7,9 @@ its question is that of the reference-less rating `rl_mtb`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ragtasks.clients import Client, Endpoint
+from ragtasks.clients import CallUsage, Client, Endpoint
 from ragtasks.config.environment import reply_cache_file, secret
 from ragtasks.errors import JudgeError
 from ragtasks.judges import RL_MTB, judge_responses, rubrics_named
@@ -26,6 +26,8 @@ class Picked:
     """Its place among the answers, from 0."""
     ratings: tuple[float | None, ...]
     """The judge's rating of each, 0 to 1; None where it gave none, or the answer did not come."""
+    calls: tuple[CallUsage, ...] = field(default=(), compare=False)
+    """What each of the judge's replies took."""
 
     @property
     def is_rated(self) -> bool:
@@ -42,13 +44,19 @@ def pick_best(
     or that rates too few, is a failure of the evaluation; in the first case the first answers stand.
     """
     asked = [response for responses in candidates for response in responses if not response.no_answer]
-    unrated: list[float | None] = [None] * len(asked)
-    found = iter(survive("picking", lambda: _ratings(asked, picker, min_coverage), lambda _: unrated))
-    ratings = [[None if response.no_answer else next(found) for response in responses] for responses in candidates]
+    none = _Rating(None, ())
+    found = iter(survive("picking", lambda: _ratings(asked, picker, min_coverage), lambda _: [none] * len(asked)))
+    ratings = [[none if response.no_answer else next(found) for response in responses] for responses in candidates]
     return [_picked(responses, own) for responses, own in zip(candidates, ratings, strict=True)]
 
 
-def _ratings(responses: Sequence[Response], picker: Endpoint | Client, min_coverage: float) -> list[float | None]:
+@dataclass(frozen=True, slots=True)
+class _Rating:
+    value: float | None
+    calls: tuple[CallUsage, ...]
+
+
+def _ratings(responses: Sequence[Response], picker: Endpoint | Client, min_coverage: float) -> list[_Rating]:
     with progress_bars() as progress:
         verdicts = judge_responses(
             responses,
@@ -62,13 +70,14 @@ def _ratings(responses: Sequence[Response], picker: Endpoint | Client, min_cover
         verdicts.require_coverage(min_coverage)
     except JudgeError as error:
         record_failure(f"picking: {error}")
-    return [score.value for score in verdicts.scores(RL_MTB)]
+    return [_Rating(verdict.value, verdict.calls) for verdict in verdicts.all()]
 
 
-def _picked(responses: Sequence[Response], ratings: Sequence[float | None]) -> Picked:
+def _picked(responses: Sequence[Response], ratings: Sequence[_Rating]) -> Picked:
     # A rating beats none, an answer beats none, then the rating decides, then the order.
     def merit(index: int) -> tuple[bool, float]:
-        rating = ratings[index]
+        rating = ratings[index].value
         return not responses[index].no_answer, -1.0 if rating is None else rating
 
-    return Picked(max(range(len(responses)), key=merit), tuple(ratings))
+    calls = tuple(call for rating in ratings for call in rating.calls)
+    return Picked(max(range(len(responses)), key=merit), tuple(rating.value for rating in ratings), calls)

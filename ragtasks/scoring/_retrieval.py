@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks import Benchmark, Doc, response_of
-from ragtasks.clients import CachedClient, OpenAIClient, Secrets, credentials_for
+from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, credentials_for, joined_spending
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.metrics import Searched, score_run
@@ -23,11 +23,7 @@ from ragtasks.records import Passage, Task
 from ragtasks.scoring._failures import survive
 
 if TYPE_CHECKING:
-    from retrieval_cache import Queries, Retriever
-
-
-Search = Callable[[Mapping[str, str]], Mapping[str, tuple[Passage, ...]]]
-"""Task id -> query, to task id -> passages, best first."""
+    from retrieval_cache import CorpusSearcher, Queries, Retriever
 
 
 class LiveRetrieval:
@@ -40,7 +36,8 @@ class LiveRetrieval:
         self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
         self._line = parse(config.retriever, secrets, RunStore(store).replies).name
         self._open = partial(searcher_of_many, benchmark, line=self._line, store=store, secrets=secrets)
-        self._searches: dict[str, Search] = {}
+        self._searches: dict[str, CorpusSearcher] = {}
+        self._rewriter_spending: Spending = {}
         self._rewriter = rewriter = config.rewriter
         self._client = None
         if rewriter is not None:
@@ -58,6 +55,10 @@ class LiveRetrieval:
     def counts(self) -> dict[str, Any]:
         """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
         return {"rewrites_asked": self._n_requests, "fallbacks": dict(self._fallbacks)} if self._n_requests else {}
+
+    def spending(self) -> Spending:
+        """Return what the replies of rewriter and retriever took."""
+        return joined_spending([self._rewriter_spending, *(search.spending() for search in self._searches.values())])
 
     def problem(self) -> str:
         """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
@@ -95,7 +96,9 @@ class LiveRetrieval:
         if self._client is None:
             return select_queries(tasks, self._form)
         with progress_bars() as progress:
-            rewrites = rewrite_queries(tasks, self._client, progress=progress)
+            price = self._rewriter.price if self._rewriter is not None else None
+            rewrites = rewrite_queries(tasks, self._client, progress=progress, price=price)
+        self._rewriter_spending = joined_spending([self._rewriter_spending, rewrites.spending])
         if rewrites.n_unanswered:
             raise JudgeError(
                 f"{rewrites.n_unanswered} of {rewrites.n_requests} questions got no reply from the rewriter; "
@@ -150,6 +153,12 @@ class CorpusSearch:
         counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
         unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
         return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
+
+    def spending(self) -> Spending:
+        """Return what the replies took that retrievers asked for."""
+        from retrieval_cache import spending_of
+
+        return joined_spending(map(spending_of, self._retrievers.values()))
 
     def prepare(self, domains: Iterable[str]) -> None:
         """Index the corpora of some domains; a warning says which cannot be searched, and why."""

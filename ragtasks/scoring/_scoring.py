@@ -20,6 +20,7 @@ from ragtasks.clients import (
     OpenAIClient,
     check_reply_cache,
     credentials_for,
+    joined_spending,
     no_progress,
 )
 from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
@@ -382,9 +383,10 @@ class ResponseScorer:
     def provenance(self) -> dict[str, Any]:
         """Return what the scores rest on: encoder, detector, judges, and how many texts the encoder cut.
 
-        What judges were paid is no part of it: asked again, they cost nothing, and the scores are the same.
+        What judges took for an answer stands beside it; here is what belongs to no single answer.
         """
         no_judge_said = self._n_labels > 0 == self._n_by_judges
+        spending = joined_spending(part.spending() for part in (self._anchors, self._search) if part is not None)
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             **({"encoder_engine": self._bert.engine} if self._bert is not None else {}),
@@ -404,6 +406,7 @@ class ResponseScorer:
             **self._cards(),
             **({"combination": self._combination.fingerprint} if self._combination is not None else {}),
             **(self._anchors.provenance() if self._anchors is not None else {}),
+            **({"spending": spending} if spending else {}),
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from ragtasks.clients import Spending, joined_spending
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
@@ -21,6 +22,7 @@ from retrieval_cache.retrievers._protocol import (
     Retriever,
     no_progress,
     searched,
+    spending_of,
     statistics_of,
     wanted_passages,
 )
@@ -118,6 +120,10 @@ class HybridRetriever:
             "depth": self._depth,
             "of": [dict(retriever.describe()) for retriever in self._retrievers],
         }
+
+    def spending(self) -> Spending:
+        """Return what the replies of all retrievers took."""
+        return joined_spending(map(spending_of, self._retrievers))
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the retrievers name without a corpus, if all of them can."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from ragtasks.clients import Spending
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
@@ -90,6 +91,19 @@ class KeepsStatistics(Protocol):
 
     def statistics(self) -> Mapping[str, Any]:
         """Return the counts so far, as JSON values."""
+
+
+@runtime_checkable
+class Spends(Protocol):
+    """A retriever that asks servers, or has another one inside that does."""
+
+    def spending(self) -> Spending:
+        """Return what their replies took so far."""
+
+
+def spending_of(retriever: Retriever) -> Spending:
+    """Return what the replies took that a retriever asked servers for, nothing where it asks none."""
+    return retriever.spending() if isinstance(retriever, Spends) else {}
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +21,9 @@ from ragtasks.config.environment import secret
 from ragtasks.errors import RagtasksError
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ReportOptions, report_sections
-from ragtasks.results import Row, read_answers, read_evaluations
+from ragtasks.results import Evaluation, Row, read_answers, read_evaluations
 from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_system
+from ragtasks.tables import Table
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.judges._demo import QUICK, _demo
 
@@ -72,11 +77,18 @@ def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) ->
     return list(evaluation.rows)
 
 
-def judged_by(server: ChatServer, results: Path, output: Path, place: Place, **judge: Any) -> list[Row]:
+def judged_by(
+    server: ChatServer,
+    results: Path,
+    output: Path,
+    place: Place,
+    options: Mapping[str, Any] | None = None,
+    **judge: Any,
+) -> list[Row]:
     named = {"model": "judge", "base_url": server.base_url, **QUICK, "price": PRICE, **judge}
     rescore(
         [results],
-        {"judges": [named], "encoder": "none", "min_judge_coverage": 0.0},
+        {"judges": [named], "encoder": "none", "min_judge_coverage": 0.0, **(options or {})},
         output,
         place,
         may_replace=lambda _: True,
@@ -93,6 +105,27 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 NOW, BEFORE = Spent.NOW, Spent.BEFORE
+
+
+def all_calls(evaluation: Evaluation) -> list[Mapping[str, Any]]:
+    """Return what replies took, of rows and of what belongs to none: each one once."""
+    parts = [*(row.spending for row in evaluation.rows), evaluation.spending]
+    calls = [call for part in parts for calls in part.values() for call in calls]
+    return [call for call in calls if call.get("spent") != Spent.SHARED.value]
+
+
+def summed(calls: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
+    given = list(calls)
+    n_input, n_output, n_cached = (
+        sum(call.get(name, 0) for call in given) for name in ("input_tokens", "output_tokens", "cached_tokens")
+    )
+    return n_input, n_output, n_cached
+
+
+def spending_table(evaluations: Sequence[Evaluation]) -> Table:
+    (section,) = report_sections(evaluations, ReportOptions())
+    (table,) = [item for item in section.tables if item.title == "Quality against cost"]
+    return table
 
 
 def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, place: Place) -> None:
@@ -151,15 +184,15 @@ def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_
         rows = judged_by(server, saved, tmp_path / "judged", place)
         n_asked = counting.reported["n"]
         again = judged_by(server, saved, tmp_path / "again", place)
-    unused = spent(rows, "judge", NOW, is_used=False)
+    unused = spent(rows, "judge judge", NOW, is_used=False)
     assert unused[0] > 0
-    assert spent(rows, "judge", NOW, is_used=True)[0] > 0
+    assert spent(rows, "judge judge", NOW, is_used=True)[0] > 0
     # What no verdict came of is asked again by the second evaluation; the rest was known.
-    both = [sum(parts) for parts in zip(spent(rows, "judge", NOW), spent(again, "judge", NOW), strict=True)]
+    both = [sum(parts) for parts in zip(spent(rows, "judge judge", NOW), spent(again, "judge judge", NOW), strict=True)]
     assert tuple(both) == counting.sums
     assert n_asked < counting.reported["n"]
-    first = spent(rows, "judge", NOW, is_used=True)
-    assert spent(again, "judge", BEFORE, is_used=True) == first
+    first = spent(rows, "judge judge", NOW, is_used=True)
+    assert spent(again, "judge judge", BEFORE, is_used=True) == first
     assert any("judge_cost_per_1000" in row.values for row in rows)
 
 
@@ -179,7 +212,7 @@ def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_coun
         assert lines
         lost_at.clear()
         rows = judged_by(server, saved, tmp_path / "judged", place, slots=1)
-    now, before = spent(rows, "judge", NOW), spent(rows, "judge", BEFORE)
+    now, before = spent(rows, "judge judge", NOW), spent(rows, "judge judge", BEFORE)
     assert before[0] > 0
     assert tuple(map(sum, zip(now, before, strict=True))) == counting.sums
 
@@ -190,6 +223,68 @@ def judged_lost(server: ChatServer, results: Path, output: Path, place: Place) -
     return str(found.value)
 
 
+@pytest.mark.slow
+def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, place: Place) -> None:
+    verdict = _demo().verdict
+    counting = CountingServer(lambda text, _: "no" if len(text) % 5 == 0 else str(verdict(text)))
+    with chat_server(counting.script) as server:
+        judged_by(server, saved, tmp_path / "judged", place, options={"anchors": 20, "repeats": 2})
+    (evaluation,) = read_evaluations([tmp_path / "judged"])
+    (who,) = evaluation.spending
+    assert who == "anchors, judge judge"
+    assert summed(evaluation.spending[who])[0] > 0
+    assert summed(all_calls(evaluation)) == counting.sums
+    dollars = sum(call["dollars"] for call in all_calls(evaluation))
+    n_input, n_output, n_cached = counting.sums
+    assert dollars == pytest.approx(((n_input - n_cached) * 2.0 + n_cached * 1.0 + n_output * 8.0) / 1e6)
+    lines = spending_table([evaluation]).legend
+    assert any(line.startswith("mine, anchors, judge judge: spent ") for line in lines)
+    assert f"mine, all together: spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']:,} re" in lines[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["verdicts", "anchors"])
+def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for_what_was_under_way(
+    saved: Path, tmp_path: Path, place: Place, where: str
+) -> None:
+    verdict, held = _demo().verdict, threading.Event()
+    last: Counter[str] = Counter()
+
+    def reply(text: str, _: int) -> Action:
+        before = Counter(counting.reported)
+        found = counting.script(text, 0)
+        if not held.is_set() and counting.reported["n"] == (20 if where == "verdicts" else 80):
+            last.update(counting.reported - before)
+            held.set()
+            return replace(found, delay_seconds=60.0)  # counted, and killed before it comes
+        return found
+
+    counting = CountingServer(lambda text, _: "no" if len(text) % 5 == 0 else str(verdict(text)))
+    options = {"anchors": 20}
+    with chat_server(reply) as server:
+        judge = {"model": "judge", "base_url": server.base_url, **QUICK, "slots": 1, "price": PRICE}
+        command = ["score", str(saved), "--judge", json.dumps(judge), "--anchors", "20", "--encoder", "none"]
+        command += ["--no-probe", "--min-judge-coverage", "0", "--output", str(tmp_path / "killed")]
+        environment = {**os.environ, "RAGTASKS_DATA": str(place.data_folder), "RAGTASKS_RUNS": str(place.run_store)}
+        with subprocess.Popen([sys.executable, "-m", "ragtasks", *command], env=environment) as process:
+            assert held.wait(60)
+            process.kill()
+        judged_by(server, saved, tmp_path / "judged", place, options=options, slots=1)
+    (evaluation,) = read_evaluations([tmp_path / "judged"])
+    calls = all_calls(evaluation)
+    of_anchors = {call.get("spent") for call in evaluation.spending["anchors, judge judge"]}
+    assert of_anchors == ({None} if where == "verdicts" else {None, "before"})
+    lost = [call for call in calls if not call.keys() & {"input_tokens", "seconds"}]
+    assert sum(call.get("n", 1) for call in lost) == 1
+    expected = (counting.sums[0] - last["prompt_tokens"], counting.sums[1] - last["completion_tokens"])
+    assert summed(calls)[:2] == expected
+    assert (
+        spending_table([evaluation])
+        .legend[-1]
+        .endswith("; not known: what 1 request took that was under way when a process ended")
+    )
+
+
 def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
     saved: Path, tmp_path: Path, place: Place
 ) -> None:
@@ -197,11 +292,10 @@ def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
     counting = CountingServer(lambda text, _: "no" if len(text) % 3 == 0 else str(verdict(text)))
     with chat_server(counting.script) as server:
         rows = judged_by(server, saved, tmp_path / "judged", place)
-    (section,) = report_sections(read_evaluations([tmp_path / "judged"]), ReportOptions())
-    (table,) = [item for item in section.tables if item.title == "Quality against cost"]
-    n_input, n_output, _ = spent(rows, "judge", NOW)
-    unused = spent(rows, "judge", NOW, is_used=False)
-    (line,) = [line for line in table.legend if "judge" in line]
+    table = spending_table(read_evaluations([tmp_path / "judged"]))
+    n_input, n_output, _ = spent(rows, "judge judge", NOW)
+    unused = spent(rows, "judge judge", NOW, is_used=False)
+    (line,) = [line for line in table.legend if "judge judge" in line]
     assert f"spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']} replies" in line
     assert f"on replies that could not be used {unused[0]:,} + {unused[1]:,} tokens" in line
     assert "front" not in table.columns  # one system alone beats nobody

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragtasks.clients import Spent
+from ragtasks.clients import AMOUNTS, Spent
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._scores import column_of, mean_of
@@ -60,14 +60,15 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
         for item in evaluations
         if (rows := tuple(row for row in item.rows if row.setting == setting.value))
     ]
-    systems = [system for system in systems if any(map(system.has, METRICS))]
-    names = [name for name in _AMOUNTS if any(system.has(name) for system in systems)]
-    if not names:
+    spent = [line for item in evaluations for line in _spending_lines(item)]
+    systems = [system for system in systems if any(map(system.has, METRICS))] or (systems if spent else [])
+    if not systems:
         return []
+    names = [name for name in _AMOUNTS if any(system.has(name) for system in systems)]
     fronts = _fronts(systems, quality) if quality else {}
     columns = _columns(names, quality, systems, fronts)
     cells = tuple((item.setting, item.model, *_cells(item, columns[2:], quality, fronts)) for item in systems)
-    legend = list(_spending_lines(systems))
+    legend = spent
     if fronts and quality:
         cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
         what = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
@@ -174,29 +175,44 @@ def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, mode
 # What was spent, whoever it was spent on: sums of the servers' own counts.
 
 
-def _spending_lines(systems: Sequence[_System]) -> Iterator[str]:
-    """Yield a line for each model and judge with the sums of what its replies took, failed ones apart."""
-    for system in systems:
-        for who in dict.fromkeys(name for row in system.rows for name in row.spending):
-            calls = [call for row in system.rows for call in row.spending.get(who, ())]
-            about = f"{system.model} in {system.setting}"
-            line = spending_line(calls)
-            yield f"{about}: {line}" if who == MODEL else f"{about}, judge {who}: {line}"
+def _spending_lines(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a line for whoever was asked with the sums of what the replies took, failed ones apart, and of all."""
+    parts: dict[str, list[Mapping[str, Any]]] = {}
+    for row in evaluation.rows:
+        for who, calls in row.spending.items():
+            about = f"{evaluation.model} in {row.setting}"
+            parts.setdefault(about if who == MODEL else f"{about}, {who}", []).extend(calls)
+    parts |= {f"{evaluation.model}, {who}": calls for who, calls in evaluation.spending.items()}
+    lines = {about: line for about, calls in parts.items() if (line := spending_line(calls))}
+    yield from (f"{about}: {line}" for about, line in lines.items())
+    if len(lines) > 1:
+        yield f"{evaluation.model}, all together: {spending_line([call for calls in parts.values() for call in calls])}"
 
 
 def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
     """Return sums over replies in words: spent now, on what could not be used, and before; shared ones cost nothing."""
-    counted = [call for call in calls if call.get("spent") != Spent.SHARED.value]
+    asked = [call for call in calls if call.get("spent") != Spent.SHARED.value]
+    counted = [call for call in asked if any(name in call for name in AMOUNTS)]
     kinds = {
         "spent": [call for call in counted if "spent" not in call],
         "cached, so spent before": [call for call in counted if "spent" in call],
         "of both on replies that could not be used": [call for call in counted if not call.get("is_used", True)],
     }
-    return "; ".join(f"{words} {_amounts(found)}" for words, found in kinds.items() if found)
+    n_lost = sum(_n(call) for call in asked if call not in counted)
+    requests = "1 request took that was" if n_lost == 1 else f"{n_lost:,} requests took that were"
+    lost = [f"not known: what {requests} under way when a process ended"] if n_lost else []
+    return "; ".join([*(f"{words} {_amounts(found)}" for words, found in kinds.items() if found), *lost])
 
 
 def _amounts(calls: Sequence[Mapping[str, Any]]) -> str:
     n_input, n_output = (sum(call.get(key, 0) for call in calls) for key in ("input_tokens", "output_tokens"))
     cost = [call["dollars"] for call in calls if "dollars" in call]
+    seconds = [call["seconds"] for call in calls if "seconds" in call]
+    time = f", {math.fsum(seconds):,.1f} s" if seconds else ""
     money = f", ${math.fsum(cost):.4f}" if len(cost) == len(calls) else ""
-    return f"{n_input:,} + {n_output:,} tokens in {len(calls):,} {'reply' if len(calls) == 1 else 'replies'}{money}"
+    n = sum(map(_n, calls))
+    return f"{n_input:,} + {n_output:,} tokens in {n:,} {'reply' if n == 1 else 'replies'}{time}{money}"
+
+
+def _n(call: Mapping[str, Any]) -> int:
+    return int(call.get("n", 1))
