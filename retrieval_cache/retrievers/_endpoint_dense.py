@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtasks.clients import BATCH_TEXTS, BATCH_TOKENS, Client, Endpoint, Outcome, Prompt, Usage, usage_of, vector_in
+from ragtasks.clients import (
+    BATCH_TEXTS,
+    BATCH_TOKENS,
+    Client,
+    Endpoint,
+    Outcome,
+    Prompt,
+    Spending,
+    Usage,
+    added_up,
+    spent_on,
+    usage_of,
+    vector_in,
+)
 from ragtasks.errors import ModelError
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._dense import DenseRetriever, Engine
@@ -63,6 +76,7 @@ class EndpointDenseRetriever(DenseRetriever):
         self._endpoint, self._dimensions = endpoint, dimensions
         self._client = connect(_with_dimensions(endpoint, dimensions), batch_tokens, batch_texts)
         self._usage, self._n_tokens_before = Usage(), 0
+        self._spent: list[dict[str, Any]] = []
         self._progress: Progress = no_progress
 
     @property
@@ -119,6 +133,10 @@ class EndpointDenseRetriever(DenseRetriever):
         }
         return {"embeddings": {**counts, **({} if usage.cost is None else {"dollars": round(usage.cost, 6)})}}
 
+    def spending(self) -> Spending:
+        """Return what all replies so far took."""
+        return {f"encoder {self.model}": self._spent} if self._spent else {}
+
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Take where vectors lie; return False where `fill` is to make them, which the server does."""
         self._place = place or self._place
@@ -153,6 +171,7 @@ class EndpointDenseRetriever(DenseRetriever):
             return np.empty((0, self._dimension), np.float32)
         replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
         self._usage = sum((usage_of(reply, self._endpoint.price) for reply in replies), self._usage)
+        self._spent = added_up([*self._spent, *spent_on(replies, self._endpoint.price)])
         self._n_tokens_before += sum(
             reply.prompt_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
         )

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError
+from ragtasks.files import spending_of_run
 from ragtasks.records import Passage
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse, served_encoders
@@ -142,6 +143,9 @@ def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: 
     assert sum(one["asked"] for one in counts) == n_counted
     assert sum(one["tokens"] for one in counts) == 10 * n_counted
     assert sum(one["dollars"] for one in counts) == pytest.approx(20 * n_counted / 1e6)
+    spent = spending_of_run(place.store, run.folder.name)["encoder m"]
+    assert sum(one.get("input_tokens", 0) for one in spent) == 10 * n_counted
+    assert sum(one.get("dollars", 0) for one in spent) == pytest.approx(20 * n_counted / 1e6)
 
 
 def test_no_key_is_in_what_is_stored_or_printed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
