@@ -124,7 +124,9 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
     later = [task for task in sample.tasks if task.turn > 1]
     assert model.n_requests == len(later)
-    assert run.manifest.metadata["rewriting"] == {"asked": len(later), "fallbacks": {}}
+    rewriting = run.manifest.metadata["rewriting"]
+    assert (rewriting["asked"], rewriting["fallbacks"]) == (len(later), {})
+    assert [sums["n"] for sums in rewriting["spending"]["rewriter m"]] == [len(later)]  # no token was counted
     assert run.manifest.spec["queries"]["client"]["model"] == "m"
     again = retrieve(place, "bm25-standard", "llm_rewrite", depth=20, rewriter=rewriter)
     assert model.n_requests == len(later)

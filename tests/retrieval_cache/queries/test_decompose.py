@@ -102,7 +102,9 @@ def test_a_reply_of_another_form_leaves_the_question_whole(reply: str, reason: s
         split_up = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
     queries = split_up.queries()
     assert dict(queries.texts) == {task.task_id: task.question for task in tasks}
-    assert queries.counts() == {"asked": 2, "fallbacks": {f"invalid reply: {reason}": 2}}
+    counts = queries.counts()
+    assert (counts["asked"], counts["fallbacks"]) == (2, {f"invalid reply: {reason}": 2})
+    assert counts["spending"]["rewriter m"][0]["n"] == 2
 
 
 def test_searches_are_read_once_each_in_a_fence_or_without() -> None:

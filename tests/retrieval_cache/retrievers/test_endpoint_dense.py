@@ -143,7 +143,7 @@ def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: 
     assert sum(one["asked"] for one in counts) == n_counted
     assert sum(one["tokens"] for one in counts) == 10 * n_counted
     assert sum(one["dollars"] for one in counts) == pytest.approx(20 * n_counted / 1e6)
-    spent = spending_of_run(place.store, run.folder.name)["encoder m"]
+    spent = [sums for sums in spending_of_run(place.store, run.folder.name)["encoder m"] if "spent" not in sums]
     assert sum(one.get("input_tokens", 0) for one in spent) == 10 * n_counted
     assert sum(one.get("dollars", 0) for one in spent) == pytest.approx(20 * n_counted / 1e6)
 
