@@ -13,6 +13,8 @@ from ragtasks.errors import RagtasksError
 __all__ = [
     "Decision",
     "Differences",
+    "GroundedSentence",
+    "Grounding",
     "LoadedBenchmark",
     "RagtasksError",
     "Results",
@@ -23,6 +25,7 @@ __all__ = [
     "compare",
     "compare_until_decided",
     "evaluate_run",
+    "ground",
     "load_benchmark",
     "read_results",
     "retrieve",
@@ -50,13 +53,16 @@ if TYPE_CHECKING:
         score,
         score_rows,
     )
+    from ragtasks.metrics import GroundedSentence, Grounding, ground
 else:
+    _OF_METRICS = {"GroundedSentence", "Grounding", "ground"}
 
     def __getattr__(name: str) -> object:
         """Return a name of `__all__`, imported when it is first asked for (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module("ragtasks.api"), name)
+        home = "ragtasks.metrics" if name in _OF_METRICS else "ragtasks.api"
+        return getattr(importlib.import_module(home), name)
 
     def __dir__() -> list[str]:
         """Return the names of the module, those that are not imported yet included."""

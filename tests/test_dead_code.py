@@ -37,6 +37,8 @@ ALLOWED = {
     *("FIRST_PARTY", "THIRD_PARTY", "COLLABORATIVE", "__call__"),
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
+    # What `ragtasks.ground` gives to notebooks and services.
+    *("share_with_conversation", "from_conversation", "not_found", "cited", "GroundedSentence"),
     # Read by `ragtasks gate` as its section, and checked by the model of the file.
     "gate",
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.

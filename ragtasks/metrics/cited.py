@@ -66,6 +66,12 @@ def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
     return tuple(_cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
 
 
+def citation_marks(text: str) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield (start, end, numbers as written) of each group of citations in brackets."""
+    for match in _GROUP.finditer(text):
+        yield match.start(), match.end(), _numbers(match[0])
+
+
 def n_words(sentences: Iterable[str]) -> int:
     """Return the length of an answer as the track counts it: NFKC, split at white space, summed over sentences.
 
@@ -88,11 +94,11 @@ def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentenc
 def _without_brackets(line: str) -> tuple[str, list[tuple[int, list[int]]]]:
     """Return a line without its citations, and (place in that line, numbers) of each group of them."""
     clean, marks, end = "", [], 0
-    for match in _GROUP.finditer(line):
-        clean += _joint(clean, line[end : match.start()])
+    for start, stop, numbers in citation_marks(line):
+        clean += _joint(clean, line[end:start])
         clean = clean.rstrip()
-        marks.append((len(clean), _numbers(match[0])))
-        end = match.end()
+        marks.append((len(clean), numbers))
+        end = stop
     clean += _joint(clean, line[end:])
     return clean.rstrip(), marks
 
@@ -316,6 +322,7 @@ _CLOSING = "\"'\u201d\u2019)\\]*_"
 _OPENING = "\"'\u201c\u2018(\\[*_"
 _END = re.compile(rf"[.!?\u2026]+[{_CLOSING}]*(?=\s+[{_OPENING}]*(?P<next>\w+))")
 _WORD_BEFORE = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]+$|[0-9]+$")
+_LONGEST_WORD = 200
 _LIST_NUMBER = re.compile(r"\s*(?:[-*\u2022]\s*)?[0-9]{1,3}$")
 
 
@@ -351,7 +358,7 @@ def sentence_ends(line: str) -> Iterator[int]:
     """
     start = 0
     for match in _END.finditer(line):
-        before, following = line[start : match.start()], match["next"]
+        before, following = line[max(start, match.start() - _LONGEST_WORD) : match.start()], match["next"]
         if following[0].islower() or (match[0].startswith(".") and _goes_on(before, match[0], following)):
             continue
         start = match.end()

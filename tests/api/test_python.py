@@ -25,6 +25,7 @@ SIGNATURES = {
     "compare": "(a, b, *, metric)",
     "compare_until_decided": "(results, judges, *, metric, setting, margin, seed, output, data)",
     "evaluate_run": "(run, qrels, *, measures, name)",
+    "ground": "(answer, passages, history)",
     "load_benchmark": "(name, data)",
     "read_results": "(path)",
     "retrieve": "(benchmark, retriever, queries, *, name, depth, corpora)",
@@ -34,6 +35,11 @@ SIGNATURES = {
 MEMBERS = {
     "Decision": {"better", "decided", "verdict"},
     "Differences": {"comparisons", "of_runs", "pairs"},
+    "GroundedSentence": {
+        *("best", "cited", "flipped", "from_conversation", "not_found", "numbers_not_found", "share"),
+        *("share_with_conversation", "source", "span", "text"),
+    },
+    "Grounding": {"copied", "sentences", "share", "share_with_conversation"},
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
     "Results": {"by_task", "evaluations", "left_out", "plausibility", "missing", "rows", "to_pandas", "to_polars"},
     "RetrievedRun": {"name", "rankings", "stored"},
@@ -98,6 +104,14 @@ def test_the_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str
     assert "107 of 108 tasks have no answer and no score" in out
     for name in SIGNATURES:
         assert f"`{name}(" in text
+
+
+def test_the_example_of_grounding_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "grounding.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    exec(compile(code, "docs/grounding.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 def test_ten_lines_score_twenty_answers(capsys: pytest.CaptureFixture[str]) -> None:

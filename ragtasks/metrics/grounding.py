@@ -1,0 +1,617 @@
+"""Which words of an answer rest on which passage, read off the words alone: no judge, no model.
+
+A unit is a content word, or two content words in a row. A unit is held where a passage has it too: words by their stem,
+names as they are, numbers by their value. Function words and negations are no units. Who copies holds everything, so
+this says where an answer comes from and never which answer is better; `copied` stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from itertools import pairwise
+from operator import or_
+
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.metrics._answer_text import language_of
+from ragtasks.metrics.cited import citation_marks, sentence_ends
+from ragtasks.records import Message, Passage
+
+
+class Source(str, Enum):
+    """What holds a word or a sentence."""
+
+    PASSAGES = "passages"
+    QUESTION = "question"
+    CONVERSATION = "conversation"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a text, as Python slices it."""
+
+    start: int
+    """Its first character."""
+    end: int
+    """Behind its last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageSpan:
+    """The piece of a passage that a sentence rests on most."""
+
+    passage: int
+    """Place among the passages, from 0."""
+    span: Span
+    """Where in the passage's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedSentence:
+    """One sentence of an answer, or one line of a list, a table or code."""
+
+    text: str
+    """As it stands in the answer, citations included."""
+    span: Span
+    """Where in the answer."""
+    share: float | None
+    """Share of its units that the passages or the question hold; None where it has no content words."""
+    share_with_conversation: float | None
+    """The same where earlier turns count too."""
+    source: Source
+    """What it rests on most; nothing where more than half of its words are nowhere."""
+    best: PassageSpan | None
+    """Where it rests on most; None where no passage has any of its units."""
+    not_found: tuple[Span, ...] = ()
+    """Its words that stand in no passage and not in the question, as places in the answer."""
+    from_conversation: tuple[Span, ...] = ()
+    """Those of them that an earlier turn holds."""
+    numbers_not_found: tuple[str, ...] = ()
+    """Those of them that are numbers, as written, and in no earlier turn either."""
+    flipped: Span | None = None
+    """Words that its passage has with a negation and the answer without one, or the reverse."""
+    cited: tuple[int, ...] = ()
+    """Numbers that it cites in brackets, as written."""
+
+
+@dataclass(frozen=True, repr=False)
+class Grounding:
+    """What an answer rests on, sentence by sentence."""
+
+    sentences: tuple[GroundedSentence, ...]
+    """Its sentences with a letter or digit, in order."""
+    share: float | None
+    """Share of its units that the passages or the question hold, 0 to 1; None without passages or content words."""
+    share_with_conversation: float | None
+    """The same where earlier turns count too."""
+    copied: float | None
+    """Share of its words in runs of five or more that one passage has word for word; None as for `share`."""
+
+    def __repr__(self) -> str:
+        """Return the share, and each sentence with what it rests on."""
+        n = len(self.sentences)
+        share = "no share" if self.share is None else f"{self.share:.0%} held, {self.copied or 0:.0%} copied"
+        lines = [f"<Grounding: {share}, {n} {'sentence' if n == 1 else 'sentences'}>"]
+        lines += [_line(sentence) for sentence in self.sentences[:_MOST_LINES]]
+        if n > _MOST_LINES:
+            lines.append(f"  ... and {n - _MOST_LINES} more")
+        return "\n".join(lines)
+
+
+_MOST_LINES = 20
+_MOST_CHARACTERS = 70
+_HALF = 0.5
+_RUN = 5
+
+
+def _line(sentence: GroundedSentence) -> str:
+    share = "   -" if sentence.share_with_conversation is None else f"{sentence.share_with_conversation:4.0%}"
+    where = {
+        Source.PASSAGES: f"passage {sentence.best.passage + 1}" if sentence.best else "passages",
+        Source.QUESTION: "question",
+        Source.CONVERSATION: "conversation",
+        Source.NOTHING: "nothing" if sentence.share is not None else "",
+    }[sentence.source]
+    text = " ".join(sentence.text.split())
+    text = text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+    notes = [f"numbers not found: {', '.join(sentence.numbers_not_found)}"] if sentence.numbers_not_found else []
+    notes += ["negation differs"] if sentence.flipped else []
+    return f"  {share}  {where:<12}  {text}" + (f"  ({'; '.join(notes)})" if notes else "")
+
+
+def ground(
+    answer: str,
+    passages: Sequence[str | Passage | Mapping[str, object]],
+    history: Sequence[str | Message | Mapping[str, object]] = (),
+) -> Grounding:
+    """Return what each sentence of an answer rests on.
+
+    Args:
+        answer: what was answered; citations in brackets are no words of it.
+        passages: what it was given, in order: texts, `Passage`s, or dictionaries with `text` and perhaps `title`.
+        history: the conversation so far, the question last: texts, `Message`s, or dictionaries with `text` or
+            `content`. What the question says counts as held, since to repeat it claims nothing; what only earlier turns
+            hold is counted apart.
+
+    Returns:
+        Sentences with shares, sources and places. Time grows with the length of the texts, and no faster.
+
+    Raises:
+        ConfigurationError: a passage or a turn without a text.
+
+    Source: our own; measured against people's ratings by `perf/grounding.py`, table in docs/grounding.md.
+    """
+    shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
+    turns = [_text_and_title(item, "history", place)[0] for place, item in enumerate(history)]
+    held = _held(shown, turns, _language(answer, shown))
+    parts = _parts(answer, held.language)
+    counts = [held.counts(part) for part in parts]
+    share, with_conversation = _shares(counts) if passages else (None, None)
+    texts = [text for text, _ in shown]
+    rows = zip(parts, counts, strict=True)
+    sentences = tuple(_sentence(answer, part, count, texts, held.language) for part, count in rows)
+    return Grounding(sentences, share, with_conversation, copied(answer, texts))
+
+
+def copied(answer: str, passages: Sequence[str]) -> float | None:
+    """Return the share of an answer's words in runs of five or more that one passage has word for word, 0 to 1.
+
+    Case and punctuation apart. None without passages, and for an answer without words.
+    """
+    words = _TOKEN.findall(_without_citations(answer).lower())
+    if not words or not passages:
+        return None
+    known = [_runs(passage) for passage in passages]
+    inside = bytearray(len(words))
+    for start in range(len(words) - _RUN + 1):
+        run = " ".join(words[start : start + _RUN])
+        if any(run in runs for runs in known):
+            inside[start : start + _RUN] = b"\1" * _RUN
+    return sum(inside) / len(words)
+
+
+@lru_cache(maxsize=4096)
+def _runs(passage: str) -> frozenset[str]:
+    words = _TOKEN.findall(passage.lower())
+    return frozenset(" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
+
+
+def _text_and_title(item: str | Passage | Message | Mapping[str, object], name: str, place: int) -> tuple[str, str]:
+    if isinstance(item, str):
+        return item, ""
+    if isinstance(item, Mapping):
+        text, title = item.get("text", item.get("content")), item.get("title") or ""
+    else:
+        text, title = getattr(item, "text", None), getattr(item, "title", "")
+    if not isinstance(text, str):
+        found = f"one with {', '.join(map(str, item))}" if isinstance(item, Mapping) else type(item).__name__
+        expected = "a text, or an object with `text`"
+        where = f"{name}[{place}]"
+        raise ConfigurationError(
+            clear_error("ground", where=where, expected=expected, found=found, next_step="pass the text itself")
+        )
+    return text, str(title)
+
+
+def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
+    """Return the language that an answer is read in; that of the passages where the answer is too short to tell."""
+    found = language_of(answer) or (language_of(shown[0][0]) if shown else None)
+    return found or ("" if _NOT_LATIN.search(answer) else _ENGLISH)
+
+
+# Sentences of an answer, where they stand: lines first, then sentences within a line.
+
+_IDEOGRAPHIC_END = re.compile("[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*")
+
+
+def sentences_of(text: str) -> Iterator[tuple[Span, tuple[int, ...]]]:
+    """Yield the place of each sentence with a letter or digit, and the numbers that it cites in brackets, as written.
+
+    A bracket belongs to the sentence that it stands in or behind; one that opens a line, to the sentence after it.
+    """
+    clean = _without_citations(text)
+    places = list(_places_of_sentences(clean))
+    starts = [span.start for span in places]
+    cited: list[list[int]] = [[] for _ in places]
+    for start, _, numbers in citation_marks(text):
+        place = bisect_left(starts, start) - 1
+        opens_line = not clean[clean.rfind("\n", 0, start) + 1 : start].strip()
+        rest = clean[start : (clean.find("\n", start) + 1 or len(clean) + 1) - 1]
+        if places and (place < 0 or (opens_line and rest.strip() and place + 1 < len(places))):
+            place += 1
+        if places:
+            cited[place] += numbers
+    for span, numbers in zip(places, cited, strict=True):
+        yield span, tuple(dict.fromkeys(numbers))
+
+
+def _without_citations(text: str) -> str:
+    """Return a text of the same length with blanks in the place of its citations."""
+    parts, done = [], 0
+    for start, end, _ in citation_marks(text):
+        parts += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _places_of_sentences(text: str) -> Iterator[Span]:
+    end = 0
+    for line in text.splitlines(keepends=True):
+        start, end = end, end + len(line)
+        cuts = {*sentence_ends(line), *(match.end() for match in _IDEOGRAPHIC_END.finditer(line))}
+        for low, high in pairwise([0, *sorted(cuts), len(line)]):
+            piece = line[low:high]
+            if any(map(str.isalnum, piece)):
+                first = start + low + len(piece) - len(piece.lstrip())
+                yield Span(first, first + len(piece.strip()))
+
+
+# Words as they count. A scale behind a number is part of it: 1.5 million is 1,500,000.
+
+_ENGLISH = "en"
+_IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
+_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_BLANKS = " \u00a0\u2009\u202f"
+_DIGITS = rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\d)|\d+(?:[.,'\u2019]\d+)*)"
+_NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
+_LETTERS = rf"[^\W\d_{_IDEOGRAPH}][^\W_{_IDEOGRAPH}]*"
+_TOKEN = re.compile(rf"{_LETTERS}(?:['\u2019]{_LETTERS})*|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]")
+_GROUPS = re.compile(rf"\d{{1,3}}(?:([.,'\u2019{_BLANKS}])\d{{3}}(?:\1\d{{3}})*)(?:[.,](\d+))?")
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+_NEGATIONS = _words(
+    "not no never none neither nor without cannot nicht kein keine keinen keiner keines nie ohne ne pas jamais sans",
+    "nunca sin ni não nem sem non mai senza niet geen nooit zonder inte ingen aldrig utan ikke aldri uten bez",
+    "не нет без 不 没 沒 未 无 無",
+)
+_FUNCTION_WORDS = _words(
+    "a about above after again against all also am an and any are as at be because been before being below between",
+    "both but by can could d did do does doing done down during each either else ever every few for from further had",
+    "has have having he hence her here hers him his how however i if in into is it its just ll m may me might more",
+    "most much must my of off on once one only onto or other others our ours out over own per please quite rather re",
+    "s same shall she should since so some st nd rd th such than that the their theirs them then there therefore",
+    "these they this those though through thus t to too under until up upon us ve very via was we were what when",
+    "where whether which while who whom whose why will with within would yes yet you your yours",
+)
+_SYMBOLS = {"%": "percent", "$": "dollar", "\u20ac": "euro", "\u00a3": "pound"}
+_UNITS = {
+    **{"km": "kilometer", "kilometre": "kilometer", "kilometres": "kilometer", "kg": "kilogram", "cm": "centimeter"},
+    **{"mm": "millimeter", "gb": "gigabyte", "mb": "megabyte", "tb": "terabyte", "hrs": "hour", "mins": "minute"},
+    **{"usd": "dollar", "eur": "euro", "gbp": "pound", "percentage": "percent"},
+}
+_SMALL = "zero _ two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_NUMBER_WORDS = {
+    **{word: str(number) for number, word in enumerate(f"{_SMALL} seventeen eighteen nineteen twenty".split())},
+    **{word: str(10 * number) for number, word in enumerate(_TENS.split(), start=3)},
+}
+_STEMMERS = {
+    **{"ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english"},
+    **{"es": "spanish", "fi": "finnish", "fr": "french", "hi": "hindi", "hu": "hungarian", "id": "indonesian"},
+    **{"it": "italian", "nl": "dutch", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian"},
+    **{"sv": "swedish", "ta": "tamil", "tr": "turkish"},
+}
+_PREFIX = 5
+_SHORT = 3
+_MOST_WORDS = 200_000
+
+
+class _Units(dict[str, str]):
+    """Word in small letters -> the unit that it is, "" for a word that counts for nothing; filled as words come."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._is_english = language == _ENGLISH
+        self._stem = _stemmer(language)
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        unit = self[word] = self._unit(word)
+        return unit
+
+    def _unit(self, word: str) -> str:
+        if word[0].isdigit():
+            return _number(word)
+        if word in _SYMBOLS:
+            return _SYMBOLS[word]
+        word = word.replace("\u2019", "'").removesuffix("'s")
+        if _is_negation(word):
+            return ""
+        if self._is_english:
+            word = _NUMBER_WORDS.get(word, word)
+            is_function = word.partition("'")[0] in _FUNCTION_WORDS
+        else:
+            is_function = len(word) <= _SHORT and word.isascii() and word.isalpha()
+        return "" if is_function else self._stem(_UNITS.get(word, word))
+
+
+def _is_negation(word: str) -> bool:
+    return word in _NEGATIONS or word.endswith(("n't", "n\u2019t"))
+
+
+@lru_cache(maxsize=64)
+def _units(language: str) -> _Units:
+    return _Units(language)
+
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    """Return what cuts inflections off; in a language without a stemmer words are cut at their fifth letter."""
+    import Stemmer
+
+    name = _STEMMERS.get(language)
+    if name is None or name not in Stemmer.algorithms():
+        return lambda word: word[:_PREFIX]
+    stem: Callable[[str], str] = Stemmer.Stemmer(name).stemWord
+    return stem
+
+
+def _number(text: str) -> str:
+    """Return a number without what separates its groups, and its scale multiplied out."""
+    digits, scale = text, 0
+    for name, power in _SCALES.items():
+        if text.endswith(name):
+            digits, scale = text[: -len(name) - 1], power
+    if match := _GROUPS.fullmatch(digits):
+        whole = re.sub(r"\D", "", digits[: match.start(2) - 1] if match[2] else digits)
+        digits = f"{whole}.{match[2]}" if match[2] else whole
+    elif digits.count(",") == 1:
+        digits = digits.replace(",", ".")
+    whole, dot, rest = digits.partition(".")
+    if not dot or not rest.isdigit():
+        return digits + "0" * scale if digits.isdigit() else digits
+    rest = rest.rstrip("0")
+    moved = (whole + rest.ljust(scale, "0")[:scale]).lstrip("0") or "0"
+    return f"{moved}.{rest[scale:]}" if rest[scale:] else moved
+
+
+# What passages and turns hold, and what of an answer that is.
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The words and pairs of words of some texts."""
+
+    stems: frozenset[str]
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+
+    def holds(self, part: _Part) -> list[bool]:
+        """Return whether it has each unit of a sentence: names as they are, other words by stem; then the pairs."""
+        words = zip(part.units, part.names, strict=True)
+        found = [name in self.words if name else unit in self.stems for unit, name in words]
+        return [*found, *map(self.pairs.__contains__, part.pairs)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The content words of one sentence, one item a word in `units` and `names`."""
+
+    span: Span
+    cited: tuple[int, ...]
+    units: list[str]
+    names: list[str]
+    """A name in small letters; "" for what is none."""
+    pairs: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many units of a sentence are where."""
+
+    n_units: int
+    n_held: int
+    """In a passage or the question."""
+    n_all: int
+    """In an earlier turn too."""
+    sources: tuple[int, int, int]
+    """In the passages, in the question, in earlier turns, each whether or not another has them."""
+    words: tuple[Source, ...]
+    """The first that holds each word."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What an answer may rest on: all passages together, the question, all earlier turns together."""
+
+    language: str
+    passages: _Index
+    question: _Index
+    turns: _Index
+
+    def counts(self, part: _Part) -> _Counts:
+        """Return which units of a sentence are where."""
+        passages, question, turns = (index.holds(part) for index in (self.passages, self.question, self.turns))
+        each = list(zip(passages, question, turns, strict=True))
+        return _Counts(
+            len(each),
+            sum(map(or_, passages, question)),
+            sum(map(any, each)),
+            (sum(passages), sum(question), sum(turns)),
+            tuple(map(_first_source, each[: len(part.units)])),
+        )
+
+
+def _first_source(holds: tuple[bool, bool, bool]) -> Source:
+    return next((source for source, is_held in zip(Source, holds, strict=False) if is_held), Source.NOTHING)
+
+
+@lru_cache(maxsize=4096)
+def _index(text: str, language: str) -> _Index:
+    words = _TOKEN.findall(text.lower())
+    units = [unit for unit in map(_units(language).__getitem__, words) if unit]
+    return _Index(frozenset(units), frozenset(words), frozenset(pairwise(units)))
+
+
+@lru_cache(maxsize=512)
+def _together(texts: tuple[str, ...], language: str) -> _Index:
+    indexes = [_index(text, language) for text in texts]
+    return _Index(
+        frozenset().union(*(index.stems for index in indexes)),
+        frozenset().union(*(index.words for index in indexes)),
+        frozenset().union(*(index.pairs for index in indexes)),
+    )
+
+
+def _held(shown: Sequence[tuple[str, str]], turns: Sequence[str], language: str) -> _Held:
+    full = tuple(f"{title}\n{text}" if title else text for text, title in shown)
+    return _Held(
+        language,
+        _together(full, language),
+        _index(turns[-1] if turns else "", language),
+        _together(tuple(turns[:-1]), language),
+    )
+
+
+def _parts(answer: str, language: str) -> list[_Part]:
+    """Return the sentences of an answer as their content words."""
+    clean = _without_citations(answer)
+    return [_part(clean, span, cited, language) for span, cited in sentences_of(answer)]
+
+
+def _part(clean: str, span: Span, cited: tuple[int, ...], language: str) -> _Part:
+    units, names = [], []
+    unit_of = _units(language)
+    for place, text in enumerate(_TOKEN.findall(clean, span.start, span.end)):
+        word = text.lower()
+        if unit := unit_of[word]:
+            units.append(unit)
+            names.append(word if place and text[0] != word[0] else "")
+    return _Part(span, cited, units, names, list(pairwise(units)))
+
+
+def _shares(counts: Sequence[_Counts]) -> tuple[float | None, float | None]:
+    """Return the share that passages and question hold of all units, and that with earlier turns."""
+    n_units = sum(count.n_units for count in counts)
+    if not n_units:
+        return None, None
+    return sum(count.n_held for count in counts) / n_units, sum(count.n_all for count in counts) / n_units
+
+
+def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], language: str) -> GroundedSentence:
+    text = answer[part.span.start : part.span.end]
+    share, with_conversation = _shares([counts])
+    order = _in_order(text, language)
+    spans = [Span(part.span.start + span.start, part.span.start + span.end) for span in order.spans]
+    sources = list(zip(spans, counts.words, strict=True))
+    nowhere = [answer[span.start : span.end] for span, source in sources if source is Source.NOTHING]
+    best, flipped, found = None, None, _best(part, texts, language)
+    if found:
+        passage, first, last = found
+        shown = _in_order(texts[passage], language)
+        best = PassageSpan(passage, Span(shown.spans[first].start, shown.spans[last].end))
+        flipped = _flipped(order, shown, first, last) if _source(counts) is Source.PASSAGES else None
+    return GroundedSentence(
+        text,
+        part.span,
+        share,
+        with_conversation,
+        _source(counts),
+        best,
+        tuple(span for span, source in sources if source in (Source.CONVERSATION, Source.NOTHING)),
+        tuple(span for span, source in sources if source is Source.CONVERSATION),
+        tuple(word for word in nowhere if word[0].isdigit()),
+        Span(part.span.start + flipped.start, part.span.start + flipped.end) if flipped else None,
+        part.cited,
+    )
+
+
+def _source(counts: _Counts) -> Source:
+    """Return what holds most of a sentence; passages where others hold no more."""
+    n_nowhere = counts.words.count(Source.NOTHING)
+    if not counts.words or n_nowhere > _HALF * len(counts.words):
+        return Source.NOTHING
+    return max(zip(counts.sources, (2, 1, 0), Source, strict=False))[-1]
+
+
+# The place in a passage: the piece whose words are more the sentence's than not.
+
+_GAP = 0.5
+_LONGER = 3
+_MOST_PLACES = 64
+_CLAUSE_WORDS = frozenset(["and", "because", "but", "if", "or", "that", "when", "which", "who"])
+_CLAUSE_END = re.compile(r"[.,;:!?\n\u3002\uff0c\uff1b]")
+
+
+@dataclass(frozen=True, slots=True)
+class _InOrder:
+    """The content words of a text in their order."""
+
+    units: list[str]
+    spans: list[Span]
+    negated: list[bool]
+    """Whether a word is the first behind a negation of its clause."""
+    places: dict[str, list[int]]
+    """Unit -> its first places among the content words."""
+
+    def pairs(self, first: int, last: int) -> Iterator[tuple[tuple[str, str], tuple[bool, bool], int]]:
+        """Yield each two words in a row between two places with whether either is negated, and the first's place."""
+        for place in range(first, last):
+            after = place + 1
+            yield (self.units[place], self.units[after]), (self.negated[place], self.negated[after]), place
+
+
+@lru_cache(maxsize=512)
+def _in_order(text: str, language: str) -> _InOrder:
+    found = _InOrder([], [], [], {})
+    unit_of, is_negated, end = _units(language), False, 0
+    for match in _TOKEN.finditer(_without_citations(text)):
+        word = match[0].lower()
+        if word in _CLAUSE_WORDS or _CLAUSE_END.search(text, end, match.start()):
+            is_negated = False
+        end = match.end()
+        if unit := unit_of[word]:
+            places = found.places.setdefault(unit, [])
+            if len(places) < _MOST_PLACES:
+                places.append(len(found.units))
+            found.units.append(unit)
+            found.spans.append(Span(match.start(), end))
+            found.negated.append(is_negated)
+            is_negated = False
+        is_negated |= _is_negation(word)
+    return found
+
+
+def _best(part: _Part, texts: Sequence[str], language: str) -> tuple[int, int, int] | None:
+    """Return the passage that holds most of a sentence, of equals the first, and the first and last word there."""
+    held = [sum(_index(text, language).holds(part)) for text in texts]
+    if not any(held):
+        return None
+    passage = held.index(max(held))
+    known = _in_order(texts[passage], language).places
+    places = sorted({place for unit in part.units for place in known.get(unit, ())})
+    return (passage, *_densest(places, _LONGER * len(part.units))) if places else None
+
+
+def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:
+    """Return the first and last of the places that lie closest: each counts 1, each between them costs a half."""
+    first = best_first = best_last = places[0]
+    value = best = 1.0
+    for before, place in pairwise(places):
+        value += 1 - _GAP * (place - before - 1)
+        if value <= 1 or place - first > longest:
+            first, value = place, 1.0
+        if value > best:
+            best, best_first, best_last = value, first, place
+    return best_first, best_last
+
+
+def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> Span | None:
+    """Return the first two words of a sentence that the place in the passage has only with the other polarity."""
+    inside: dict[tuple[str, str], set[tuple[bool, bool]]] = {}
+    for pair, negated, _ in passage.pairs(first, last):
+        inside.setdefault(pair, set()).add(negated)
+    for pair, negated, place in sentence.pairs(0, len(sentence.units) - 1):
+        if negated not in inside.get(pair, {negated}):
+            return Span(sentence.spans[place].start, sentence.spans[place + 1].end)
+    return None

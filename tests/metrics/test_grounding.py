@@ -1,0 +1,198 @@
+"""Which words of an answer rest on which passage: odd answers, places, sources, and what is a word."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.metrics import Grounding, Source, Span, copied, ground
+from ragtasks.records import Message, Passage, Role
+
+LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
+
+
+def share(answer: str, *passages: str) -> float | None:
+    return ground(answer, passages).share
+
+
+ODD: list[tuple[str, str, str, float | None]] = [
+    ("copied whole", LOAN, LOAN, 1.0),
+    ("inflected", "Book lent three week; renewing loans twice", LOAN, 10 / 13),
+    ("nothing of it", "Fines must be paid in cash.", LOAN, 0.0),
+    ("empty", "", LOAN, None),
+    ("only marks", "?! ...", LOAN, None),
+    ("only function words", "It is not there.", LOAN, None),
+    ("code", "```python\nloan = renew(book)\n```", "Call `renew(book)`, which gives a loan in python.", 5 / 6),
+    ("table", "| item | weeks |\n|---|---|\n| book | 3 |", "Item, weeks: a book, 3.", 1.0),
+    ("list", "- books\n- weeks\n1. loan", LOAN, 3 / 5),
+    ("quotes", "“A loan can be renewed twice”, it says: 'at the desk'.", LOAN, 2 / 3),
+    ("separators", "1,234,567 and 1 234 567 and 1'234'567.0", "We count 1.234.567 books.", 0.6),
+    ("decimals", "It is 2.50, or 2,5.", "The price is 2.5 euros.", 2 / 3),
+    ("scales", "1.5 million books", "1,500,000 books", 1.0),
+    ("words of numbers", "twelve books, thirty weeks", "12 books, 30 weeks", 1.0),
+    ("percent", "20 percent of books", "20% of books", 1.0),
+    ("another number", "for 4 weeks", "for 3 weeks", 1 / 3),
+    ("units apart", "10GB of books", "10 GB of books", 1.0),
+    (
+        "German",
+        "Die Verträge liefen drei Jahre und wurden verlängert.",
+        "Ein Vertrag läuft drei Jahre und wird verlängert.",
+        4 / 11,
+    ),
+    ("Chinese", "北京是中国的首都。", "中国的首都是北京。", 13 / 15),
+    ("Japanese", "東京は日本の首都です。", "日本の首都は東京です。", 16 / 19),
+    ("Thai", "กรุงเทพเป็นเมืองหลวง", "เมืองหลวงคือกรุงเทพ", 31 / 39),
+    ("no stemmer", "Столиця України місто Київ", "Столицею України є Київ, велике місто.", 5 / 7),
+    ("emoji", "Books 📚 are lent 👍 for weeks", LOAN, 4 / 5),
+    ("addresses", "See https://example.org/loans?book=3", "https://example.org/loans?book=3", 11 / 13),
+    ("citations are no words", "Books are lent for three weeks [1, 7][12].", LOAN, 1.0),
+    ("curly apostrophes", "the book\u2019s loan", "the book's loan", 1.0),
+    ("a null character", "Books are\0lent", LOAN, 1.0),
+]
+
+
+@pytest.mark.parametrize(("answer", "passage", "expected"), [row[1:] for row in ODD], ids=[row[0] for row in ODD])
+def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
+    found = share(answer, passage)
+    assert found == (expected if expected is None else pytest.approx(expected))
+
+
+def test_names_match_as_they_are_and_other_words_by_their_stem() -> None:
+    assert share("we use Windows", "an open window used") == pytest.approx(1 / 3)
+    assert share("we use windows", "an open window used") == pytest.approx(2 / 3)
+
+
+def test_a_number_that_no_passage_has_is_named() -> None:
+    found = ground("A loan can be renewed 5 times. It takes 1,000 days.", [LOAN], ["In 1000 days?"])
+    assert [sentence.numbers_not_found for sentence in found.sentences] == [("5",), ()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "flipped"),
+    [
+        ("The policy does not cover theft.", "The policy covers theft.", "policy does not cover"),
+        ("The policy covers theft.", "The policy doesn't cover theft of bikes.", "policy covers"),
+        ("You can enter without tickets now.", "You can enter with tickets now.", "enter without tickets"),
+        ("The policy does not cover theft.", "The policy never covers theft.", None),
+        ("Fire is not insured. The policy covers theft.", "The policy covers theft.", None),
+        (
+            "Der Vertrag endet nicht automatisch.",
+            "Der Vertrag endet automatisch nach Jahren.",
+            "endet nicht automatisch",
+        ),
+    ],
+)
+def test_a_negation_that_flips_a_sentence_is_named(answer: str, passage: str, flipped: str | None) -> None:
+    places = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
+    assert [answer[place.start : place.end] for place in places] == ([flipped] if flipped else [])
+
+
+def test_each_sentence_has_its_passage_and_place() -> None:
+    passages = ["Magazines are lent for a week.", f"Opening hours are nine to five. {LOAN} Fines are low."]
+    answer = "Opening hours: nine to five.\n\nRenew a loan twice at the desk [2]! Whatever."
+    found = ground(answer, passages)
+    assert [sentence.text for sentence in found.sentences] == [
+        "Opening hours: nine to five.",
+        "Renew a loan twice at the desk [2]!",
+        "Whatever.",
+    ]
+    assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
+    places = [item.best for item in found.sentences]
+    assert places[0] is not None
+    assert places[1] is not None
+    assert places[2] is None
+    texts = [passages[place.passage][place.span.start : place.span.end] for place in places if place]
+    assert texts == ["Opening hours are nine to five", "loan can be renewed twice, at the desk"]
+    assert [item.cited for item in found.sentences] == [(), (2,), ()]
+    assert [answer[span.start : span.end] for span in found.sentences[2].not_found] == ["Whatever"]
+
+
+def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
+    history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
+    found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
+    assert [sentence.source for sentence in found.sentences] == [Source.CONVERSATION, Source.PASSAGES]
+    assert found.share is not None
+    assert found.share_with_conversation is not None
+    assert found.share < found.share_with_conversation
+    films = found.sentences[0]
+    assert films.from_conversation == films.not_found == (Span(0, 5), Span(16, 24))
+    messages = [Message(Role.USER, text) for text in history]
+    records = [{"role": "user", "content": text} for text in history]
+    assert ground("Films", [LOAN], messages) == ground("Films", [LOAN], records) == ground("Films", [LOAN], history)
+
+
+def test_the_question_s_words_count_as_held() -> None:
+    assert ground("Parking costs money", [LOAN], ["What does parking cost?"]).share == pytest.approx(3 / 5)
+    assert ground("Parking", [LOAN], ["Where is parking?"]).sentences[0].source is Source.QUESTION
+
+
+def test_a_title_holds_words_and_has_no_place() -> None:
+    passage = Passage("1", "Open at nine.", title="Library of Riverton")
+    found = ground("Riverton library", [passage])
+    assert found.share == pytest.approx(2 / 3)
+    assert found.sentences[0].best is None
+    assert ground("Riverton library", [{"text": "Open at nine.", "title": "Library of Riverton"}]) == found
+
+
+def test_runs_of_five_words_are_copied() -> None:
+    assert copied("Books are lent for three weeks, never for good.", [LOAN]) == pytest.approx(6 / 9)
+    assert copied("Lent for three weeks", [LOAN]) == 0
+    assert copied("", [LOAN]) is None
+    assert copied("Books", []) is None
+
+
+def test_without_passages_there_is_no_share() -> None:
+    found = ground("Books are lent.", [], ["Are books lent?"])
+    assert (found.share, found.share_with_conversation, found.copied) == (None, None, None)
+    assert repr(found) == "<Grounding: no share, 1 sentence>\n  100%  question      Books are lent."
+
+
+def test_it_prints_what_each_sentence_rests_on() -> None:
+    answer = "Books are lent for three weeks. Renewed 9 times."
+    assert repr(ground(answer, [LOAN])).splitlines() == [
+        "<Grounding: 67% held, 67% copied, 2 sentences>",
+        "  100%  passage 1     Books are lent for three weeks.",
+        "   20%  nothing       Renewed 9 times.  (numbers not found: 9)",
+    ]
+    many = repr(ground("\n".join(["A book."] * 30), [LOAN])).splitlines()
+    assert (len(many), many[-1]) == (22, "  ... and 10 more")
+
+
+@pytest.mark.parametrize("bad", [{"body": "text"}, 3, {"text": None}])
+def test_a_passage_without_a_text_is_one_error(bad: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"ground: passages\[1\]\n  expected: a text"):
+        ground("Books", [LOAN, bad])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("piece", ["Books are lent for 3 weeks [1]. ", "U.S. ", "a.b.", "word ", "[1]", "不 "])
+def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
+    def seconds(characters: int) -> float:
+        text = piece * (characters // len(piece))
+        start = time.process_time()
+        ground(text, [text, LOAN])
+        return time.process_time() - start
+
+    small = max(0.1, seconds(12_500))
+    assert seconds(50_000) < 12 * small  # 4 times if linear, 16 if quadratic
+
+
+TEXTS = st.text(alphabet="ab 1.,!?\n[]不'A%-", max_size=60)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
+def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[str]) -> None:
+    found: Grounding = ground(answer, passages, history)
+    for sentence in found.sentences:
+        assert answer[sentence.span.start : sentence.span.end] == sentence.text
+        assert all(sentence.span.start <= span.start < span.end <= sentence.span.end for span in sentence.not_found)
+    if found.share is not None:
+        assert 0 <= found.share <= (found.share_with_conversation or 0) <= 1
+
+
+@given(TEXTS)
+def test_what_is_copied_whole_is_held_whole(text: str) -> None:
+    assert share(text, text) in (None, 1.0)
