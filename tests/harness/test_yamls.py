@@ -27,7 +27,17 @@ SETTING_GROUPS = {f"mtrag_{setting}": ("mtrag", setting) for setting in SETTINGS
 }
 TASKS = [f"{group}_{domain}" for group in SETTING_GROUPS for domain in DOMAINS]
 GROUPS = ["mtrag", *SETTING_GROUPS]
-ON_RUNS = ("mtrag_un_full_rag", "inscit_full", "inscit_dev_full", "ikat23_full", "ikat24_full", "ikat25_full")
+ON_RUNS = (
+    "mtrag_un_full_rag",
+    "inscit_full",
+    "inscit_dev_full",
+    "topiocqa_full",
+    "coral_full",
+    "liverag_full",
+    "ikat23_full",
+    "ikat24_full",
+    "ikat25_full",
+)
 """How tasks begin whose benchmark publishes no passages for them."""
 LIVE = "mtrag_live_"
 """How tasks begin whose prompts are made while the model answers; tests/harness is about them."""

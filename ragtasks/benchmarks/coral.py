@@ -1,0 +1,167 @@
+"""CORAL: conversations made of Wikipedia's articles, with long answers that cite their passages (Cheng et al. 2025).
+
+A task is a turn of the test split. The files write citations into answers as `[12]`, 12 being the passage's id; targets
+and earlier turns are without them, and `extra["cited"]` has the ids. Four ways to walk through an article make four
+kinds of conversation (LDS, SIDS, STRW, DTRW): `question_types`, as the id of the conversation says it.
+
+The corpus has the texts of the passages. Each question has a rewritten form that needs no conversation.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    Sizes,
+    check_sizes,
+    derived_file,
+    official_file,
+    read_edition,
+    reference_contexts,
+)
+from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.files import Problems, json_array, json_lines
+from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
+
+DOMAIN = "wikipedia"
+"""The one corpus."""
+SIZES = Sizes(conversations=800, tasks=6480)
+"""The test split, as the official README counts it: 200 conversations of each kind; 651, 1727, 1949 and 2153 turns."""
+
+_TASK_FILE = "test/test_conversation.json"
+_CORPUS = "passage_corpus.json"
+_COMMIT = "e6b8fb6"
+_NEXT_STEP = "fetch the file again, or correct it"
+_SAMPLE = Path(__file__).resolve().parent / "sample" / "coral"
+_CITATION = re.compile(r"\s*\[\d+(?:\s*[,;-]\s*\d+)*\]")
+
+SOURCE = Source(
+    name="coral",
+    folder="CORAL",
+    marker="test",
+    repository="https://huggingface.co/datasets/ariya2357/CORAL",
+    commit=_COMMIT,
+    base_url=f"https://huggingface.co/datasets/ariya2357/CORAL/resolve/{_COMMIT}/",
+    files=(SourceFile(_TASK_FILE, None, None, "tasks"), SourceFile(_CORPUS, None, None, "tasks")),
+)
+"""The official files, whose checksums are not known here, nor the rest of the commit's id."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
+    problems = Problems(official_file(root / _TASK_FILE, "CORAL", "coral"), "CORAL file", _NEXT_STEP)
+    conversations, texts = json_array(problems), _texts(root)
+    tasks = tuple(task for item in conversations for task in _tasks(item, texts, problems))
+    check_sizes(tasks, sizes, problems)
+    contexts = functools.partial(_contexts, tasks)
+    return Benchmark(
+        "coral", root, is_sample, revision, "answerability", tasks, contexts, suite="coral", belongs=_belongs
+    )
+
+
+def _contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    given = tuple(task for task in tasks if _belongs(task, setting))
+    return reference_contexts("coral", "coral_reference", given, setting)
+
+
+def _belongs(task: Task, setting: Setting) -> bool:
+    """Return whether a turn has a part in a setting: one without passages has none to be given."""
+    return setting is not Setting.REFERENCE or bool(task.references)
+
+
+def _tasks(item: Any, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:
+    """Yield the tasks of a conversation, up to the first turn with something wrong, which is noted."""
+    fields = item if isinstance(item, dict) else {}
+    name, turns = fields.get("conv_id"), fields.get("turns")
+    if not _is_text(name) or not isinstance(turns, list) or not turns:
+        problems.add(0, "a conversation with `conv_id` and `turns`", item)
+        return
+    messages: list[Message] = []
+    for number, row in enumerate(turns, start=1):
+        said = [row.get(key) for key in ("question", "response")] if isinstance(row, dict) else [None]
+        pids = row.get("golden_docs_pids") if isinstance(row, dict) else None
+        if not all(map(_is_text, said)) or not isinstance(pids, list) or row.get("turn_id") != number:
+            expected = f"turn {number} with `question`, `response` and `golden_docs_pids`"
+            problems.add(0, expected, row, str(name))
+            return
+        missing = [pid for pid in pids if str(pid) not in texts]
+        if missing:
+            problems.add(0, f"`golden_docs_pids` of passages in {_CORPUS}", missing, f"{name}, turn {number}")
+            return
+        messages.append(Message(Role.USER, str(said[0])))
+        yield _task(str(name), tuple(messages), row, texts)
+        messages.append(Message(Role.ASSISTANT, without_citations(str(said[1]))))
+
+
+def _task(name: str, messages: tuple[Message, ...], row: Mapping[str, Any], texts: Mapping[str, str]) -> Task:
+    turn, ids = row["turn_id"], tuple(dict.fromkeys(str(pid) for pid in row["golden_docs_pids"]))
+    return Task(
+        task_id=task_id(name, turn),
+        conversation_id=name,
+        turn=turn,
+        domain=DOMAIN,
+        messages=messages,
+        target=without_citations(row["response"]),
+        answerability=Answerability.ANSWERABLE,
+        question_types=tuple(name.split("_")[1:2]),
+        multi_turn="N/A" if turn == 1 else "Follow-up",
+        references=tuple(Passage(pid, texts[pid]) for pid in ids),
+        extra={"cited": list(ids), "rewrite": row.get("golden_rewrite")},
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def without_citations(text: str) -> str:
+    """Return an answer without its citations, `[12]`."""
+    return _CITATION.sub("", text).strip()
+
+
+# Passages: tasks name them, and the corpus has their texts.
+
+
+def _texts(root: Path) -> dict[str, str]:
+    """Return passage id -> text of the corpus: JSON lines of `ref_id` and `ref_string`."""
+    problems = Problems(official_file(root / _CORPUS, "CORAL", "coral"), "CORAL corpus", _NEXT_STEP)
+    texts: dict[str, str] = {}
+    for line, row in json_lines(problems):
+        if isinstance(row.get("ref_id"), int | str) and isinstance(row.get("ref_string"), str):
+            texts[str(row["ref_id"])] = row["ref_string"]
+        else:
+            problems.add(line, "`ref_id` and `ref_string`", row)
+    problems.raise_if_any()
+    return texts
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the corpus as rows, made now where it is not there."""
+    rows = ({"_id": pid, "text": text} for pid, text in _texts(root).items())
+    return derived_file(root, f"{domain}.jsonl", lambda: rows)
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the passages that an answer cites as relevant."""
+    del domain  # there is one
+    return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
+
+
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return task id -> the question in the form that needs no conversation, where the file has one."""
+    del domain
+    return {task.task_id: task.extra["rewrite"] for task in load(root).tasks if task.extra["rewrite"]}
+
+
+DEFINITION = BenchmarkDefinition(
+    SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels, load_rewrites=load_rewrites), _SAMPLE
+)
+"""What the registry lists."""

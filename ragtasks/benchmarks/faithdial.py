@@ -1,0 +1,115 @@
+"""FaithDial: dialogues in which every reply is true to a piece of knowledge (Dziri et al. 2022).
+
+A task is a reply of the test split: the dialogue so far and the knowledge that the reply must rest on, which is its one
+passage. People edited the replies of Wizard of Wikipedia until they were faithful. Where a reply was edited,
+`extra["original"]` is what stood there before, and `question_types` are its BEGIN labels (Hallucination, Entailment,
+Generic, Uncooperative), `extra["vrm"]` its speech acts; elsewhere the labels are those of the reply itself.
+
+There is no label of answerability: every task is `ANSWERABLE`. There is no corpus.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    Sizes,
+    check_sizes,
+    official_file,
+    read_edition,
+    reference_contexts,
+)
+from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.files import Problems, json_array
+from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
+
+DOMAIN = "wikipedia"
+"""Where the knowledge comes from."""
+SIZES = Sizes(conversations=791, tasks=None)
+"""The test split, as the paper counts it; it counts the utterances of both speakers, 7,101, and not the replies."""
+
+_TASK_FILE = "data/test.json"
+_COMMIT = "7a414e80725eac766f2602676dc8b39f80b061e4"
+_SAMPLE = Path(__file__).resolve().parent / "sample" / "faithdial"
+
+SOURCE = Source(
+    name="faithdial",
+    folder="FaithDial",
+    marker="data",
+    repository="https://huggingface.co/datasets/McGill-NLP/FaithDial",
+    commit=_COMMIT,
+    base_url=f"https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/{_COMMIT}/",
+    files=(SourceFile(_TASK_FILE, None, None, "tasks"),),
+)
+"""The official file, whose checksum is not known here."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
+    problems = Problems(
+        official_file(root / _TASK_FILE, "FaithDial", "faithdial"),
+        "FaithDial file",
+        "fetch the file again, or correct it",
+    )
+    tasks = tuple(_tasks(problems))
+    check_sizes(tasks, sizes, problems)
+    contexts = functools.partial(reference_contexts, "faithdial", "faithdial_reference", tasks)
+    return Benchmark("faithdial", root, is_sample, revision, "answerability", tasks, contexts, suite="faithdial")
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    """Yield the tasks of all dialogues, after noting what is wrong with others."""
+    for number, dialogue in enumerate(json_array(problems), start=1):
+        utterances = dialogue.get("utterances") if isinstance(dialogue, dict) else None
+        if not isinstance(utterances, list) or not utterances:
+            problems.add(0, "`utterances` with at least one", utterances, f"dialogue {number}")
+            continue
+        for turn, row in enumerate(utterances, start=1):
+            task = _task(f"dialogue-{number}", turn, row if isinstance(row, dict) else {}, problems)
+            if task is not None:
+                yield task
+
+
+def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
+    """Return the task of one reply, or None after noting what is wrong with it."""
+    before, place = len(problems), f"{name}, reply {turn}"
+    history, labels, acts = row.get("history"), row.get("BEGIN"), row.get("VRM")
+    if not isinstance(history, list) or not history or not all(map(_is_text, history)):
+        problems.add(0, "`history` of texts that ends with the seeker", history, place)
+    if not _is_text(row.get("response")) or not _is_text(row.get("knowledge")):
+        problems.add(0, "`response` and `knowledge` with a text each", row, place)
+    if not all(isinstance(names, list) and all(map(_is_text, names)) for names in (labels, acts)):
+        problems.add(0, "`BEGIN` and `VRM` as lists of labels", [labels, acts], place)
+    if len(problems) > before:
+        return None
+    texts = history or []
+    return Task(
+        task_id=task_id(name, turn),
+        conversation_id=name,
+        turn=turn,
+        domain=DOMAIN,
+        # The seeker speaks last; whoever speaks first follows from that.
+        messages=tuple(
+            Message((Role.ASSISTANT, Role.USER)[(len(texts) - n) % 2], text) for n, text in enumerate(texts)
+        ),
+        target=row["response"],
+        answerability=Answerability.ANSWERABLE,
+        question_types=tuple(labels or ()),
+        multi_turn="N/A" if len(texts) == 1 else "Follow-up",
+        references=(Passage(f"{name}.{turn}", row["knowledge"]),),
+        extra={"knowledge": row["knowledge"], "original": row.get("original_response"), "vrm": acts},
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+DEFINITION = BenchmarkDefinition(SOURCE, load, sample=_SAMPLE)
+"""What the registry lists."""

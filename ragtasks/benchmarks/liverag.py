@@ -1,0 +1,153 @@
+"""LiveRAG: the questions of SIGIR 2025's challenge, made by DataMorgana from web pages (Carmel et al. 2025).
+
+A task is one question without a conversation. Its passages are the one or two documents that it was made from, its
+target the answer that was made with it; `extra["claims"]` are that answer's statements, sorted by use. What kind of
+question and user DataMorgana was told to write for stands in `extra["categories"]` as in the file.
+
+The challenge's corpus is FineWeb-10BT, which is not fetched: retrieval here searches the documents of all questions, so
+it is easier than in the challenge.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    Sizes,
+    check_sizes,
+    derived_file,
+    official_file,
+    read_edition,
+    reference_contexts,
+)
+from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.files import Problems, parquet_rows, parse_json
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+
+DOMAIN = "fineweb"
+"""The pool of all questions' documents."""
+CLAIMS = ("direct", "useful", "useless")
+"""Kinds of statements of an answer."""
+SIZES = Sizes(conversations=895, tasks=895)
+"""As the dataset's page counts its questions."""
+
+_FILE = "LiveRAG_banchmark_20250910.parquet"  # as it is spelled there
+_COMMIT = "9deaaa8efdbf4e04be758a0333736a2ccd0216a2"
+_SAMPLE = Path(__file__).resolve().parent / "sample" / "liverag"
+
+SOURCE = Source(
+    name="liverag",
+    folder="LiveRAG",
+    marker=_FILE,
+    repository="https://huggingface.co/datasets/LiveRAG/Benchmark",
+    commit=_COMMIT,
+    base_url=f"https://huggingface.co/datasets/LiveRAG/Benchmark/resolve/{_COMMIT}/",
+    files=(SourceFile(_FILE, None, None, "tasks"),),
+)
+"""The official file, whose checksum is not known here."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
+    problems = Problems(
+        official_file(root / _FILE, "LiveRAG", "liverag"), "LiveRAG file", "fetch the file again, or correct it"
+    )
+    tasks = tuple(task for number, row in _rows(problems) if (task := _task(number, row, problems)) is not None)
+    check_sizes(tasks, sizes, problems)
+    contexts = functools.partial(reference_contexts, "liverag", "liverag_reference", tasks)
+    return Benchmark("liverag", root, is_sample, revision, "answerability", tasks, contexts, suite="liverag")
+
+
+def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (number from 1, row), and note where the file is corrupt."""
+    number = 0
+    try:
+        for number, row in enumerate(parquet_rows(problems.path), start=1):
+            yield number, row
+    except (OSError, ValueError) as error:
+        problems.add(number + 1, "a row of a Parquet file", str(error))
+
+
+def _task(number: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
+    """Return the task of one row, or None after noting what is wrong with it."""
+    before, index = len(problems), row.get("Index")
+    if not isinstance(index, int) or not all(_is_text(row.get(key)) for key in ("Question", "Answer")):
+        problems.add(number, "`Index`, `Question` and `Answer`", {key: row.get(key) for key in ("Index", "Question")})
+    documents = _passages(_plain(row.get("Supporting_Documents")))
+    if not documents:
+        problems.add(number, "`Supporting_Documents` of `doc_id` and `content`", row.get("Supporting_Documents"))
+    claims = _claims(_plain(row.get("Answer_Claims")))
+    if claims is None:
+        problems.add(number, f"`Answer_Claims` with lists of texts: {', '.join(CLAIMS)}", row.get("Answer_Claims"))
+    if len(problems) > before:
+        return None
+    name = f"question-{index}"
+    return Task(
+        task_id=task_id(name, 1),
+        conversation_id=name,
+        turn=1,
+        domain=DOMAIN,
+        messages=(Message(Role.USER, row["Question"]),),
+        target=row["Answer"],
+        answerability=Answerability.ANSWERABLE,
+        question_types=("two documents" if len(documents) > 1 else "one document",),
+        multi_turn="N/A",
+        references=documents,
+        extra={
+            "claims": claims,
+            "session": row.get("Session"),
+            "categories": _plain(row.get("DataMorgana_Config")),
+        },
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a column that holds JSON objects, as columns or as their text."""
+    try:
+        return parse_json(value.encode()) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _passages(rows: Any) -> tuple[Passage, ...]:
+    """Return the documents of a row, () where one is not as it should be."""
+    found = [
+        Passage(row["doc_id"], row["content"])
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict) and _is_text(row.get("doc_id")) and _is_text(row.get("content"))
+    ]
+    return tuple(found) if found and len(found) == len(rows) else ()
+
+
+def _claims(raw: Any) -> dict[str, Sequence[str]] | None:
+    found = {name: raw.get(name) or [] for name in CLAIMS} if isinstance(raw, dict) else {}
+    texts = [text for claims in found.values() for text in (claims if isinstance(claims, list) else [None])]
+    return found if found and all(map(_is_text, texts)) else None
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the documents that a question was made from as relevant."""
+    del domain  # there is one
+    return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the documents of all questions as rows, made now where they are not there."""
+    documents = {passage.passage_id: passage.text for task in load(root).tasks for passage in task.references}
+    rows = ({"_id": name, "text": text} for name, text in documents.items())
+    return derived_file(root, f"{domain}.jsonl", lambda: rows)
+
+
+DEFINITION = BenchmarkDefinition(SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels), _SAMPLE)
+"""What the registry lists."""

@@ -1,0 +1,166 @@
+"""TopiOCQA: conversations over Wikipedia that go from topic to topic, with short answers (Adlakha et al. 2022).
+
+A task is a question of the published dev split. It has one answer, and three more in the turns that other people
+answered too: all stand in `extra["answers"]`, the first is the task's own. An answer `UNANSWERABLE` is a label: such a
+question is unanswerable. Each question has one gold passage, which also is the relevance judgement.
+
+The corpus is 25,700,592 segments of Wikipedia of 2020-10-20, in a dataset of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    Sizes,
+    check_sizes,
+    derived_file,
+    official_file,
+    read_edition,
+    reference_contexts,
+)
+from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Problems, json_lines, parquet_rows
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+
+DOMAIN = "wikipedia"
+"""The one corpus."""
+UNANSWERABLE = "UNANSWERABLE"
+"""The answer to a question that nothing in Wikipedia answers."""
+SIZES = Sizes(conversations=205, tasks=2514)
+"""The dev split, as the paper counts it (Table 3)."""
+
+_TASK_FILE = "data/topiocqa_valid.jsonl"
+_CORPUS_FOLDER = "wiki_corpus"
+_COMMIT = "47baa2cc8e6f36caa486d314cb5d34b11fbda388"
+_SAMPLE = Path(__file__).resolve().parent / "sample" / "topiocqa"
+
+SOURCE = Source(
+    name="topiocqa",
+    folder="TopiOCQA",
+    marker="data",
+    repository="https://huggingface.co/datasets/McGill-NLP/TopiOCQA",
+    commit=_COMMIT,
+    base_url=f"https://huggingface.co/datasets/McGill-NLP/TopiOCQA/resolve/{_COMMIT}/",
+    files=(
+        SourceFile(_TASK_FILE, "1bba9512b24b2e5de22704766dd80b1dc497bb7262799f66c3912e6f413ac1c6", 7650455, "tasks"),
+    ),
+)
+"""The official file; size and checksum are those of its pointer in the repository."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
+    problems = Problems(
+        official_file(root / _TASK_FILE, "TopiOCQA", "topiocqa"), "TopiOCQA file", "fetch the file again, or correct it"
+    )
+    tasks = tuple(task for line, row in json_lines(problems) if (task := _task(line, row, problems)) is not None)
+    check_sizes(tasks, sizes, problems)
+    contexts = functools.partial(reference_contexts, "topiocqa", "topiocqa_reference", tasks)
+    return Benchmark("topiocqa", root, is_sample, revision, "answerability", tasks, contexts, suite="topiocqa")
+
+
+def _task(line: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
+    """Return the task of one line, or None after noting what is wrong with it."""
+    before = len(problems)
+    conversation, turn, question = row.get("Conversation_no"), row.get("Turn_no"), row.get("Question")
+    if not isinstance(conversation, int) or not isinstance(turn, int) or turn < 1 or not _is_text(question):
+        problems.add(line, "`Conversation_no`, `Turn_no` from 1 and `Question`", row)
+    texts = row.get("Context")
+    if not isinstance(texts, list) or len(texts) % 2 or not all(map(_is_text, texts)):
+        problems.add(line, "`Context` of texts, questions and answers in turn", texts)
+    others = row.get("Additional_answers")
+    answers = [row, *others] if isinstance(others, list) else [None]
+    if not all(isinstance(one, dict) and _is_text(one.get("Answer")) for one in answers):
+        problems.add(line, "`Answer`, and `Additional_answers` with an `Answer` each", others)
+    passage = _passage(row.get("Gold_passage"))
+    if passage is None:
+        problems.add(line, "`Gold_passage` of `id`, `title` and `text`", row.get("Gold_passage"))
+    if len(problems) > before or passage is None:
+        return None
+    first, *more = (one["Answer"].strip() for one in answers if one)
+    return Task(
+        task_id=task_id(str(conversation), int(str(turn))),
+        conversation_id=str(conversation),
+        turn=int(str(turn)),
+        domain=DOMAIN,
+        messages=tuple(
+            Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate([*(texts or ()), str(question)])
+        ),
+        target=first,
+        answerability=_answerability(first),
+        question_types=(),
+        multi_turn="N/A" if turn == 1 else "Follow-up",
+        references=(passage,),
+        extra={
+            "answers": [first, *more],
+            "topic": row.get("Topic"),
+            "section": row.get("Topic_section"),
+            "rationale": row.get("Rationale"),
+            "other_labels": [{"target": text, "answerability": _answerability(text).value} for text in more],
+        },
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _answerability(answer: str) -> Answerability:
+    return Answerability.UNANSWERABLE if answer == UNANSWERABLE else Answerability.ANSWERABLE
+
+
+def _passage(row: Any) -> Passage | None:
+    fields = row if isinstance(row, dict) else {}
+    name, title, text = fields.get("id"), fields.get("title"), fields.get("text")
+    if not _is_text(name) or not isinstance(title, str) or not isinstance(text, str):
+        return None
+    return Passage(str(name), text, title.replace(" [SEP] ", " - "))
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the gold passages as relevant, one a question."""
+    del domain  # there is one
+    return tuple(Qrel(task.task_id, task.references[0].passage_id, 1) for task in load(root).tasks)
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the corpus as rows, made now where it is not there."""
+    folder = root / _CORPUS_FOLDER
+    shards = sorted(folder.glob("*.parquet"))
+    if not shards:
+        raise BenchmarkFileError(
+            "corpus of TopiOCQA",
+            where=str(folder),
+            expected="the Parquet files of the dataset McGill-NLP/TopiOCQA-wiki-corpus",
+            found="no files",
+            next_step="download its folder `data` from the Hugging Face hub (27 files, about 7 GB), and name it so",
+        )
+    return derived_file(root, f"{domain}.jsonl", lambda: _corpus_rows(shards))
+
+
+def _corpus_rows(shards: list[Path]) -> Iterator[dict[str, Any]]:
+    for path in shards:
+        try:
+            for row in parquet_rows(path):
+                yield {"_id": row["id"], "title": f"{row['title']} - {row['sub_title']}", "text": row["contents"]}
+        except (LookupError, OSError, ValueError) as error:
+            raise BenchmarkFileError(
+                "corpus of TopiOCQA",
+                where=str(path),
+                expected="columns `id`, `title`, `sub_title` and `contents`",
+                found=str(error),
+                next_step="download the file again",
+            ) from error
+
+
+DEFINITION = BenchmarkDefinition(SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels), _SAMPLE)
+"""What the registry lists."""

@@ -1,0 +1,65 @@
+"""LiveRAG's suite: what judges are asked, and the challenge's scales of their labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutcome
+from ragtasks.records import Response, Score
+from ragtasks.suites import suite_named
+from ragtasks.suites._liverag import CORRECTNESS, FAITHFULNESS, LABELS, _in_points, correctness, faithfulness
+
+TASK = open_benchmark("liverag", benchmark_folder("liverag", "sample", Path())).tasks[2]
+RESPONSE = Response(TASK, TASK.references, "Yes, it was much cheaper.")
+
+
+def asked(step: Question | Finding) -> Question:
+    assert isinstance(step, Question)
+    return step
+
+
+def read(question: Question, label: str) -> Finding:
+    found = question.read(question.form.replace("LABEL", label))
+    assert isinstance(found, Finding)
+    return found
+
+
+def test_a_judge_of_correctness_sees_question_answer_and_statements() -> None:
+    question = asked(correctness().open(RESPONSE))
+    assert all(text in question.text for text in (TASK.question, TASK.target, RESPONSE.text))
+    assert question.text.count(TASK.target) == 2  # as answer and as its only statement
+    assert TASK.references[0].text not in question.text
+
+
+def test_a_judge_of_faithfulness_sees_passages_and_no_reference_answer() -> None:
+    question = asked(faithfulness().open(RESPONSE))
+    assert all(passage.text in question.text for passage in TASK.references)
+    assert TASK.target not in question.text
+    unasked = faithfulness().open(replace(RESPONSE, passages=()))
+    assert isinstance(unasked, Finding)
+    assert unasked.outcome is VerdictOutcome.NOT_ASKED
+
+
+@pytest.mark.parametrize(("rubric", "label", "points"), [
+    (name, label, points) for name, labels in LABELS.items() for label, points in labels.items()
+])  # fmt: skip
+def test_labels_are_points_of_the_challenge(rubric: str, label: str, points: int) -> None:
+    question = asked({CORRECTNESS: correctness, FAITHFULNESS: faithfulness}[rubric]().open(RESPONSE))
+    found = read(question, label)
+    assert found.value is not None
+    assert 0 <= found.value <= 1
+    assert _in_points(rubric, Score(found.value)).value == pytest.approx(points)
+    with pytest.raises(UnparsableReplyError):
+        read(question, "maybe")
+
+
+def test_the_scales_are_those_of_the_metrics() -> None:
+    bounds = {metric.name: metric.bounds for metric in suite_named("liverag").metrics if metric.name in LABELS}
+    assert bounds == {CORRECTNESS: (-1, 2), FAITHFULNESS: (-1, 1)}
+    assert _in_points(CORRECTNESS, Score(None, "no verdict")) == Score(None, "no verdict")
+    names = [rubric.name for rubric in suite_named("liverag").rubrics()]
+    assert names[-2:] == [CORRECTNESS, FAITHFULNESS]
