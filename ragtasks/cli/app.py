@@ -317,6 +317,7 @@ SUBCOMMANDS = {
     "review agreement": "ragtasks review agreement benchmark",
     "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",
     "data describe": "ragtasks data describe mtrag --data sample",
+    "data serve": "ragtasks data serve mtrag --data sample --port 8765",
     "data corpus check": "ragtasks data corpus check corpus.jsonl",
     "data corpus duplicates": "ragtasks data corpus duplicates corpus.jsonl",
     "data corpus deduplicate": "ragtasks data corpus deduplicate corpus.jsonl unique.jsonl",

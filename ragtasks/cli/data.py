@@ -12,7 +12,7 @@ import typer
 from ragtasks.cli.app import SYNTHETIC, app, echo, put
 from ragtasks.cli.check import form_of
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
-from ragtasks.errors import ConfigurationError, missing_path
+from ragtasks.errors import ConfigurationError, close_matches, missing_path
 from ragtasks.tables import Format
 
 if TYPE_CHECKING:
@@ -197,6 +197,41 @@ def _quality(folder: Path, measuring: _Measuring) -> Section:
             rewriter=measuring.rewriter,
             secrets=secret,
         )
+
+
+# `ragtasks data serve`: the tools over a benchmark's corpora, for agents of any make.
+
+
+@commands.command()
+def serve(  # noqa: PLR0917 (one parameter an option)
+    name: Annotated[
+        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
+    ],
+    domain: Annotated[
+        list[str] | None, typer.Option(help="Serve this domain's corpus; repeatable. Default: all.")
+    ] = None,
+    retriever: Annotated[str, typer.Option(help="What searches: bm25, hybrid(bm25,dense:minilm), ...")] = "bm25",
+    data: DATA = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve over HTTP; 0 takes a free one. Default: standard input and output."),
+    ] = None,
+) -> None:
+    """Serve search and read over a benchmark's corpora to any agent, by the Model Context Protocol (MCP)."""
+    from ragtasks.benchmarks import retrieval_side
+    from ragtasks.config.environment import run_store, secret
+    from ragtasks.scoring import Toolbox, serve_tools
+
+    folder = _folder_of(name, data)
+    opened = (
+        named_benchmark(name, data) if folder is None else named_benchmark(form_of(folder) or "custom", str(folder))
+    )
+    known = retrieval_side(opened.name).domains_of(opened.tasks)
+    if unknown := sorted(set(domain or ()) - set(known)):
+        raise ConfigurationError(f"--domain {unknown[0]}: {close_matches(unknown[0], known)}")
+    domains = [one for one in known if not domain or one in domain]
+    serve_tools(Toolbox(opened, retriever, run_store(), secret), domains, host, port, echo)
 
 
 # `ragtasks data corpus`: check, duplicates, deduplicate and segment.

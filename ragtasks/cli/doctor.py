@@ -57,6 +57,7 @@ _EXTRAS = {
     "retrieval": "retrievers beyond the built-in BM25",
     "report": "pictures",
     "arena": "pages for people who compare answers",
+    "mcp": "search tools for agents of any make",
 }
 """What is looked at where no model is named -> what it is for."""
 

@@ -37,6 +37,7 @@ from ragtasks.scoring._system import (
     score_rows,
     score_system,
 )
+from ragtasks.scoring._tool_server import serve_tools
 from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "score_rows",
     "score_system",
     "scored_row",
+    "serve_tools",
     "shared_scorer",
     "take_checked",
     "take_failures",
