@@ -20,11 +20,11 @@ from ragtasks.benchmarks import benchmark_folder, custom
 from ragtasks.benchmarks import custom as _custom_search
 from ragtasks.benchmarks.custom import best_first, check_folder
 from ragtasks.benchmarks.download import fetch
-from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
 from ragtasks.tables import Format, render
+from tests._commands import run_command
 
 SAMPLE = benchmark_folder("custom", "sample", Path())
 IN_A_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -561,11 +561,10 @@ def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Pat
 
 
 @pytest.fixture
-def validated(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], tuple[int, list[str]]]:
+def validated() -> Callable[[Path], tuple[int, list[str]]]:
     def run(root: Path) -> tuple[int, list[str]]:
-        with pytest.raises(SystemExit) as stop:
-            main(["check", str(root)])
-        return int(stop.value.code or 0), capsys.readouterr().out.splitlines()
+        done = run_command("check", root)
+        return done.status, done.out.splitlines()
 
     return run
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.trec_rag import N_PASSAGES, TRACK_2024, load_segments, read_retrieved
-from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import read_run
 from ragtasks.records import Setting
 from retrieval_cache import read_corpus
+from tests._commands import run_command
 from tests.conftest import REAL_DATA
 
 REAL = REAL_DATA / "trec_rag" / "retrieve_results"
@@ -96,7 +96,7 @@ def test_retrieval_results_beside_the_topics_are_the_passages_of_the_task(tmp_pa
 
 @pytest.mark.parametrize("name", ["bm25.researchy_small.jsonl", "rzrho.researchy_tiny.jsonl"])
 def test_real_retrieval_results_become_a_stored_run_with_their_texts(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not REAL.is_dir():
         pytest.skip(f"no real retrieval results at {REAL}")
@@ -104,9 +104,8 @@ def test_real_retrieval_results_become_a_stored_run_with_their_texts(
     root = folder(tmp_path / "data", REAL / name)
     rows = [json.loads(line) for line in (REAL / name).read_text(encoding="utf-8").splitlines()]
     place = ["--benchmark", "trec_rag24", "--data", str(root), "--corpus", f"researchy={REAL / name}"]
-    with pytest.raises(SystemExit) as stop:
-        main(["retrieve", "--retriever", f"run:{REAL / name}", "--name", "mine", *place])
-    assert stop.value.code == 0
+    done = run_command("retrieve", "--retriever", f"run:{REAL / name}", "--name", "mine", *place)
+    assert done.status == 0
     (file,) = (tmp_path / "store").glob("runs/mine/contexts/full_rag.jsonl")
     stored = file.read_text(encoding="utf-8")
     first = rows[0]["candidates"][0]["doc"]

@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 
 from ragtasks import __version__
 from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
-from ragtasks.cli import app, main
+from ragtasks.cli import app
 from ragtasks.cli.app import GROUPS, OLD_NAMES, SUBCOMMANDS
 from ragtasks.config import EvaluationConfig
 from ragtasks.harness.tasks import task_folder
+from tests._commands import run_command
 
 
 def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:
@@ -180,18 +181,15 @@ def test_main_turns_every_clear_error_into_status_1(
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 1
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert message in output.err
-    assert "Traceback" not in output.err
+    done = run_command(*arguments)
+    assert done.status == 1
+    assert done.out == ""
+    assert message in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -203,13 +201,10 @@ def test_main_turns_every_clear_error_into_status_1(
         (["--zzz"], "see `ragtasks run --help-all`"),
     ],
 )
-def test_a_misspelt_option_of_run_names_its_nearest(
-    arguments: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["run", "--model", "ragtasks-oracle", *arguments])
-    assert stop.value.code == 2
-    text = capsys.readouterr().err
+def test_a_misspelt_option_of_run_names_its_nearest(arguments: list[str], nearest: str) -> None:
+    done = run_command("run", "--model", "ragtasks-oracle", *arguments)
+    assert done.status == 2
+    text = done.err
     assert text.startswith(f"ragtasks: no option {arguments[0].partition('=')[0]}. Next step: ")
     assert nearest in text
 
@@ -343,23 +338,21 @@ def test_the_harness_tasks_are_listed_by_benchmark() -> None:
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_old_name_ends_with_the_new_one(old: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*old.split(), "something", "--else"])
-    assert stop.value.code == 2
+def test_an_old_name_ends_with_the_new_one(old: str) -> None:
+    done = run_command(*old.split(), "something", "--else")
+    assert done.status == 2
     lines = OLD_NAMES[old].split(", ")
     text = " or ".join(f"`ragtasks {line}`" for line in lines)
-    assert capsys.readouterr().err == f"ragtasks: `{old}` is now {text}\n"
+    assert done.err == f"ragtasks: `{old}` is now {text}\n"
     assert tuple(old.split()) not in COMMANDS
     for line in lines:
         assert tuple(word for word in line.partition(" --")[0].split() if word.islower()) in COMMANDS
 
 
-def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:
     def checked(folder: Path) -> tuple[object, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["check", str(folder)])
-        return stop.value.code, capsys.readouterr().out
+        done = run_command("check", folder)
+        return done.status, done.out
 
     for name, tasks in {"mtrag_s": 25, "multihop_rag": 24}.items():
         copy = tmp_path / name
@@ -399,14 +392,13 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFi
     ],
 )
 def test_what_a_command_was_given_decides_what_it_asks_for(
-    line: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("answers.jsonl").write_text("{}", encoding="utf-8")
-    with pytest.raises(SystemExit) as stop:
-        main(line)
-    assert stop.value.code == 1
-    assert words in capsys.readouterr().err
+    done = run_command(*line)
+    assert done.status == 1
+    assert words in done.err
 
 
 def test_what_can_be_fetched_is_listed() -> None:

@@ -13,7 +13,7 @@ from ragtasks.arena.battles import read_answers
 from ragtasks.arena.forms import read_form
 from ragtasks.arena.store import Queue, VoteStore
 from ragtasks.benchmarks.mtrag import FANC, load_human_evaluation
-from ragtasks.cli import main
+from tests._commands import run_command
 from tests.arena._made import vote
 from tests.judges._demo import DemoServer
 from tests.reports._saved import save
@@ -22,14 +22,12 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["arena", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        done = run_command("arena", *arguments)
+        return done.status, done.out, done.err
 
     return call
 

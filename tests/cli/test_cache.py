@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache
 from ragtasks.metrics import EmbeddingCache
+from tests._commands import run_command
 from tests.cli.test_retrieve import printed
 
 
@@ -37,16 +37,16 @@ def filled(file: Path) -> Path:
     return file
 
 
-def test_no_file_is_said_and_none_is_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_file_is_said_and_none_is_made(file: Path) -> None:
     embeddings = f"{file.with_name('embeddings.sqlite')}: no cached embeddings yet"
-    assert printed(capsys, "data", "cache", "show") == [f"{file}: no cached replies yet", embeddings]
-    assert printed(capsys, "data", "cache", "prune", "--embeddings") == [embeddings]
-    assert printed(capsys, "data", "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
+    assert printed("data", "cache", "show") == [f"{file}: no cached replies yet", embeddings]
+    assert printed("data", "cache", "prune", "--embeddings") == [embeddings]
+    assert printed("data", "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
     assert not file.exists()
 
 
-def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, *table, _ = printed(capsys, "data", "cache", "show")
+def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
+    first, *table, _ = printed("data", "cache", "show")
     assert first.startswith(f"{filled}: 5 replies, 0.")
     assert [line.split() for line in table] == [
         ["model", "address", "kind", "outcome", "replies"],
@@ -67,11 +67,11 @@ def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.Captu
         (["--model", "other"], "12345"),
     ],
 )
-def test_chosen_replies_go(filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], left: str) -> None:
+def test_chosen_replies_go(filled: Path, options: list[str], left: str) -> None:
     n_gone = 5 - len(left)
-    (line,) = printed(capsys, "data", "cache", "prune", *options, "--dry-run")
+    (line,) = printed("data", "cache", "prune", *options, "--dry-run")
     assert line == f"{n_gone} replies would be removed, {len(left)} stay in {filled}"
-    (line,) = printed(capsys, "data", "cache", "prune", *options)
+    (line,) = printed("data", "cache", "prune", *options)
     assert line == f"{n_gone} replies removed, {len(left)} stay in {filled}"
     with ReplyCache(filled) as cache:
         assert "".join(key for key in "12345" if cache.get(key)) == left
@@ -80,43 +80,36 @@ def test_chosen_replies_go(filled: Path, capsys: pytest.CaptureFixture[str], opt
 @pytest.mark.parametrize(
     ("options", "message"), [([], "nothing is chosen"), (["--outcome", "refusd"], "did you mean 'refused'")]
 )
-def test_a_choice_that_cannot_be_is_refused(
-    filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["data", "cache", "prune", *options])
-    assert message in capsys.readouterr().err
+def test_a_choice_that_cannot_be_is_refused(filled: Path, options: list[str], message: str) -> None:
+    done = run_command("data", "cache", "prune", *options)
+    assert message in done.err
 
 
-def test_embeddings_are_counted_by_encoder_and_pruned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embeddings_are_counted_by_encoder_and_pruned(file: Path) -> None:
     embeddings = file.with_name("embeddings.sqlite")
     with EmbeddingCache(embeddings, 10**6) as cache:
         cache.put([(b"1", bytes(3000)), (b"2", bytes(1000))], "minilm, layer 6")
         cache.put([(b"3", bytes(500))], "own, last layer")
-    assert printed(capsys, "data", "cache", "show")[1:] == [
+    assert printed("data", "cache", "show")[1:] == [
         f"{embeddings}: embeddings of 3 texts, 0.0 of at most 8,000 MB",
         "minilm, layer 6: 2 texts, 0.0 MB",
         "own, last layer: 1 texts, 0.0 MB",
     ]
     prune = ["data", "cache", "prune", "--embeddings"]
-    assert printed(capsys, *prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
-    dry = printed(capsys, *prune, "--model", "minilm", "--dry-run")
+    assert printed(*prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
+    dry = printed(*prune, "--model", "minilm", "--dry-run")
     assert dry == [f"embeddings of 2 texts would be removed, 1 stay in {embeddings}"]
-    assert printed(capsys, *prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 stay in {embeddings}"]
-    assert printed(capsys, *prune) == [f"embeddings of 1 texts removed, 0 stay in {embeddings}"]
-    with pytest.raises(SystemExit):
-        main([*prune, "--outcome", "refused"])
-    assert "embeddings have no outcome" in capsys.readouterr().err
+    assert printed(*prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 stay in {embeddings}"]
+    assert printed(*prune) == [f"embeddings of 1 texts removed, 0 stay in {embeddings}"]
+    done = run_command(*prune, "--outcome", "refused")
+    assert "embeddings have no outcome" in done.err
 
 
 @pytest.mark.parametrize("bound", ["many", "-1", "inf", "nan"])
-def test_a_bound_that_is_none_is_refused(
-    file: Path, bound: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bound_that_is_none_is_refused(file: Path, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_EMBEDDINGS_GB", bound)
-    with pytest.raises(SystemExit):
-        main(["data", "cache", "show"])
+    done = run_command("data", "cache", "show")
     assert (
         f"RAGTASKS_EMBEDDINGS_GB\n  expected: a number of GB, such as 8 or 0.5; 0 keeps none\n  found: '{bound}'"
-        in (capsys.readouterr().err)
+        in (done.err)
     )

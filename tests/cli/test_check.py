@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.cli import main
+from tests._commands import run_command
 
 SENTENCE = {"text": "Rain fell.", "citations": [0]}
 SEGMENT = "msmarco_v2.1_doc_00_0#0_0"
@@ -27,7 +27,7 @@ ANSWERED = {**RETRIEVED, "input": [{"speaker": "user", "text": "Why?"}], "predic
 
 
 @pytest.fixture
-def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Checks a file with a row, where no data is fetched; returns status and output."""
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "none"))
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
@@ -35,10 +35,8 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def check(row: Any, *options: str) -> tuple[int, str]:
         Path("file.jsonl").write_text(row if isinstance(row, str) else json.dumps(row) + "\n", encoding="utf-8")
-        with pytest.raises(SystemExit) as stop:
-            main(["check", "file.jsonl", *options])
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out + captured.err
+        done = run_command("check", "file.jsonl", *options)
+        return done.status, done.out + done.err
 
     return check
 
@@ -110,14 +108,11 @@ def test_what_it_cannot_be_checked_as_is_said(row: Any, options: tuple[str, ...]
 
 
 @pytest.mark.parametrize("name", ["nowhere/file.jsonl", "file.json", "./folder"])
-def test_a_path_with_nothing_at_its_end_is_missing(
-    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_with_nothing_at_its_end_is_missing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["check", name])
-    assert stop.value.code == 1
-    assert "check the path" in capsys.readouterr().err
+    done = run_command("check", name)
+    assert done.status == 1
+    assert "check the path" in done.err
 
 
 def test_rows_of_ones_own_are_read_as_score_reads_them(checked: Any) -> None:
@@ -137,19 +132,14 @@ def test_rows_of_ones_own_are_read_as_score_reads_them(checked: Any) -> None:
         ("model: ragtasks-oracle\nbenchmrk: mtrag\n", 1, "did you mean 'benchmark'"),
     ],
 )
-def test_an_evaluation_file_is_read(
-    text: str, status: int, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_evaluation_file_is_read(text: str, status: int, expected: str, tmp_path: Path) -> None:
     (tmp_path / "evaluation.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SystemExit) as stop:
-        main(["check", str(tmp_path / "evaluation.yaml")])
-    captured = capsys.readouterr()
-    assert int(stop.value.code or 0) == status
-    assert expected in captured.out + captured.err
+    done = run_command("check", tmp_path / "evaluation.yaml")
+    assert done.status == status
+    assert expected in done.out + done.err
 
 
-def test_results_are_read_to_their_last_sample(evaluations: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["check", str(evaluations)])
-    assert int(stop.value.code or 0) == 0
-    assert "ragtasks-oracle on mtrag (sample): " in capsys.readouterr().out
+def test_results_are_read_to_their_last_sample(evaluations: Path) -> None:
+    done = run_command("check", evaluations)
+    assert done.status == 0
+    assert "ragtasks-oracle on mtrag (sample): " in done.out

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, benchmark_names
-from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError
+from tests._commands import run_command
 from tests.conftest import REAL_DATA
 
 MULTIHOP_QUERIES = REAL_DATA / "multihop_rag" / "sd_queries.json"
 
 
-def described(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, list[dict[str, Any]]]:
+def described(*arguments: str) -> dict[str, list[dict[str, Any]]]:
     """Return table -> its rows, as the command prints them."""
-    with pytest.raises(SystemExit, match="0"):
-        main(["data", "describe", *arguments, "--format", "json"])
-    (section,) = json.loads(capsys.readouterr().out)
+    done = run_command("data", "describe", *arguments, "--format", "json")
+    assert done.status == 0
+    (section,) = json.loads(done.out)
     return {table["title"]: table["rows"] for table in section["tables"]}
 
 
@@ -35,13 +35,13 @@ def counts(rows: list[dict[str, Any]], dimension: str) -> dict[str, int]:
     return {row["value"]: row["tasks"] for row in rows if row["dimension"] == dimension}
 
 
-def test_mtrags_table_8(mtrag_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mtrags_table_8(mtrag_root: Path) -> None:
     """Of eight values two differ: 2.7 references where the paper has 2.8, 7.2 repaired answers where it has 7.3.
 
     The files hold 2,129 references over 777 tasks (2.74), and 797 answers with the model's first words; the paper
     counts 799 repaired ones.
     """
-    tables = described(capsys, "mtrag", "--data", str(mtrag_root), "--no-corpora")
+    tables = described("mtrag", "--data", str(mtrag_root), "--no-corpora")
     whole = tables["Conversations"][-1]
     assert (whole["domain"], whole["conversations"], whole["tasks"]) == ("all", 110, 842)
     assert rounded(whole, "turns a conversation") == 7.7
@@ -55,8 +55,8 @@ def test_mtrags_table_8(mtrag_root: Path, capsys: pytest.CaptureFixture[str]) ->
     assert rounded(repaired, "repaired a conversation") == 7.2
 
 
-def test_mtrags_figure_2(mtrag_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = described(capsys, "mtrag", "--data", str(mtrag_root), "--no-corpora")["Tasks by dimension"]
+def test_mtrags_figure_2(mtrag_root: Path) -> None:
+    rows = described("mtrag", "--data", str(mtrag_root), "--no-corpora")["Tasks by dimension"]
     assert counts(rows, "answerability") == {
         "ANSWERABLE": 709,
         "PARTIAL": 68,
@@ -71,9 +71,9 @@ def test_mtrags_figure_2(mtrag_root: Path, capsys: pytest.CaptureFixture[str]) -
     assert sum(counts(rows, "turn").values()) == sum(counts(rows, "references").values()) == 842
 
 
-def test_the_corpora_that_are_there_are_counted(mtrag_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_corpora_that_are_there_are_counted(mtrag_root: Path) -> None:
     """The pooled copy is a part of the paper's Table 2: fewer passages, and fewer of each document."""
-    rows = described(capsys, "mtrag", "--data", str(mtrag_root))["Corpora"]
+    rows = described("mtrag", "--data", str(mtrag_root))["Corpora"]
     assert {row["domain"]: (row["documents"], row["passages"]) for row in rows} == {
         "clapnq": (2800, 12628),
         "fiqa": (14736, 15332),
@@ -83,14 +83,14 @@ def test_the_corpora_that_are_there_are_counted(mtrag_root: Path, capsys: pytest
     assert {row["domain"]: rounded(row, "passages a document") for row in rows}["fiqa"] == 1.0  # paper: 1.1
 
 
-def test_multihop_rags_tables_on_500_of_its_queries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_multihop_rags_tables_on_500_of_its_queries(tmp_path: Path) -> None:
     """Shares of a fifth of the queries, within 5 points of Tables 3 and 4, which are over all 2,556."""
     if not MULTIHOP_QUERIES.is_file():
         pytest.skip(f"no real queries at {MULTIHOP_QUERIES}")
     queries = json.loads(MULTIHOP_QUERIES.read_text())["queries"]
     truth = json.loads(MULTIHOP_QUERIES.with_name("sd_ground_truth.json").read_text())
     _write_multihop(tmp_path, queries, truth)
-    tables = described(capsys, "multihop_rag", "--data", str(tmp_path), "--no-corpora")
+    tables = described("multihop_rag", "--data", str(tmp_path), "--no-corpora")
     pieces = {row["pieces"]: 100 * row["share"]["value"] for row in tables["Pieces of evidence a query"]}
     assert pieces == pytest.approx({"0": 11.78, "2": 42.18, "3": 30.48, "4": 15.56}, abs=5)
     types = counts(tables["Tasks by dimension"], "question type")
@@ -118,31 +118,31 @@ def _write_multihop(root: Path, queries: list[dict[str, Any]], truth: dict[str, 
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_every_benchmark_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    tables = described(capsys, name, "--data", "sample")
+def test_every_benchmark_is_described(name: str) -> None:
+    tables = described(name, "--data", "sample")
     whole = tables["Conversations"][-1]
     assert whole["tasks"] == sum(counts(tables["Tasks by dimension"], "answerability").values()) > 0
     assert sum(row["tasks"] for row in tables["Conversations"][:-1]) == whole["tasks"]
 
 
-def test_articles_by_category(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = described(capsys, "multihop_rag", "--data", "sample")["Articles by category"]
+def test_articles_by_category() -> None:
+    rows = described("multihop_rag", "--data", "sample")["Articles by category"]
     assert sum(row["articles"] for row in rows[:-1]) == rows[-1]["articles"] == 12
 
 
-def test_a_corpus_that_is_not_there_is_a_dash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corpus_that_is_not_there_is_a_dash(tmp_path: Path) -> None:
     root = tmp_path / "mtrag"
     shutil.copytree(benchmark_folder("mtrag", "sample", Path()), root)
     (root / "corpora" / "passage_level" / "fiqa.jsonl.zip").unlink()
-    rows = {row["domain"]: row["passages"] for row in described(capsys, "mtrag", "--data", str(root))["Corpora"]}
+    rows = {row["domain"]: row["passages"] for row in described("mtrag", "--data", str(root))["Corpora"]}
     assert rows["fiqa"] == "-"
     assert rows["govt"] > 0
 
 
-def test_csv_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["data", "describe", "mtrag", "--data", "sample", "--format", "csv"])
-    cells = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_csv_holds_every_cell() -> None:
+    done = run_command("data", "describe", "mtrag", "--data", "sample", "--format", "csv")
+    assert done.status == 0
+    cells = list(csv.DictReader(io.StringIO(done.out)))
     (n_tasks,) = (
         c["value"] for c in cells if c["table"] == "Conversations" and c["column"] == "tasks" and c["row"] == "5"
     )

@@ -10,48 +10,45 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.errors import RagtasksError
 from retrieval_cache import RunStore
+from tests._commands import run_command
 
 SAMPLE = Path(__file__).resolve().parents[2] / "ragtasks" / "benchmarks" / "sample" / "custom"
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 1
-    return capsys.readouterr().err
+def said(*arguments: str) -> str:
+    done = run_command(*arguments)
+    assert done.status == 1
+    return done.err
 
 
-def test_a_long_error_is_cut_with_a_count(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_long_error_is_cut_with_a_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(self: RunStore) -> None:
         raise RagtasksError("x" * 10_000 + "\n  next step: this")
 
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     monkeypatch.setattr(RunStore, "all", fail)
-    text = said(capsys, "results", "list")
+    text = said("results", "list")
     assert len(text) < 6_100
     assert "\n[... 4,018 characters ...]\n" in text
     assert text.endswith("next step: this\n")
 
 
 @pytest.mark.parametrize("value", [7, 1.5, True, [1, 2], [None], [["openai/x"]], {"model": 3}])
-def test_judges_of_another_type_are_refused(value: object, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_judges_of_another_type_are_refused(value: object, tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{}")
     metadata = json.dumps({"judges": value, "data": "sample"})
     places = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
-    text = said(capsys, "score", str(tmp_path / "mine.jsonl"), "--metadata", metadata, *places)
+    text = said("score", str(tmp_path / "mine.jsonl"), "--metadata", metadata, *places)
     assert text.startswith(("ragtasks: evaluation options: judges: ", "ragtasks: judges: ", "ragtasks: endpoint: "))
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"run": "\\ud800"}', '{"run": 1e999}'])
-def test_metadata_that_cannot_be_read_is_refused(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_metadata_that_cannot_be_read_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{}")
     out = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
-    assert said(capsys, "score", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
+    assert said("score", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
 
 
 @pytest.mark.slow
@@ -77,19 +74,17 @@ def test_a_full_disk_ends_retrieve_in_one_error_and_no_run(n_bytes: int, tmp_pat
     assert not (tmp_path / "runs" / "mine").exists()
 
 
-def test_a_run_that_cannot_be_removed_stays_whole(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_cannot_be_removed_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     (tmp_path / "building").write_text("a file where a folder belongs, as nobody can write here")
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
-    assert "cannot remove run 'mine'" in said(capsys, "results", "remove", "mine")
+    assert "cannot remove run 'mine'" in said("results", "remove", "mine")
     assert (folder / "manifest.json").is_file()
 
 
-def test_a_target_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_target_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "segments.jsonl"
-    text = said(capsys, "data", "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
+    text = said("data", "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
     assert text.startswith(f"ragtasks: cannot write {target}: ")

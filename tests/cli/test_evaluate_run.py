@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli.app import app
 from ragtasks.files import read_qrels, read_run
+from tests._commands import run_command
 from tests.conftest import REAL_DATA
 
 TREC_RAG = "nDCG@20,nDCG@100,R@100"
@@ -110,16 +111,12 @@ def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path:
         (["none.trec", "--data", "sample"], "no file 'none.trec', and no run of that name"),
     ],
 )
-def test_what_cannot_be_judged_is_one_clear_error(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    from ragtasks.cli.app import main
+def test_what_cannot_be_judged_is_one_clear_error(files: tuple[Path, Path], arguments: list[str], message: str) -> None:
 
     given = [part.format(run=files[0], qrels=files[1]) for part in arguments]
-    with pytest.raises(SystemExit) as caught:
-        main(["evaluate-run", *given])
-    assert caught.value.code == 1
-    assert message in capsys.readouterr().err
+    done = run_command("evaluate-run", *given)
+    assert done.status == 1
+    assert message in done.err
 
 
 def test_trec_rag_runs_have_the_values_of_ir_measures(tmp_path: Path) -> None:
@@ -178,15 +175,13 @@ def _on_judged_topics(source: Path, judged: dict[str, list[str]]) -> list[str]:
     return renamed
 
 
-def test_the_real_runs_are_refused_by_qrels_of_other_topics(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_real_runs_are_refused_by_qrels_of_other_topics() -> None:
     run, qrels = (REAL_DATA / "trec_rag" / name for name in ("runs/bm25.raggy.txt", "qrels/qrels.rag24.test.txt"))
     if not (run.is_file() and qrels.is_file()):
         pytest.skip(f"no real TREC RAG runs and qrels at {REAL_DATA / 'trec_rag'}")
-    from ragtasks.cli.app import main
 
-    with pytest.raises(SystemExit):
-        main(["evaluate-run", str(run), "--qrels", str(qrels)])
-    assert "found: 120 queries, none of them judged" in capsys.readouterr().err
+    done = run_command("evaluate-run", run, "--qrels", qrels)
+    assert "found: 120 queries, none of them judged" in done.err
 
 
 def test_mtrags_own_file_has_the_values_of_pytrec_eval(mtrag_root: Path, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from ragtasks.cli import app, main
+from ragtasks.cli import app
 from ragtasks.config import GateConfig
+from tests._commands import CommandResult, run_command
 from tests.reports._saved import save
 
 TASKS = tuple((f"c{number:02}", turn) for number in range(30) for turn in (1, 2))
@@ -45,18 +46,16 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["gate", *map(str, arguments)])
-    return int(ended.value.code or 0)
+def run(*arguments: object) -> CommandResult:
+    return run_command("gate", *arguments)
 
 
 @pytest.mark.parametrize(("name", "status"), [("same", 0), ("worse", 1), ("near", 3)])
 def test_the_status_says_what_was_found(results: Path, name: str, status: int) -> None:
-    assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05") == status
+    assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05").status == status
 
 
-def test_bad_input_has_a_status_of_its_own(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_has_a_status_of_its_own(results: Path) -> None:
     old = ("--baseline", results / "old")
     for arguments in (
         (results / "nothing", *old, "--margin", "rouge_l=0.05"),
@@ -66,74 +65,77 @@ def test_bad_input_has_a_status_of_its_own(results: Path, capsys: pytest.Capture
         (results / "same", *old, "--config", results / "none.yaml"),
         (results, *old, "--margin", "rouge_l=0.05"),
     ):
-        assert run(*arguments) == 2, arguments
-        assert capsys.readouterr().err.startswith("ragtasks: ")
+        done = run(*arguments)
+        assert done.status == 2, arguments
+        assert done.err.startswith("ragtasks: ")
 
 
-def test_a_crash_does_not_say_worse(
-    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_does_not_say_worse(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr("ragtasks.reports.gate_baselines.side_of", crash)
-    assert run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05") == 2
-    assert "ZeroDivisionError: a bug" in capsys.readouterr().err
+    done = run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05")
+    assert done.status == 2
+    assert "ZeroDivisionError: a bug" in done.err
 
 
-def test_another_encoder_is_no_match(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_encoder_is_no_match(results: Path) -> None:
     file = next((results / "same").glob("results_*.json"))
     file.write_text(file.read_text().replace("minilm", "deberta"))
-    assert run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05") == 3
-    assert "encoder in reference: minilm -> deberta" in capsys.readouterr().out
+    done = run(results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05")
+    assert done.status == 3
+    assert "encoder in reference: minilm -> deberta" in done.out
 
 
-def test_a_baseline_by_name_is_a_fixed_copy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(results / "old", "--save-baseline", "main") == 0
+def test_a_baseline_by_name_is_a_fixed_copy(results: Path) -> None:
+    assert run(results / "old", "--save-baseline", "main").status == 0
     for file in (results / "old").iterdir():
         file.unlink()
-    capsys.readouterr()
-    assert run(results / "worse", "--baseline", "main", "--margin", "rouge_l=0.05", "--format", "json") == 1
-    found = json.loads(capsys.readouterr().out)
+    done = run(results / "worse", "--baseline", "main", "--margin", "rouge_l=0.05", "--format", "json")
+    assert done.status == 1
+    found = json.loads(done.out)
     assert (found["status"], found["verdict"]) == (1, "worse")
-    assert run(results / "worse", "--baseline", "mian", "--margin", "rouge_l=0.05") == 2
-    assert "did you mean 'main'" in capsys.readouterr().err
+    done = run(results / "worse", "--baseline", "mian", "--margin", "rouge_l=0.05")
+    assert done.status == 2
+    assert "did you mean 'main'" in done.err
 
 
 def test_a_worse_system_is_not_saved(results: Path) -> None:
     target = results / "kept.json"
     margin = ("--baseline", results / "old", "--margin", "rouge_l=0.05", "--save-baseline", target)
-    assert run(results / "worse", *margin) == 1
+    assert run(results / "worse", *margin).status == 1
     assert not target.exists()
-    assert run(results / "same", *margin) == 0
-    assert run(results / "same", "--baseline", target, "--margin", "rouge_l=0.0001") == 0
+    assert run(results / "same", *margin).status == 0
+    assert run(results / "same", "--baseline", target, "--margin", "rouge_l=0.0001").status == 0
 
 
-def test_a_broken_baseline_is_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_baseline_is_named(results: Path) -> None:
     for text in ("{", '{"format": "other"}', "[]"):
         (results / "b.json").write_text(text)
-        assert run(results / "same", "--baseline", results / "b.json", "--margin", "rouge_l=0.05") == 2
-        assert "--save-baseline" in capsys.readouterr().err
+        done = run(results / "same", "--baseline", results / "b.json", "--margin", "rouge_l=0.05")
+        assert done.status == 2
+        assert "--save-baseline" in done.err
 
 
-def test_a_file_sets_margins_and_options_win(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_sets_margins_and_options_win(results: Path) -> None:
     file = results / "evaluation.yaml"
     file.write_text(yaml.safe_dump({"benchmark": "mtrag", "gate": {"baseline": "main", "margins": {"rouge_l": 0.4}}}))
-    assert run(results / "worse", "--config", file, "--baseline", results / "old") == 0
-    assert run(results / "worse", "--config", file, "--baseline", results / "old", "--margin", "rouge_l=0.05") == 1
+    assert run(results / "worse", "--config", file, "--baseline", results / "old").status == 0
+    done = run(results / "worse", "--config", file, "--baseline", results / "old", "--margin", "rouge_l=0.05")
+    assert done.status == 1
     file.write_text(yaml.safe_dump({"gate": {"margin": {"rouge_l": 0.4}}}))
-    assert run(results / "worse", "--config", file) == 2
-    assert "did you mean 'margins'" in capsys.readouterr().err
+    done = run(results / "worse", "--config", file)
+    assert done.status == 2
+    assert "did you mean 'margins'" in done.err
 
 
-def test_github_sees_errors_and_a_summary(
-    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_github_sees_errors_and_a_summary(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(results / "summary.md"))
     (results / "summary.md").write_text("before\n")
-    run(results / "worse", "--baseline", results / "old", "--margin", "rouge_l=0.05")
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    done = run(results / "worse", "--baseline", results / "old", "--margin", "rouge_l=0.05")
+    lines = [line for line in done.out.splitlines() if line.startswith("::")]
     assert len(lines) == 1
     assert lines[0].startswith("::error title=ragtasks gate%3A worse::rouge_l in reference, all tasks: 0.")
     summary = (results / "summary.md").read_text()
@@ -151,19 +153,21 @@ def test_junit_and_a_comment_are_written(results: Path) -> None:
     assert "| worse " in (results / "gate.md").read_text()
 
 
-def test_power_needs_no_results_and_has_a_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_power_needs_no_results_and_has_a_status(results: Path) -> None:
     old = ("--baseline", results / "old", "--power")
-    assert run(*old) == 0
-    assert "rouge_l" in capsys.readouterr().out
-    assert run(*old, "--margin", "rouge_l=0.1") == 0
-    assert run(*old, "--margin", "rouge_l=0.001") == 3
-    assert "too few answers: 30 conversations" in capsys.readouterr().out
+    done = run(*old)
+    assert done.status == 0
+    assert "rouge_l" in done.out
+    assert run(*old, "--margin", "rouge_l=0.1").status == 0
+    done = run(*old, "--margin", "rouge_l=0.001")
+    assert done.status == 3
+    assert "too few answers: 30 conversations" in done.out
 
 
-def test_csv_has_a_line_a_test(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_a_line_a_test(results: Path) -> None:
     margin = ("--margin", "rouge_l=0.05", "--slice", "turn", "--format", "csv")
-    run(results / "same", "--baseline", results / "old", *margin)
-    assert [line.split(",")[:5] for line in capsys.readouterr().out.splitlines()] == [
+    done = run(results / "same", "--baseline", results / "old", *margin)
+    assert [line.split(",")[:5] for line in done.out.splitlines()] == [
         ["setting", "slice", "metric", "decides", "verdict"],
         ["reference", "all tasks", "rouge_l", "True", "not worse"],
         ["reference", "turn=first", "rouge_l", "True", "not worse"],
@@ -197,9 +201,8 @@ def test_the_workflow_on_the_page_gates_what_it_scores() -> None:
     assert {word for word in gate.split() if word.startswith("--")} <= known
 
 
-def test_the_schema_for_editors_has_the_keys_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["init", "--schema"])
-    schema = json.loads(capsys.readouterr().out)
+def test_the_schema_for_editors_has_the_keys_of_a_gate() -> None:
+    done = run_command("init", "--schema")
+    schema = json.loads(done.out)
     assert "#/$defs/GateConfig" in json.dumps(schema["properties"]["gate"])
     assert "margins" in schema["$defs"]["GateConfig"]["properties"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder
-from ragtasks.cli import main
 from ragtasks.files import read_qrels
+from tests._commands import run_command
 from tests.clients._server import ChatServer, completion
 from tests.submissions.trec_rag._judge import overlap, parts_of
 
@@ -43,35 +43,27 @@ def results(path: Path) -> Path:
     return path
 
 
-def command(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return int(stop.value.code or 0)
-
-
-def test_what_judges_say_is_a_qrels_file_that_scores_runs(
-    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_judges_say_is_a_qrels_file_that_scores_runs(server: ChatServer, tmp_path: Path) -> None:
     file, qrels = results(tmp_path / "r.jsonl"), tmp_path / "qrels.txt"
     call = ["judges", "passages", str(file), *judge(server), "--output", str(qrels)]
-    assert command(*call) == 0
-    assert "4 of 4 pairs are judged (0: 2, 1: 1, 2: 0, 3: 1)" in capsys.readouterr().out
+    done = run_command(*call)
+    assert done.status == 0
+    assert "4 of 4 pairs are judged (0: 2, 1: 1, 2: 0, 3: 1)" in done.out
     assert [(one.query_id, one.passage_id, one.relevance) for one in read_qrels(qrels)] == [
         ("1", "p0", 3),
         ("1", "p1", 1),
         ("1", "p2", 0),
         ("1", "p3", 0),
     ]
-    assert command("evaluate-run", str(file), "--qrels", str(qrels), "--measures", "nDCG@4") == 0
-    assert "1.000" in capsys.readouterr().out
+    done = run_command("evaluate-run", str(file), "--qrels", str(qrels), "--measures", "nDCG@4")
+    assert done.status == 0
+    assert "1.000" in done.out
     n_asked = len(server.asked)
-    assert command(*call) == 0
+    assert run_command(*call).status == 0
     assert len(server.asked) == n_asked  # every reply was kept
 
 
-def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(
-    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(server: ChatServer, tmp_path: Path) -> None:
     def script(prompt: str, _: int) -> str:
         return "Hard to say." if "trams" in prompt else graded(prompt)
 
@@ -82,20 +74,24 @@ def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(
     server.script = lambda prompt, n: completion(script(prompt, n))
     with ChatServer(lambda prompt, n: completion(lower(prompt, n))).running() as other:
         judges = [*judge(server), *judge(other, "lower")]
-        assert command("judges", "passages", str(file), *judges, "--output", str(qrels)) == 0
+        done = run_command("judges", "passages", str(file), *judges, "--output", str(qrels))
+        assert done.status == 0
     assert [one.passage_id for one in read_qrels(qrels)] == ["p1", "p3"]
-    said = capsys.readouterr().out
+    said = done.out
     assert "2 pairs have no grade and no line, such as 1 p0: the judges are split" in said
     qrels.unlink()
     server.script = lambda *_: completion("Hard to say.")
-    assert command("judges", "passages", str(file), *judge(server, "third"), "--output", str(qrels)) == 1
-    assert ("nothing was written" in capsys.readouterr().err, qrels.exists()) == (True, False)
+    done = run_command("judges", "passages", str(file), *judge(server, "third"), "--output", str(qrels))
+    assert done.status == 1
+    assert ("nothing was written" in done.err, qrels.exists()) == (True, False)
 
 
 def test_runs_of_a_benchmark_are_judged_with_the_texts_of_its_corpus(server: ChatServer, tmp_path: Path) -> None:
     qrels, place = tmp_path / "qrels.txt", ["--benchmark", "trec_rag24", "--data", "sample"]
     options = ["--output", str(qrels), "--depth", "3", *place]
-    assert command("judges", "passages", str(SAMPLE / "runs/run.rag24.test.txt"), *judge(server), *options) == 0
+    assert (
+        run_command("judges", "passages", str(SAMPLE / "runs/run.rag24.test.txt"), *judge(server), *options).status == 0
+    )
     found = read_qrels(qrels)
     assert len(found) == 6 * 3
     assert {one.relevance for one in found} <= {0, 1, 2, 3}
@@ -103,7 +99,7 @@ def test_runs_of_a_benchmark_are_judged_with_the_texts_of_its_corpus(server: Cha
 
 def test_a_conversation_is_shown_before_its_last_question(server: ChatServer, tmp_path: Path) -> None:
     options = ["--output", str(tmp_path / "qrels.txt"), "--depth", "1", "--benchmark", "mtrag", "--data", "sample"]
-    assert command("judges", "passages", "official", *judge(server), *options) == 0
+    assert run_command("judges", "passages", "official", *judge(server), *options).status == 0
     assert any("User]" in prompt and "a conversation, its last question" in prompt for prompt in server.asked)
 
 
@@ -116,9 +112,10 @@ def test_a_conversation_is_shown_before_its_last_question(server: ChatServer, tm
     ],
 )
 def test_files_without_texts_are_refused_by_line(
-    row: dict[str, object], said: str, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    row: dict[str, object], said: str, server: ChatServer, tmp_path: Path
 ) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text(json.dumps(row) + "\n")
-    assert command("judges", "passages", str(file), *judge(server), "--output", str(tmp_path / "q")) == 1
-    assert said in capsys.readouterr().err
+    done = run_command("judges", "passages", str(file), *judge(server), "--output", str(tmp_path / "q"))
+    assert done.status == 1
+    assert said in done.err

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from ragtasks.cli import app, main
+from ragtasks.cli import app
 from ragtasks.config import KEYS, MODEL_KEYS, EvaluationConfig
+from tests._commands import run_command
 
 ROOT: Any = typer.main.get_command(app)
 ANSWERS = ["score", "answers.jsonl", "--benchmark", "mtrag"]
@@ -49,8 +50,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
         monkeypatch.setattr(name, stop)
 
     def line(*arguments: str) -> tuple[list[str], dict[str, Any]]:
-        with pytest.raises(SystemExit):
-            main(list(arguments))
+        run_command(*arguments)
         return found.pop()
 
     return line
@@ -82,13 +82,10 @@ def test_the_help_names_default_and_choices_of_the_field() -> None:
 
 
 @pytest.mark.parametrize("command", ["score", "tasks export"])
-def test_a_narrow_terminal_cuts_no_name_of_an_option(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_cuts_no_name_of_an_option(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--help-all"])
-    text = capsys.readouterr().out
+    done = run_command(*command.split(), "--help-all")
+    text = done.out
     assert [name for option in command_named(command).params for name in option.opts if name not in text] == []
 
 
@@ -131,11 +128,10 @@ def test_an_option_wins_over_the_same_key_of_the_metadata(taken: Taken, command:
 
 @pytest.mark.parametrize("command", [ANSWERS, SAVED], ids=lambda words: words[0])
 @pytest.mark.parametrize("metadata", ["{", "[]", "judges=x"])
-def test_metadata_must_be_an_object(command: list[str], metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*command, "--metadata", metadata])
-    assert stop.value.code == 1
-    assert re.match("ragtasks: --metadata (is not JSON|must be a JSON object)", capsys.readouterr().err)
+def test_metadata_must_be_an_object(command: list[str], metadata: str) -> None:
+    done = run_command(*command, "--metadata", metadata)
+    assert done.status == 1
+    assert re.match("ragtasks: --metadata (is not JSON|must be a JSON object)", done.err)
 
 
 def test_no_option_has_an_underscore_as_each_is_taken_with_a_hyphen() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, contexts_of_run, open_benchmark
-from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 from retrieval_cache import Place, evaluate_runs
+from tests._commands import run_command
 
 BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")
 
@@ -25,12 +25,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def printed(*arguments: str) -> list[str]:
     """Return the lines that a command prints, which ends well."""
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert not stop.value.code
-    return capsys.readouterr().out.splitlines()
+    done = run_command(*arguments)
+    assert done.status == 0
+    return done.out.splitlines()
 
 
 def own_data(name: str, domain: str = "lending") -> Path:
@@ -46,18 +45,18 @@ def own_data(name: str, domain: str = "lending") -> Path:
 
 @pytest.mark.parametrize("data", ["sample", "it's\tmine é", "", "~/mine"])
 def test_the_next_steps_can_be_pasted_and_name_the_same_data(
-    data: str, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    data: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(store.parent))
     monkeypatch.setenv("RAGTASKS_DATA", "of-the-environment")
     if data != "sample":
         own_data(data.replace("~", str(store.parent)) or "of-the-environment")
     given = ["--data", data] if data else []
-    place, following, use = printed(capsys, *BY_BM25, *given, "--name", "mine")
+    place, following, use = printed(*BY_BM25, *given, "--name", "mine")
     assert place == f"run mine in {store / 'runs' / 'mine'}"
     words = shlex.split(following.removeprefix("next: "))
     assert words == ["ragtasks", "evaluate-run", "mine", "--benchmark", "custom", *given]
-    assert any(line.startswith("| mine ") for line in printed(capsys, *words[1:]))
+    assert any(line.startswith("| mine ") for line in printed(*words[1:]))
     start = "use it in tasks of custom with ragtasks run "
     assert use.startswith(start)
     assert shlex.split(use.removeprefix(start)) == [*given, "--run", "mine"]
@@ -74,50 +73,48 @@ def test_the_next_steps_can_be_pasted_and_name_the_same_data(
         ("multidoc2dial_propositions", False, True),
     ],
 )
-def test_only_next_steps_that_lead_on_are_proposed(
-    benchmark: str, judged: bool, used: bool, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = printed(capsys, "retrieve", "--retriever", "bm25", "--benchmark", benchmark, "--data", "sample")
+def test_only_next_steps_that_lead_on_are_proposed(benchmark: str, judged: bool, used: bool, store: Path) -> None:
+    lines = printed("retrieve", "--retriever", "bm25", "--benchmark", benchmark, "--data", "sample")
     assert [line.split(" ")[0] for line in lines] == ["run", *["next:"] * judged, *["use"] * used]
     if judged:
-        assert printed(capsys, *shlex.split(lines[1])[2:])
+        assert printed(*shlex.split(lines[1])[2:])
     else:
         with pytest.raises(ConfigurationError, match="no relevance judgements"):
             evaluate_runs(Place(benchmark, "sample", store, store), [Path(lines[0]).name])
 
 
-def test_an_identical_run_is_linked_under_another_name(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = printed(capsys, *BY_BM25, "--data", "sample", "--name", "first")
-    again = printed(capsys, *BY_BM25, "--data", "sample", "--name", "second")
+def test_an_identical_run_is_linked_under_another_name(store: Path) -> None:
+    first = printed(*BY_BM25, "--data", "sample", "--name", "first")
+    again = printed(*BY_BM25, "--data", "sample", "--name", "second")
     assert again[1] == "this very run is there as first: second is linked to its files"
     assert [line.replace("second", "first") for line in (again[0], *again[2:])] == first
-    made = printed(capsys, *BY_BM25, "--data", "sample")
+    made = printed(*BY_BM25, "--data", "sample")
     assert made[0] == f"run bm25.last_turn.custom.sample in {store / 'runs' / 'bm25.last_turn.custom.sample'}"
-    printed(capsys, "results", "remove", "first")
+    printed("results", "remove", "first")
     for name in ("second", "bm25.last_turn.custom.sample"):
-        assert printed(capsys, "check", name) == ["all files are as they were written"]
-        assert printed(capsys, "evaluate-run", name, "--benchmark", "custom", "--data", "sample")
+        assert printed("check", name) == ["all files are as they were written"]
+        assert printed("evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 
-def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "results", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
+def test_runs_on_data_of_ones_own_are_told_apart(store: Path) -> None:
+    assert printed("results", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
     for name, data in (("a", "one"), ("b", "two"), ("c", "other/one")):
-        printed(capsys, *BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))
-    printed(capsys, *BY_BM25, "--name", "sampled", "--data", "sample")
-    header, *rows = (line.split("  ") for line in printed(capsys, "results", "list"))
+        printed(*BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))
+    printed(*BY_BM25, "--name", "sampled", "--data", "sample")
+    header, *rows = (line.split("  ") for line in printed("results", "list"))
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert [cell.strip() for cell in header if cell.strip()] == ["run", "data", "revision", "retriever", "queries"]
     data_of = {row[0]: row[1] for row in cells}
     assert data_of == {"a": "custom: one", "b": "custom: two", "c": "custom: one", "sampled": "custom (sample)"}
     assert len({row[2] for row in cells}) == 4
-    shown = json.loads("\n".join(printed(capsys, "results", "show", "b")))
+    shown = json.loads("\n".join(printed("results", "show", "b")))
     assert shown["metadata"]["copy"] == "two"
     assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
     # One run that cannot be read hides none of the others.
     (store / "runs" / "a" / "manifest.json").write_text("{", encoding="utf-8")
-    *listed, said = printed(capsys, "results", "list")
+    *listed, said = printed("results", "list")
     assert [line.split()[0] for line in listed[1:4]] == ["b", "c", "sampled"]
     assert listed[4:] == ["", "runs that cannot be read: 1"]
     assert str(store / "runs" / "a") in said
     shutil.rmtree(store / "runs")
-    assert printed(capsys, "results", "list")[0].startswith("no runs in ")
+    assert printed("results", "list")[0].startswith("no runs in ")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.arena.store import VoteStore
-from ragtasks.cli import main
 from ragtasks.synthesis import decide, read_pairs
+from tests._commands import run_command
 from tests.cli.test_retrieve import printed
 from tests.synthesis._making import rows
 from tests.synthesis._tiny import write_dialogues
@@ -32,21 +32,21 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| Ann, Bob      | kappa" in "\n".join(printed(capsys, "review", "agreement", "towns"))
-    lines = printed(capsys, "review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
+    assert "| Ann, Bob      | kappa" in "\n".join(printed("review", "agreement", "towns"))
+    lines = printed("review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
     assert lines == [
         "wrote said.jsonl: 3 decisions",
         "kept: 1 pair kept, 1 of them edited; 1 rejected, 4 not decided on",
         "next: ragtasks check kept",
     ]
     assert [(row["reviewer"], row["choice"]) for row in rows(Path("said.jsonl"))][-1] == ("Ann", "edit")
-    assert printed(capsys, "check", "kept")[0] == "kept: no error"
+    assert printed("check", "kept")[0] == "kept: no error"
     lines = printed(
         capsys, "run", "--model", "ragtasks-oracle", "--tasks", "custom_reference",
         "--metadata", json.dumps({"data": "kept", "encoder": "none"}),
     )  # fmt: skip
     assert any(line.startswith("| reference") and "ragtasks-oracle" in line for line in lines)
-    assert "2 pairs kept" in printed(capsys, "review", "export", "towns", "--out", "own", "--reviewer", "Ann")[0]
+    assert "2 pairs kept" in printed("review", "export", "towns", "--out", "own", "--reviewer", "Ann")[0]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,8 @@ def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys
         (["--out", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
     ],
 )
-def test_what_cannot_be_exported_is_one_clear_error(
-    reviewed: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
-) -> None:
-    with pytest.raises(SystemExit, match="1"):
-        main(["review", "export", "towns", *more])
-    assert message in capsys.readouterr().err
+def test_what_cannot_be_exported_is_one_clear_error(reviewed: Path, more: list[str], message: str) -> None:
+    done = run_command("review", "export", "towns", *more)
+    assert done.status == 1
+    assert message in done.err
     assert not Path("x").exists()

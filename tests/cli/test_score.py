@@ -14,8 +14,8 @@ from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragtasks.benchmarks import benchmark_folder
-from ragtasks.cli import main
 from ragtasks.results import read_evaluations
+from tests._commands import run_command
 from tests.judges._demo import DemoServer
 
 ROWS: list[dict[str, Any]] = [
@@ -39,15 +39,13 @@ Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
 
     def ended(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["score", *arguments])
-        out = capsys.readouterr()
-        return int(stop.value.code or 0), out.out, out.err
+        done = run_command("score", *arguments)
+        return done.status, done.out, done.err
 
     return ended
 
@@ -94,14 +92,12 @@ def test_what_reads_results_reads_them(
     assert ask("mine.jsonl", "other.jsonl", "--encoder", "none", "--max-implausible", "1")[0] == 0
     capsys.readouterr()
     for command, shown in ((["report", "results"], "| full_rag | other |"), (["results", "list", "results"], "mine")):
-        with pytest.raises(SystemExit) as stop:
-            main(command)
-        assert not stop.value.code
-        assert shown in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main(["compare", "results/mine", "results/other", "--metric", "k_precision"])
-    assert not stop.value.code
-    assert "k_precision" in capsys.readouterr().out
+        done = run_command(*command)
+        assert done.status == 0
+        assert shown in done.out
+    done = run_command("compare", "results/mine", "results/other", "--metric", "k_precision")
+    assert done.status == 0
+    assert "k_precision" in done.out
 
 
 def test_intervals_come_with_ten_conversations(ask: Ask, tmp_path: Path) -> None:
@@ -140,9 +136,8 @@ def test_saved_answers_are_looked_at_with_the_data_of_each(
     (own / "sample.json").unlink()
     for name, task, data in (("a", "custom_reference", []), ("b", "mtrag_reference_fiqa", ["--data", "sample"])):
         arguments = ["--model", "ragtasks-oracle", "--tasks", task, *data, "--encoder", "none"]
-        with pytest.raises(SystemExit) as stop:
-            main(["run", *arguments, "--output", str(tmp_path / "saved" / name)])
-        assert not stop.value.code
+        done = run_command("run", *arguments, "--output", tmp_path / "saved" / name)
+        assert done.status == 0
     with DemoServer() as server:
         status, _, err = ask("saved", "--judge", json.dumps(server.judge("steady")), "--output", "judged")
     assert status == 0, err

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.harness.tasks import task_folder
+from tests._commands import run_command
 from tests._shared import harness_without_tasks
 from tests.cli.test_retrieve import printed
 from tests.clients._server import chat_server
@@ -31,13 +31,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
     write_towns(here / "docs", 3)
     with chat_server(script) as server:
         writer = {"model": "writer", "extra_body": {"top_k": 1}}
         model = ("--model", json.dumps(writer), "--base-url", server.base_url)
         made = printed(
-            capsys, "synthesize", "docs", "--out", "town", *model, "--size", "60", "--overlap", "10",
+        "synthesize", "docs", "--out", "town", *model, "--size", "60", "--overlap", "10",
             "--list-size", "8",
             "--types", "Factoid,Keyword", "--json-mode", "--turns", "5",
         )  # fmt: skip
@@ -46,28 +46,26 @@ def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest
     assert "3 documents" in made[0]
     assert "asked at" in made[-2]
     assert made[-1] == "next: ragtasks check town"
-    assert printed(capsys, "check", "town")[0] == "town: no error"
-    assert "All dialogues" in "\n".join(printed(capsys, "data", "describe", "town"))
+    assert printed("check", "town")[0] == "town: no error"
+    assert "All dialogues" in "\n".join(printed("data", "describe", "town"))
     lines = printed(
-        capsys, "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
+        "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
         "--metadata", json.dumps({"data": "town", "encoder": "minilm"}), "--limit", "4", "--full",
     )  # fmt: skip
     assert any("custom_full_rag" in line and "ans_acc" in line for line in lines)
 
 
-def test_articles_become_harness_tasks(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_articles_become_harness_tasks(here: Path) -> None:
     articles(here / "news.json")
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        made = printed(capsys, "synthesize", "news.json", "--kind", "multihop", "--out", "news", *model)
+        made = printed("synthesize", "news.json", "--kind", "multihop", "--out", "news", *model)
     assert "2 inference_query" in made[0]
-    assert printed(capsys, "check", "news")[:2] == [
+    assert printed("check", "news")[:2] == [
         "news: no error",
         "in the form of multihop_rag, with statistics of its own: 7 tasks",
     ]
-    printed(
-        capsys, "retrieve", "--benchmark", "multihop_rag", "--data", "news", "--retriever", "bm25", "--name", "mine"
-    )
+    printed("retrieve", "--benchmark", "multihop_rag", "--data", "news", "--retriever", "bm25", "--name", "mine")
 
 
 def real_documents(folder: Path, n: int) -> list[Path]:
@@ -80,18 +78,16 @@ def real_documents(folder: Path, n: int) -> list[Path]:
     return [Path(shutil.copyfile(path, folder / f"{number}{path.suffix}")) for number, path in enumerate(small)]
 
 
-def test_real_documents_of_debian_make_a_benchmark(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_documents_of_debian_make_a_benchmark(here: Path) -> None:
     real_documents(here / "docs", 6)
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        printed(capsys, "synthesize", "docs", "--out", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
-    assert printed(capsys, "check", "debian")[0] == "debian: no error"
+        printed("synthesize", "docs", "--out", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
+    assert printed("check", "debian")[0] == "debian: no error"
 
 
 @pytest.mark.engine
-def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command_runs(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command_runs(here: Path) -> None:
     first, *_ = real_documents(here / "docs", 3)
     faults = sorted(FAULTS.keys() - {"refused"})  # a server that refuses ends the work: another test has it
     for place, word in zip(PLACES * 2, faults, strict=False):
@@ -112,7 +108,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     (here / "docs" / "old.txt").write_bytes(old.encode("latin-1"))
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        lines = printed(capsys, "synthesize", "docs", "--out", "debian", *model, "--cut-by", "sentences")
+        lines = printed("synthesize", "docs", "--out", "debian", *model, "--cut-by", "sentences")
     told = "\n".join(lines)
     for name in (*broken, "huge.txt"):
         assert name in told, f"{name} is named"
@@ -122,7 +118,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
         assert reason in left_out
     assert "nothing to ask about" in told
     assert "in another language" in told
-    assert printed(capsys, "check", "debian")[0] == "debian: no error"
+    assert printed("check", "debian")[0] == "debian: no error"
     done = subprocess.run(
         [sys.executable, "-m", "lm_eval", "run", "--model", "dummy", "--include_path", str(task_folder()), "--tasks",
          "custom_reference", "--limit", "3", "--output_path", "results",
@@ -148,18 +144,13 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     ],
 )
 def test_errors_are_one_clear_line(
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    words: str,
+    here: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key")
     write_towns(here / "docs", 1)
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
+    done = run_command(*arguments)
+    assert done.status == 1
+    error = done.err
     assert words in error
     assert "sk-not" not in error
     assert not (here / "x").exists()

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.clients import _batch
 from ragtasks.results import read_evaluations
+from tests._commands import run_command
 from tests.judges._demo import _demo
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_judge import predictions, written
@@ -48,17 +48,15 @@ def service(folder: Path, answer: Answer = said) -> int:
 
 
 @pytest.fixture
-def score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
+def score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     written(tmp_path / "mine.jsonl", answers())
 
     def ended(*arguments: str, judge: dict[str, Any]) -> tuple[int, str, str]:
         given = ["mine.jsonl", "--setting", "full_rag", "--data", "sample", "--encoder", "none"]
-        with pytest.raises(SystemExit) as stop:
-            main(["score", *given, "--judge", json.dumps(judge), *arguments])
-        out = capsys.readouterr()
-        return int(stop.value.code or 0), out.out, out.err
+        done = run_command("score", *given, "--judge", json.dumps(judge), *arguments)
+        return done.status, done.out, done.err
 
     return ended
 
@@ -202,14 +200,11 @@ def test_what_no_batch_can_do_is_refused(
     assert found in err
 
 
-def test_a_model_of_this_process_and_no_judge_at_all_are_refused(
-    score: Score, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_this_process_and_no_judge_at_all_are_refused(score: Score, tmp_path: Path) -> None:
     status, _, err = score("--batch", "batch", judge={"lm_eval": "hf", "model_args": {"pretrained": "x"}})
     assert (status != 0, "a model of this process" in err) == (True, True)
-    with pytest.raises(SystemExit):
-        main(["score", "mine.jsonl", "--setting", "full_rag", "--data", "sample", "--batch", "batch"])
-    assert "no judge is named" in capsys.readouterr().err
+    done = run_command("score", "mine.jsonl", "--setting", "full_rag", "--data", "sample", "--batch", "batch")
+    assert "no judge is named" in done.err
 
 
 def test_files_stay_within_the_limits_of_the_service(

@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 import yaml
 
-from ragtasks.cli import main
 from ragtasks.config import (
     FILE_KEYS,
     EvaluationConfig,
@@ -22,6 +21,7 @@ from ragtasks.config import (
 )
 from ragtasks.config._evaluation_file import BASELINES, AnswersSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
+from tests._commands import run_command
 
 
 @pytest.fixture(autouse=True)
@@ -133,10 +133,9 @@ def test_the_baselines_are_those_that_the_harness_knows() -> None:
     assert set(BASELINES) == ours - {"ragtasks-endpoint"}
 
 
-def test_the_schema_takes_what_is_read_and_refuses_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["init", "--schema"])
-    schema = json.loads(capsys.readouterr().out)
+def test_the_schema_takes_what_is_read_and_refuses_what_is_not() -> None:
+    done = run_command("init", "--schema")
+    schema = json.loads(done.out)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     for text in (

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.results import read_evaluations
+from tests._commands import CommandResult
 from tests.clients._server import ChatServer, chat_server, completion
-from tests.evaluation.conftest import Command, Done
+from tests.evaluation.conftest import Command
 
 LIGHT = ("--set", "options.encoder=none", "--set", "options.max_implausible=1", "--set", "report.html=null")
 """Without BERTScore and the page, which other tests are about; these models say one thing to everybody."""
@@ -56,7 +57,7 @@ def system() -> Iterator[str]:
     thread.join()
 
 
-def assert_ended_well(done: Done, name: str, main: str = "ans_acc") -> Path:
+def assert_ended_well(done: CommandResult, name: str, main: str = "ans_acc") -> Path:
     """Return the folder that the last lines name, after a look at the conclusion above them."""
     assert done.status == 0, done.err
     assert "fatal" not in done.err
@@ -202,7 +203,7 @@ def test_a_baseline_in_another_process_without_torch_and_outside_of_any_reposito
     settings = ("--set", "options.encoder=none", "--set", "settings=[full_rag]")
     line = [sys.executable, "-m", "ragtasks", "eval", "evaluation.yaml", *settings]
     done = subprocess.run(line, check=False, capture_output=True, text=True)
-    folder = assert_ended_well(Done(done.returncode, done.stdout, done.stderr), "ragtasks-extractive")
+    folder = assert_ended_well(CommandResult(done.returncode, done.stdout, done.stderr), "ragtasks-extractive")
     assert f"wrote {folder / 'page.html'}" in done.stdout
     assert "every conversation" not in done.stdout, "the page is written"
     assert (folder / "ragtasks-extractive").is_dir()

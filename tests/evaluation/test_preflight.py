@@ -15,20 +15,21 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import MissingExtraError
+from tests._commands import CommandResult
 from tests.clients._server import ChatServer, chat_server, closed_port, completion, refusal
-from tests.evaluation.conftest import Command, Done
+from tests.evaluation.conftest import Command
 from tests.judges._demo import DemoServer
 
 HEAD = "data: sample\nmodel: ragtasks-oracle\nsettings: [reference]\n"
 LIGHT = "options: {encoder: none}\n"
 
 
-def evaluate(command: Command, text: str, *arguments: str) -> Done:
+def evaluate(command: Command, text: str, *arguments: str) -> CommandResult:
     Path("evaluation.yaml").write_text(text, encoding="utf-8")
     return command("eval", "evaluation.yaml", *arguments)
 
 
-def problems(done: Done) -> list[str]:
+def problems(done: CommandResult) -> list[str]:
     """Return the problems that a command was stopped by, and look that it evaluated nothing."""
     assert done.status == 1, done.out
     head, *rows = done.err.split("\n- ")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import added_benchmark_names
-from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.link import STUB_FOLDER, link, link_state
 from ragtasks.judges import rubrics_named
@@ -21,6 +20,7 @@ from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import read_evaluations
 from ragtasks.suites import added_metric_names, suite_named
 from retrieval_cache import parse
+from tests._commands import run_command
 from tests.clients._server import chat_server, completion
 from tests.reports._saved import save
 
@@ -42,7 +42,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ask(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Run a command with the package installed; return what it prints."""
     monkeypatch.syspath_prepend(installed)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -51,11 +51,9 @@ def ask(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     invalidate_caches()
 
     def run(*arguments: object) -> str:
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        assert int(stop.value.code or 0) == 0, printed.err
-        return printed.out
+        done = run_command(*arguments)
+        assert done.status == 0, done.err
+        return done.out
 
     return run
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.results import read_evaluations, read_traces
+from tests._commands import run_command
 from tests._shared import install
 
 HERE = Path(__file__).resolve().parent
@@ -32,9 +32,8 @@ PASSAGES = ("The slate marten vanished from Velmarrow by 1921.", "survived in it
 
 
 def scored(*arguments: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["score", *arguments, "--encoder", "none", "--max-implausible", "1", "--output", "results"])
-    assert not stop.value.code
+    done = run_command("score", *arguments, "--encoder", "none", "--max-implausible", "1", "--output", "results")
+    assert done.status == 0
 
 
 def check_traces(file: Path) -> None:

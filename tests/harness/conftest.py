@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.cli import main
 from ragtasks.harness import models
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.tasks import task_folder
+from tests._commands import CommandResult, run_command
 from tests.harness._endpoint import Endpoint, Server
 from tests.scoring._limits import take_any_answers
 
@@ -32,15 +31,6 @@ CHATML = (
 )
 NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML
 QUESTION_ONLY = "<|user|>{{ messages[-1].content }}<|assistant|>"
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """What a command left behind."""
-
-    status: int
-    out: str
-    err: str
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -134,19 +124,14 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., CommandResult]:
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CommandResult]:
     """Run `ragtasks run --full --no-probe` in this process with the sample's metadata, in a folder of its own."""
     # A folder of results in it would be taken for weights that bear the model's name.
     monkeypatch.chdir(tmp_path_factory.mktemp("called_in"))
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
         given = json.dumps({**SAMPLE, **(metadata or {})})
-        with pytest.raises(SystemExit) as stop:
-            main(["run", "--full", "--no-probe", "--metadata", given, *arguments])
-        captured = capsys.readouterr()
-        return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
+        return run_command("run", "--full", "--no-probe", "--metadata", given, *arguments)
 
     return run
 

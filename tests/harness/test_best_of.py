@@ -16,9 +16,9 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.scoring import Place, rescore
+from tests._commands import CommandResult
 from tests.clients._server import closed_port
 from tests.harness._endpoint import Endpoint, Request
-from tests.harness.conftest import CommandResult
 from tests.judges._demo import DemoServer
 
 TASK = "mtrag_reference_clapnq"

@@ -21,7 +21,8 @@ from ragtasks.harness.prompts import (
     system_text,
 )
 from ragtasks.prompts import shipped_template
-from tests.harness.conftest import NO_SYSTEM, CommandResult
+from tests._commands import CommandResult
+from tests.harness.conftest import NO_SYSTEM
 
 DOC: dict[str, Any] = {
     "history": [{"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "A guild."}],

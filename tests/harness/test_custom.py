@@ -14,9 +14,9 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, custom, open_benchmark
 from ragtasks.benchmarks import custom as _custom_search
-from ragtasks.cli import main
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Setting
+from tests._commands import run_command
 from tests.judges._demo import DemoServer
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "bring-your-own.md"
@@ -79,9 +79,7 @@ def test_the_comparison_of_outputs_can_fail() -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_the_tutorial_does_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # what its `export` does
     done = []
@@ -91,11 +89,10 @@ def test_every_command_of_the_tutorial_does_what_it_says(
             open_benchmark.cache_clear()
             subprocess.run(["bash", "-ec", step.commands], check=True)
             continue
-        with pytest.raises(SystemExit) as stop:
-            main(shlex.split(step.commands)[1:])
-        out, err = capsys.readouterr()
+        done = run_command(*shlex.split(step.commands)[1:])
+        out, err = done.out, done.err
         failed = step.printed.startswith(("ragtasks: ", "handbook: 3 errors"))
-        assert int(stop.value.code or 0) == int(failed), err
+        assert done.status == int(failed), err
         shown = err if step.printed.startswith("ragtasks: ") else out
         assert agrees(step.printed, shown), f"{step.commands}\n{shown}"
         done.append(step.commands.split()[1])

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ragtasks.cli import main
 from ragtasks.harness.tasks import task_folder
+from tests._commands import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "mtrag_reference_clapnq"
@@ -91,19 +91,16 @@ def _metric_cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[5:7]]
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert not stop.value.code
-    return capsys.readouterr().out
+def printed(*arguments: str) -> str:
+    done = run_command(*arguments)
+    assert done.status == 0
+    return done.out
 
 
-def test_the_main_job_runs_on_the_sample_and_reports(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_main_job_runs_on_the_sample_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = printed(
-        capsys, "run", "--full", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
+        "run", "--full", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
         "--metadata", SAMPLE, "--log_samples", "--output_path", "results",
     )  # fmt: skip
     assert "| - mtrag_reference_clapnq|" in table
@@ -113,7 +110,7 @@ def test_the_main_job_runs_on_the_sample_and_reports(
     scores = results_of(tmp_path / "results")["results"]["mtrag_reference"]
     assert 0 < scores["rb_alg,sample"] <= 1
     assert scores["coverage,sample"] == 1
-    report = printed(capsys, "report", "results")
+    report = printed("report", "results")
     assert "sample" in report
     assert "ragtasks-extractive" in report
 

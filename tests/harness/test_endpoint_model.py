@@ -7,22 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests._commands import run_command
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
-from tests.harness.conftest import CommandResult
-from tests.harness.test_own_system import ragtasks, samples
-
-__all__ = ["ragtasks"]
+from tests.harness.test_own_system import samples
 
 KEY = "tk-0123456789abcdef-of-my-system"
 FULL_RAG = ("--benchmark", "mtrag", "--setting", "full_rag", "--data", "sample", "--encoder", "none")
 N_TASKS = 108
-Run = Callable[..., CommandResult]
 OWN = [{"id": "mine-1", "title": "Mine", "text": "The bridge is forty metres long."}]
 
 
@@ -44,12 +40,10 @@ def everything_in(folder: Path) -> str:
     return "".join(path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_used(
-    ragtasks: Run, tmp_path: Path
-) -> None:
+def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_used(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain()) as server:
         endpoint = json.dumps(asked(server))
-        done = ragtasks(
+        done = run_command(
             "score", "--endpoint", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path
         )
     assert done.status == 0, done.err
@@ -65,13 +59,13 @@ def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_us
     assert KEY not in everything_in(tmp_path) + done.out + done.err
 
 
-def test_a_setting_that_gives_passages_sends_them(ragtasks: Run, tmp_path: Path) -> None:
+def test_a_setting_that_gives_passages_sends_them(tmp_path: Path) -> None:
     place = ("--benchmark", "multihop_rag", "--setting", "reference", "--data", "sample", "--output", tmp_path)
     with chat_server(lambda *_: plain("Yes", None)) as server:
         options = ("--endpoint", server.base_url)
-        done = ragtasks("score", *options, "--protocol", "plain", *place)
+        done = run_command("score", *options, "--protocol", "plain", *place)
         assert done.status == 0, done.err
-        refused = ragtasks("score", *options, *place, "--force")
+        refused = run_command("score", *options, *place, "--force")
     asked = [body for body in server.bodies if "contexts" in body]  # not the short question before the first request
     assert {frozenset(body) for body in asked} == {frozenset({"id", "messages", "contexts"})}
     given = {body["id"]: [item["text"] for item in body["contexts"]] for body in asked}
@@ -97,13 +91,15 @@ OPEN_WEBUI = {"sources": [{"source": {"name": "a.pdf"}, "document": ["Forty.", "
     ],
 )
 def test_chat_servers_say_their_passages_in_many_places(
-    ragtasks: Run, tmp_path: Path, message: dict[str, Any], expected: list[tuple[str, str]]
+    tmp_path: Path, message: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     with chat_server(lambda *_: completion("Forty metres.", **message)) as server:
         arguments = json.dumps({**asked(server), "model": "mine"})
         metadata = '{"data": "sample", "encoder": "none"}'
         options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path)
-        done = ragtasks("run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options)
+        done = run_command(
+            "run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options
+        )
     assert done.status == 0, done.err
     assert {tuple(body) for body in server.bodies} == {("model", "messages")}
     rows = list(samples(tmp_path))
@@ -113,7 +109,7 @@ def test_chat_servers_say_their_passages_in_many_places(
     assert KEY not in everything_in(tmp_path) + done.out + done.err
 
 
-def test_the_harness_and_the_command_give_the_same_scores(ragtasks: Run, tmp_path: Path) -> None:
+def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> None:
     def script(text: str, _: int) -> Action:
         return completion(f"About {text}", contexts=[{"id": "p", "text": f"All on {text}"}])
 
@@ -122,11 +118,13 @@ def test_the_harness_and_the_command_give_the_same_scores(ragtasks: Run, tmp_pat
         metadata = '{"data": "sample", "encoder": "none"}'
         options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path / "a")
         assert (
-            ragtasks("run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag", *options).status
+            run_command(
+                "run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag", *options
+            ).status
             == 0
         )
         command = ("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
-        assert ragtasks(*command).status == 0
+        assert run_command(*command).status == 0
     shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")
     found = [
         {
@@ -139,7 +137,7 @@ def test_the_harness_and_the_command_give_the_same_scores(ragtasks: Run, tmp_pat
     assert len(found[0]) == N_TASKS
 
 
-def test_requests_that_failed_are_asked_again_by_the_same_command(ragtasks: Run, tmp_path: Path) -> None:
+def test_requests_that_failed_are_asked_again_by_the_same_command(tmp_path: Path) -> None:
     failing = True
 
     def script(text: str, _: int) -> Action:
@@ -147,10 +145,10 @@ def test_requests_that_failed_are_asked_again_by_the_same_command(ragtasks: Run,
 
     with chat_server(script) as server:
         command = ("score", "--no-probe", "--endpoint", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
-        first = ragtasks(*command, "--output", tmp_path)
+        first = run_command(*command, "--output", tmp_path)
         n_first, failing = len(server.asked), False
-        second = ragtasks(*command, "--output", tmp_path)
-        third = ragtasks(*command, "--output", tmp_path)
+        second = run_command(*command, "--output", tmp_path)
+        third = run_command(*command, "--output", tmp_path)
     n_failed = sum("?" not in text for text in {body["messages"][-1]["content"] for body in server.bodies})
     assert (first.status, second.status) == (1, 0), second.err
     assert "requests got no answer: HTTP 500" in first.err
@@ -160,17 +158,17 @@ def test_requests_that_failed_are_asked_again_by_the_same_command(ragtasks: Run,
     assert "--force" in third.err
 
 
-def test_a_reply_of_another_form_says_what_is_wrong(ragtasks: Run, tmp_path: Path) -> None:
+def test_a_reply_of_another_form_says_what_is_wrong(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain(contexts=[{"id": "x"}])) as server:
         options = ("--endpoint", json.dumps(asked(server)), "--protocol", "plain")
-        done = ragtasks("score", *options, *FULL_RAG, "--output", tmp_path)
+        done = run_command("score", *options, *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
     assert "`contexts`: expected context 1: a text, or an object with `text`" in done.err
 
 
-def test_a_refused_key_ends_it_in_one_line_without_the_key(ragtasks: Run, tmp_path: Path) -> None:
+def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
-        done = ragtasks("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
+        done = run_command("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
     assert "does not accept the key" in done.err
     assert KEY not in everything_in(tmp_path) + done.out + done.err
@@ -178,7 +176,7 @@ def test_a_refused_key_ends_it_in_one_line_without_the_key(ragtasks: Run, tmp_pa
 
 @pytest.mark.engine
 @pytest.mark.parametrize("command", ["score", "run"])
-def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command: str) -> None:
+def test_a_killed_call_asks_only_the_rest(tmp_path: Path, command: str) -> None:
     victim: list[subprocess.Popen[bytes]] = []
     out = tmp_path / "out"
 
@@ -203,7 +201,7 @@ def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command
             process.wait()
         assert process.returncode == -signal.SIGKILL
         n_before = len(server.asked)
-        assert ragtasks(command, *options).status == 0
+        assert run_command(command, *options).status == 0
     assert len(server.asked) <= N_TASKS + 2
     assert n_before >= 40
     rows = list(samples(out))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests._commands import CommandResult
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
-from tests.harness.conftest import CommandResult
 
 TASK = "mtrag_reference_fiqa"
 N_TASKS = 6

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ragtasks.scoring import record_failure
+from tests._commands import CommandResult
 from tests.clients._server import forget_certificates
 from tests.harness._endpoint import Endpoint, Request
-from tests.harness.conftest import CommandResult
 from tests.judges._demo import DemoServer
 
 TASK = "mtrag_reference_fiqa"

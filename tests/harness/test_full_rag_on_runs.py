@@ -12,7 +12,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache import Place, retrieve
-from tests.harness.conftest import CommandResult
+from tests._commands import CommandResult
 
 GROUP = "mtrag_un_full_rag"
 Command = Callable[..., CommandResult]

@@ -20,8 +20,9 @@ from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses, rubrics_named
 from ragtasks.suites import suite_named
+from tests._commands import CommandResult
 from tests.clients._server import chat_server, closed_port, completion
-from tests.harness.conftest import CHATML, CommandResult
+from tests.harness.conftest import CHATML
 from tests.judges._demo import FLAKY, DemoServer
 from tests.judges._scripted import response
 

@@ -20,9 +20,10 @@ from ragtasks.results import read_evaluations
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache import searcher
+from tests._commands import CommandResult
 from tests._shared import harness_without_tasks
 from tests.clients._server import Action, chat_server, completion, refusal
-from tests.harness.conftest import SAMPLE, CommandResult
+from tests.harness.conftest import SAMPLE
 from tests.harness.test_resuming import evaluations
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")

@@ -11,8 +11,8 @@ import pytest
 
 from ragtasks.harness._run_output import take_verbose
 from ragtasks.harness.tasks import task_folder
+from tests._commands import CommandResult
 from tests.harness._endpoint import Endpoint
-from tests.harness.conftest import CommandResult
 
 Command = Callable[..., CommandResult]
 UNSCORED = (

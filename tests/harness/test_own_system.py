@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark
-from ragtasks.cli import main
+from tests._commands import run_command
 from tests._evaluations import results_file
-from tests.harness.conftest import CommandResult
 
 ASKED = {
     "mtrag_reference": ("mtrag", "reference"),
@@ -58,9 +57,8 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("oracle")
     metadata = '{"data": "sample", "encoder": "none"}'
     options = ["--tasks", ",".join(ASKED), "--metadata", metadata, "--log_samples", "--output_path", str(folder)]
-    with pytest.raises(SystemExit) as stop:
-        main(["run", "--model", "ragtasks-oracle", *options])
-    assert not stop.value.code
+    done = run_command("run", "--model", "ragtasks-oracle", *options)
+    assert done.status == 0
     return folder
 
 
@@ -77,33 +75,17 @@ def values(row: dict[str, Any]) -> str:
     return json.dumps([named, notes, row["doc"]["passages"], row["filtered_resps"]])
 
 
-@pytest.fixture
-def ragtasks(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
-    """Run a command in this process."""
-
-    def run(*arguments: object) -> CommandResult:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(item) for item in arguments])
-        captured = capsys.readouterr()
-        return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
-
-    return run
-
-
 @pytest.mark.parametrize(("benchmark", "setting"), PAIRS)
-def test_the_oracles_answers_get_the_oracles_scores(
-    oracle: Path, ragtasks: Callable[..., CommandResult], tmp_path: Path, benchmark: str, setting: str
-) -> None:
+def test_the_oracles_answers_get_the_oracles_scores(oracle: Path, tmp_path: Path, benchmark: str, setting: str) -> None:
     """Questions out by `tasks export`, the reference answers in their place, back in by `score`."""
     asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
     place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
-    assert ragtasks("tasks", "export", *place, "--output", asked).status == 0
+    assert run_command("tasks", "export", *place, "--output", asked).status == 0
     opened = open_benchmark(benchmark, benchmark_folder(benchmark, "sample", Path()).resolve())
     targets = {task.task_id: task.target for task in opened.tasks}
     rows = [json.loads(line) for line in asked.read_text("utf-8").splitlines()]
     answers.write_text("".join(json.dumps({**row, "answer": targets[row["id"]]}) + "\n" for row in rows))
-    done = ragtasks("score", answers, *place, "--encoder", "none", "--output", out)
+    done = run_command("score", answers, *place, "--encoder", "none", "--output", out)
     assert done.status == 0, done.err
     expected = {
         row["doc"]["task_id"]: values(row)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.cli import main
 from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimated_tokens, plan, spending_table
 from ragtasks.results import read_evaluations
+from tests._commands import run_command
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion
 
 
@@ -126,9 +126,8 @@ def test_a_plan_is_within_a_tenth_of_what_is_then_used(tmp_path: Path, monkeypat
             *("run", "--no-probe", "--model", "local-chat-completions", "--apply_chat_template"),
             *("--model_args", json.dumps(arguments), "--tasks", "mtrag_full_rag_cloud", "--output", str(tmp_path)),
         ]
-        with pytest.raises(SystemExit) as stop:
-            main([*command, "--metadata", json.dumps(options)])
-    assert not stop.value.code
+        done = run_command(*command, "--metadata", json.dumps(options))
+    assert done.status == 0
     plans, judging = plan(["mtrag_full_rag_cloud"], options, estimated_tokens)
     table = spending_table(plans, judging, config_from_metadata(options))
     for (_, *planned, dollars, _, _), found, price in zip(table.rows, used.values(), ((2, 8), (1, 4)), strict=True):
@@ -189,13 +188,12 @@ def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
         counter(str(tmp_path / "none"))
 
 
-def test_the_command_prints_prompts_and_judges(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_prompts_and_judges() -> None:
     judge = json.dumps({"model": "m", "base_url": "http://localhost:1/v1", "price": [1, 2], "max_tokens": 10})
     options = ["run", "--dry-run", "--model", "hf", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample"]
-    with pytest.raises(SystemExit) as stop:
-        main([*options, "--encoder", "none", "--prompts-per-minute", "27", "--judge", judge])
-    assert not stop.value.code
-    out = capsys.readouterr().out
+    done = run_command(*options, "--encoder", "none", "--prompts-per-minute", "27", "--judge", judge)
+    assert done.status == 0
+    out = done.out
     assert "answers take: 0.0 hours at 27 prompts a minute" in out
     assert "| mtrag (sample), full_rag |      27 |" in out
     assert re.search(r"\| judge m +\| +10[0-9] \|", out)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ragtasks.harness.run import run_harness
+from tests._commands import CommandResult
 from tests._shared import KILLS
 from tests.clients._server import Action, chat_server, completion
-from tests.harness.conftest import CHATML, SAMPLE, CommandResult
+from tests.harness.conftest import CHATML, SAMPLE
 
 TASK = "mtrag_reference_fiqa"
 N_TASKS = 27

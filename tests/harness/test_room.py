@@ -13,9 +13,10 @@ from ragtasks.harness.run import WORD
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
 from ragtasks.tables import Format, render
+from tests._commands import CommandResult
 from tests.clients._server import Action, ChatServer, chat_server, completion
 from tests.harness._endpoint import Endpoint
-from tests.harness.conftest import CHATML, CommandResult
+from tests.harness.conftest import CHATML
 
 Command = Callable[..., CommandResult]
 GROUP = "mtrag_full_rag_fiqa"

@@ -20,8 +20,8 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness.models import Oracle
 from ragtasks.harness.run import _RagtasksFirst, run_harness
 from ragtasks.harness.tasks import task_folder
+from tests._commands import CommandResult
 from tests.harness._endpoint import Endpoint
-from tests.harness.conftest import CommandResult
 
 Command = Callable[..., CommandResult]
 TASK = "mtrag_reference_fiqa"

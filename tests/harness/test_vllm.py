@@ -13,8 +13,9 @@ import pytest
 from ragtasks.clients import Decoding, Outcome, Prompt
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.judge_model import load_model_client
+from tests._commands import CommandResult
 from tests.harness._vllm import BOS, LLM, ModelFolder, model_folder, vllm
-from tests.harness.conftest import CHATML, CommandResult
+from tests.harness.conftest import CHATML
 
 __all__ = ["vllm"]  # the fixture
 

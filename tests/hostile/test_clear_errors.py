@@ -17,7 +17,6 @@ import pytest
 from lm_eval.tasks import TaskManager
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.cli import main
 from ragtasks.clients import ReplyCache
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Problems, Ranked, json_lines, parse_json, read_qrels, read_run
@@ -29,18 +28,16 @@ from ragtasks.records import Passage
 from ragtasks.results import read_answers
 from retrieval_cache import parse
 from retrieval_cache.retrievers import searched
+from tests._commands import run_command
 
 KEY = "SECRETKEY-4711-abcdef"
 RUN = b"q1 Q0 p1 1 2.0 t\nq1 Q0 p2 2 1.0 t\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--data", "sample"], ["--judge", "openai/x", "--encoder", "none"], ["-v"]])
-def test_run_without_a_model_says_in_one_screen_what_to_type(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["run", *arguments])
-    lines = capsys.readouterr().err.splitlines()
+def test_run_without_a_model_says_in_one_screen_what_to_type(arguments: list[str]) -> None:
+    done = run_command("run", *arguments)
+    lines = done.err.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 120
     assert any(line.startswith("  ragtasks run --model ragtasks-extractive --tasks ") for line in lines)
@@ -52,9 +49,8 @@ def test_the_line_that_a_newcomer_is_told_to_type_runs(tmp_path: Path, monkeypat
         run_harness([])
     (line,) = re.findall(r"ragtasks run (--model.*--output results)", str(caught.value))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["run", *line.split()])
-    assert not stop.value.code
+    done = run_command("run", *line.split())
+    assert done.status == 0
     assert list((tmp_path / "results").rglob("results_*.json"))
 
 
@@ -96,11 +92,11 @@ def test_a_line_that_cannot_be_a_retriever_is_one_error(line: str, expected: str
 
 
 @pytest.mark.parametrize("option", ["--metadata", "--judge", "--model_args"])
-def test_deep_nesting_in_an_option_is_one_error(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deep_nesting_in_an_option_is_one_error(option: str) -> None:
     deep = '{"a":' * 3_000 + "1" + "}" * 3_000
-    with pytest.raises(SystemExit, match=r"^[12]$"):
-        main(["run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", option, deep])
-    assert re.search(r"is not JSON: maximum recursion depth|usage|nested", capsys.readouterr().err)
+    done = run_command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", option, deep)
+    assert done.status in {1, 2}
+    assert re.search(r"is not JSON: maximum recursion depth|usage|nested", done.err)
 
 
 class Theirs:

@@ -12,7 +12,7 @@ import pytest
 
 from ragtasks.errors import JudgeError
 from retrieval_cache import Place, Rewriter, fallbacks_of, retrieve
-from tests.harness.conftest import CommandResult
+from tests._commands import CommandResult
 
 pytestmark = pytest.mark.model
 TASK = "mtrag_full_rag_fiqa"

@@ -12,8 +12,8 @@ import pytest
 
 from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt
 from ragtasks.judges import rubrics_named
+from tests._commands import CommandResult
 from tests.conftest import REAL_DATA
-from tests.harness.conftest import CommandResult
 from tests.judges._scripted import response, verdicts_of
 
 pytestmark = pytest.mark.model

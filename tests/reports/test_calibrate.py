@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.clients import no_secrets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.judges import latest_card, rubrics_named
 from ragtasks.reports.calibration import calibrate_judges
+from tests._commands import run_command
 from tests.clients._server import chat_server, refusal
 
 SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py"
@@ -83,18 +83,16 @@ def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
-    mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     with chat_server(lambda *_: refusal(400, "not today")) as server:
         judge = json.dumps({"model": "mute", "base_url": server.base_url})
-        with pytest.raises(SystemExit) as stop:
-            main(["judges", "calibrate", "--data", str(mtrag_root), "--judge", judge])
-    said = capsys.readouterr()
-    assert stop.value.code == 1
-    assert "| rules | 471 of 471 | 0.994 |" in said.out
-    assert "expected: verdicts on at least 95% of the responses" in said.err
-    assert "mute, rb_llm: 0 of " in said.err
+        done = run_command("judges", "calibrate", "--data", mtrag_root, "--judge", judge)
+    assert done.status == 1
+    assert "| rules | 471 of 471 | 0.994 |" in done.out
+    assert "expected: verdicts on at least 95% of the responses" in done.err
+    assert "mute, rb_llm: 0 of " in done.err
     assert not list(tmp_path.rglob("mute*.json")), "a judge without verdicts has no card"
 
 

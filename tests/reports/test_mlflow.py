@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.cli import main
+from tests._commands import run_command
 from tests._shared import install
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reports.md"
@@ -19,9 +19,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reports.md"
 def test_the_page_s_lines_log_every_score(evaluations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["results", "export", "rows", str(evaluations), "--output", "rows.json"])
-    assert not stop.value.code
+    done = run_command("results", "export", "rows", evaluations, "--output", "rows.json")
+    assert done.status == 0
     venv.create("mlflow", with_pip=False, symlinks=True)
     install(Path("mlflow/bin/python"), "mlflow-skinny==3.17.2")
     # Without a database, which the light package does not bring, runs go to a folder, and that has to be allowed.

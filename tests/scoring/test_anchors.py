@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ragtasks.cli import main
 from ragtasks.clients import Usage, endpoint_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, stored_verdicts
@@ -21,6 +20,7 @@ from ragtasks.scoring import Place, drift_lines, shared_scorer
 from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
 from ragtasks.suites import suite_named
 from ragtasks.tables import Section
+from tests._commands import CommandResult, run_command
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_repeats import judged
 
@@ -144,26 +144,26 @@ def test_without_anchors_no_judge_is_anchored(place: Place, tmp_path: Path) -> N
     assert why_not_anchored([anchors_in(first).get("noisy")]) == "no anchors were asked"
 
 
-def frozen(file: Path) -> object:
-    """Return the status of the command."""
-    with pytest.raises(SystemExit) as ended:
-        main(["judges", "anchors", "--output", str(file)])
-    return ended.value.code
+def frozen(file: Path) -> CommandResult:
+    """Return how the command ended."""
+    return run_command("judges", "anchors", "--output", file)
 
 
-def test_the_command_freezes_a_set_once(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_freezes_a_set_once(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
-    assert frozen(file) == 0
-    assert "40 answers of 16 conversations from MTRAG's sample" in capsys.readouterr().out
-    assert frozen(file) != 0
-    assert "another set begins another baseline" in capsys.readouterr().err
+    done = frozen(file)
+    assert done.status == 0
+    assert "40 answers of 16 conversations from MTRAG's sample" in done.out
+    done = frozen(file)
+    assert done.status != 0
+    assert "another set begins another baseline" in done.err
     head, *rows = map(json.loads, file.read_text().splitlines())
     assert head["n"] == len(rows) == 40
 
 
 def test_an_edited_set_ends_before_any_judge_is_asked(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
-    assert frozen(file) == 0
+    assert frozen(file).status == 0
     file.write_text(file.read_text().replace("the", "teh"))
     with NoisyServer(steady) as server:
         with pytest.raises(BenchmarkFileError, match="it was edited"):

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora import near_duplicates, read_corpus
 from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, shingles
+from tests._commands import run_command
 from tests.conftest import REAL_DATA
 
 WORDS = [f"word{number}" for number in range(5000)]
@@ -116,9 +116,7 @@ def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path)
     assert (len(report.groups), report.n_redundant) == (21, 28)
 
 
-def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_path: Path) -> None:
     original = text(1)
     changed = original.replace(original.split()[100], "other", 1)
     rows = [
@@ -126,11 +124,10 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(
     ]
     source, target = tmp_path / "c.jsonl", tmp_path / "d.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(SystemExit) as stop:
-        main(["data", "corpus", "deduplicate", str(source), str(target)])
-    assert stop.value.code == 0
+    done = run_command("data", "corpus", "deduplicate", source, target)
+    assert done.status == 0
     assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
-    assert "1 that repeat another, in 1 groups" in capsys.readouterr().out
+    assert "1 that repeat another, in 1 groups" in done.out
     with pytest.raises(ConfigurationError, match="at least one word"):
         near_duplicates(list, width=0)
 

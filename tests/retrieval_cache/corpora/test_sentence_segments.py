@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks.trec_rag import read_segments
-from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora._segmenting import segment_lines
+from tests._commands import run_command
 
 BODY = "One is. Two is.\n\nThree is. Four é is. Five is. Six is. Seven is."
 SENTENCES = st.lists(st.sampled_from(["Rain fell.", "Was it?", "Dr. Li came.", "\n\n", "3.5 é.", "  ", "no stop"]))
@@ -59,9 +59,8 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
     ]
     documents, target = tmp_path / "d.jsonl", tmp_path / "s.jsonl"
     documents.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(SystemExit) as stop:
-        main(["data", "corpus", "segment", str(documents), str(target), "--sentences", "4", "--stride", "2"])
-    assert stop.value.code == 0
+    done = run_command("data", "corpus", "segment", documents, target, "--sentences", "4", "--stride", "2")
+    assert done.status == 0
     content = target.read_bytes()
     assert len(read_segments(target)) == 6
     for number, line in enumerate(content.splitlines(keepends=True)):
@@ -71,7 +70,6 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
 
 
 @pytest.mark.parametrize("options", [["--stride", "5"], ["--sentences", "10", "--size", "5"]])
-def test_ways_of_cutting_do_not_mix(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["data", "corpus", "segment", "x.jsonl", str(tmp_path / "t"), *options])
-    assert (stop.value.code, "not some of both" in capsys.readouterr().err) == (1, True)
+def test_ways_of_cutting_do_not_mix(options: list[str], tmp_path: Path) -> None:
+    done = run_command("data", "corpus", "segment", "x.jsonl", tmp_path / "t", *options)
+    assert (done.status, "not some of both" in done.err) == (1, True)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.cli import main
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._check import RULES, benchmark_inputs
+from tests._commands import run_command
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 
@@ -84,15 +84,13 @@ def spliced(letter: str, place: str, text: str, end: bytes) -> bytes:
     return json.dumps(first).encode() + end + line.encode() + end
 
 
-def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
+def rules_broken(content: bytes, letter: str, input_file: Path) -> set[str]:
     """Return the rules that a check names, after a look at all that it prints and at what the official side says."""
     path = input_file.with_name("file.jsonl")
     path.write_bytes(content)
-    with pytest.raises(SystemExit) as stop:
-        main(["check", str(path), "--task", letter, "--input", str(input_file), "--all"])
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    head, *lines, last = printed.out.split("\n")[:-1]
+    done = run_command("check", path, "--task", letter, "--input", input_file, "--all")
+    assert done.err == ""
+    head, *lines, last = done.out.split("\n")[:-1]
     assert last == UNCHECKED
     problems = [match for line in lines if (match := LINE.fullmatch(line) or NOTE.fullmatch(line))]
     assert len(problems) == len(lines), lines
@@ -102,7 +100,7 @@ def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.C
     assert re.fullmatch(
         rf"file\.jsonl: task {letter}, \d+ lines: {n_problems} problems, {n_warnings} warnings, .*", head
     )
-    assert (stop.value.code or 0) == int(bool(n_problems + n_warnings))
+    assert (done.status or 0) == int(bool(n_problems + n_warnings))
     objections = rejections(content, letter, IDS)
     assert bool(n_problems) == bool(objections)
     rules = {match[2] for match in problems}
@@ -120,18 +118,14 @@ ANYTHING = settings(max_examples=10, suppress_health_check=[HealthCheck.function
 @example(content=b"", letter="A")
 @example(content=b" null\r", letter="B")
 @example(content=b"1" * 5000, letter="C")
-def test_any_bytes_have_a_verdict(
-    content: bytes, letter: str, input_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_bytes_have_a_verdict(content: bytes, letter: str, input_file: Path) -> None:
     whole = b"".join(lines_of(valid(letter)))
     for file in (content, whole + content, content + whole):
-        assert rules_broken(file, letter, input_file, capsys) <= RULES.keys()
+        assert rules_broken(file, letter, input_file) <= RULES.keys()
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "C"])
-def test_any_value_in_any_field_has_a_verdict(
-    letter: str, input_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_value_in_any_field_has_a_verdict(letter: str, input_file: Path) -> None:
     places = PLACES if letter == "A" else PLACES + ANSWERS
 
     @ANYTHING
@@ -140,19 +134,17 @@ def test_any_value_in_any_field_has_a_verdict(
     @example(place="contexts.0.document_id", text=json.dumps("no half \ud800"), end=b"\n")
     @example(place="contexts.0.score", text="true", end=b"\r")
     def attack(place: str, text: str, end: bytes) -> None:
-        assert rules_broken(spliced(letter, place, text, end), letter, input_file, capsys) <= RULES.keys()
+        assert rules_broken(spliced(letter, place, text, end), letter, input_file) <= RULES.keys()
 
     attack()
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "C"])
-def test_the_file_that_is_attacked_is_sound_and_hit(
-    letter: str, input_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert rules_broken(b"".join(lines_of(valid(letter))), letter, input_file, capsys) == set()
+def test_the_file_that_is_attacked_is_sound_and_hit(letter: str, input_file: Path) -> None:
+    assert rules_broken(b"".join(lines_of(valid(letter))), letter, input_file) == set()
     for place, text, rule in [
         ("contexts.0.score", '"@"', "score"),
         ("contexts", "1", "field_type"),
         ("", "1", "object"),
     ]:
-        assert rule in rules_broken(spliced(letter, place, text, b"\n"), letter, input_file, capsys)
+        assert rule in rules_broken(spliced(letter, place, text, b"\n"), letter, input_file)

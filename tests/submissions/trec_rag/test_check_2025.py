@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, read_topics
-from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels
 from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import read_answers, read_answers_2025, row_2025
 from ragtasks.submissions.trec_rag._check import GUIDELINES, check_lines_2025
+from tests._commands import CommandResult, run_command
 from tests.clients._server import ChatServer, completion
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 from tests.submissions.trec_rag._judge import verdict
@@ -161,7 +161,7 @@ def test_ids_of_segments_as_citations_become_positions(tmp_path: Path) -> None:
 
 
 def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     narratives, nuggets, answers = (tmp_path / name for name in ("topics.jsonl", "nuggets.jsonl", "answers.jsonl"))
@@ -170,18 +170,17 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
     nuggets.write_text(json.dumps({"qid": "1", "nuggets": [stated]}) + "\n")
     answers.write_text(json.dumps(row()) + "\n")
 
-    def command(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--narratives", str(narratives)])
-        return int(stop.value.code or 0)
+    def command(*arguments: str) -> CommandResult:
+        return run_command(*arguments, "--narratives", narratives)
 
-    assert command("check", str(answers)) == 0
-    assert "TREC RAG 2025, 1 lines: 0 problems, 1 warnings, 0 notes" in capsys.readouterr().out
-    assert command("check", str(answers), "--fixed", str(tmp_path / "f")) == 1
+    done = command("check", str(answers))
+    assert done.status == 0
+    assert "TREC RAG 2025, 1 lines: 0 problems, 1 warnings, 0 notes" in done.out
+    assert command("check", str(answers), "--fixed", str(tmp_path / "f")).status == 1
     with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
         judge = json.dumps({"model": "words", "base_url": server.base_url})
         output = ["--nuggets", str(nuggets), "--judge", judge, "--output", str(tmp_path / "out")]
-        assert command("score", str(answers), *output) == 0
+        assert command("score", str(answers), *output).status == 0
     mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
     assert (mean["strict_vital_score"], mean["support_recall"]) == (1, None)
     assert read_nuggets(nuggets)["1"].nuggets[0].sub_narrative == "rain"

@@ -13,9 +13,9 @@ from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
 from ragtasks.benchmarks import benchmark_folder
-from ragtasks.cli import main
 from ragtasks.harness.models import Extractive, Oracle, Refuse
 from ragtasks.harness.tasks import task_folder
+from tests._commands import run_command
 from tests.clients._server import ChatServer, completion
 from tests.submissions.trec_rag._judge import verdict
 
@@ -44,12 +44,10 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command() -> Command:
     def run(*arguments: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--data", "sample"])
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out + captured.err
+        done = run_command(*arguments, "--data", "sample")
+        return done.status, done.out + done.err
 
     return run
 
@@ -201,10 +199,9 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
     answers = tmp_path / "answers.jsonl"
     answers.write_text(json.dumps({**row, "response_length": 2, "answer": said}))
     options = ["--judge", json.dumps(judge), "--output", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
-    with pytest.raises(SystemExit) as stop:
-        main(["score", str(answers), *options])
-    assert stop.value.code == 0
-    assert "support is not judged: no texts of segments" in capsys.readouterr().out
+    done = run_command("score", answers, *options)
+    assert done.status == 0
+    assert "support is not judged: no texts of segments" in done.out
     mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
     assert (mean["all_score"] is None, mean["support_recall"]) == (False, None)
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.trec_rag import read_assignments, read_support
-from ragtasks.cli import main
 from ragtasks.submissions.trec_rag import (
     assigned_runs,
     assigned_runs_official,
@@ -19,6 +18,7 @@ from ragtasks.submissions.trec_rag import (
     supported_runs,
     write_labelled,
 )
+from tests._commands import run_command
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 NIST = REAL_DATA / "trec_rag" / "nist"
@@ -105,9 +105,7 @@ def test_support_is_that_of_first_citations(tmp_path: Path) -> None:
     assert runs.mean("r", "support_precision").value == 0.375
 
 
-def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp_path: Path) -> None:
     first, second = judged("r", "1", "2", "-1", None), judged("r", "2", "-1")
     first["sentences"][0]["citations"].append({"support": "-1"})
     path = written(tmp_path / "s.jsonl", first, second)
@@ -117,10 +115,9 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
     # As NIST has it, such a sentence is in no denominator; one that does not cite stays in that of recall.
     assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
     assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
-    with pytest.raises(SystemExit) as stop:
-        main(["score", "--support", str(path)])
-    assert stop.value.code == 0
-    assert "Citations not judged: 3. Of these 2 come first in a sentence" in capsys.readouterr().out
+    done = run_command("score", "--support", path)
+    assert done.status == 0
+    assert "Citations not judged: 3. Of these 2 come first in a sentence" in done.out
 
 
 @pytest.mark.parametrize(
@@ -131,14 +128,11 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
         (["--support", "FILE"], "`support` of 0, 1 or 2"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_fit_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
     file = written(tmp_path / "f.jsonl", judged("r", "1", "3"))
-    with pytest.raises(SystemExit) as stop:
-        main(["score", *(str(file) if word == "FILE" else word for word in options)])
-    assert stop.value.code == 1
-    assert said in capsys.readouterr().err
+    done = run_command("score", *(file if word == "FILE" else word for word in options))
+    assert done.status == 1
+    assert said in done.err
 
 
 def test_nist_s_assignments_give_the_scores_of_the_track_s_own_tool(nist: Path, official: Any) -> None:
@@ -157,9 +151,7 @@ def test_nist_s_assignments_give_the_scores_of_the_track_s_own_tool(nist: Path, 
             assert as_tool.mean(run_id, name).value == pytest.approx(mean[name], abs=1e-12)
 
 
-def test_nist_s_judgements_are_read_and_counted_again(
-    nist: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nist_s_judgements_are_read_and_counted_again(nist: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in SUPPORT.read_text(encoding="utf-8").splitlines()]
     runs = supported_runs(read_support(SUPPORT))
     assert (len(rows), len(runs.values), runs.n_topics) == (585, 45, 14)
@@ -168,7 +160,6 @@ def test_nist_s_judgements_are_read_and_counted_again(
         found = runs.values[row["run_id"]][row["topic_id"]]
         assert found["support_recall"] == pytest.approx(sum(levels) / 2 / len(row["sentences"]))
         assert found["support_precision"] == (pytest.approx(sum(levels) / 2 / len(levels)) if levels else None)
-    with pytest.raises(SystemExit) as stop:
-        main(["score", "--assignments", str(ASSIGNMENTS), "--support", str(SUPPORT), "--format", "csv"])
-    assert stop.value.code == 0
-    assert "ldilab_gpt_4o" in capsys.readouterr().out
+    done = run_command("score", "--assignments", ASSIGNMENTS, "--support", SUPPORT, "--format", "csv")
+    assert done.status == 0
+    assert "ldilab_gpt_4o" in done.out
