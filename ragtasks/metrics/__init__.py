@@ -56,6 +56,8 @@ from ragtasks.metrics.cited import (
     within,
 )
 from ragtasks.metrics.grounding import (
+    COPIED,
+    GROUNDED,
     GroundedSentence,
     Grounding,
     PassageSpan,
@@ -63,6 +65,7 @@ from ragtasks.metrics.grounding import (
     Span,
     copied,
     ground,
+    grounded,
 )
 from ragtasks.metrics.lexical import (
     corpus_bleu,
@@ -115,10 +118,12 @@ from ragtasks.metrics.semantic import (
 
 __all__ = [
     "ANS_ACC",
+    "COPIED",
     "COUNT",
     "CUTOFFS",
     "DEPTH",
     "EVIDENCE_METRICS",
+    "GROUNDED",
     "IBM_METRICS",
     "LEFT_OUT",
     "METRICS",
@@ -176,6 +181,7 @@ __all__ = [
     "exact_match",
     "extractiveness",
     "ground",
+    "grounded",
     "ibm_visible_answerability",
     "inverse_frequency",
     "is_changed",

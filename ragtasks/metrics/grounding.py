@@ -18,8 +18,22 @@ from operator import or_
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.metrics._answer_text import language_of
+from ragtasks.metrics._metric import Metric
 from ragtasks.metrics.cited import citation_marks, sentence_ends
 from ragtasks.records import Message, Passage
+
+GROUNDED = Metric(
+    "grounded",
+    "share of the answer's words and pairs of words that its passages or the question hold; a diagnosis, no ranking",
+    higher_is_better=None,
+    in_groups=False,
+)
+COPIED = Metric(
+    "copied",
+    "share of the answer's words in runs of five or more that a passage has word for word; copying wins grounded",
+    higher_is_better=None,
+    in_groups=False,
+)
 
 
 class Source(str, Enum):
@@ -156,6 +170,18 @@ def ground(
     rows = zip(parts, counts, strict=True)
     sentences = tuple(_sentence(answer, part, count, texts, held.language) for part, count in rows)
     return Grounding(sentences, share, with_conversation, copied(answer, texts))
+
+
+def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> float | None:
+    """Return `ground(...).share`, without the places: the share of an answer's units that passages or question hold.
+
+    None without passages, and for an answer without content words: there is nothing that could rest on anything.
+    """
+    shown = [(passage.text, passage.title) for passage in passages]
+    held = _held(shown, [question], _language(answer, shown))
+    parts = _parts(answer, held.language)
+    n_units = sum(len(part.units) + len(part.pairs) for part in parts)
+    return sum(_n_held(part, held) for part in parts) / n_units if n_units and passages else None
 
 
 def copied(answer: str, passages: Sequence[str]) -> float | None:
@@ -488,6 +514,11 @@ def _part(clean: str, span: Span, cited: tuple[int, ...], language: str) -> _Par
             units.append(unit)
             names.append(word if place and text[0] != word[0] else "")
     return _Part(span, cited, units, names, list(pairwise(units)))
+
+
+def _n_held(part: _Part, held: _Held) -> int:
+    """Return how many units of a sentence passages or question hold."""
+    return sum(map(or_, held.passages.holds(part), held.question.holds(part)))
 
 
 def _shares(counts: Sequence[_Counts]) -> tuple[float | None, float | None]:

@@ -11,6 +11,7 @@ from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOut
 from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unjudged_rl_f
 from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
 from ragtasks.records import Answerability, IdkVerdict
+from ragtasks.suites._diagnosis import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 _LOGGER = logging.getLogger(__name__)
@@ -81,12 +82,14 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
         return [*others, unjudged_rl_f(str(error))]
 
 
-SUITE = Suite(
-    metrics=METRICS,
-    score=score,
-    rubrics=lambda: rubrics_named(RUBRICS),
-    official_rubrics=official,
-    settled=(RB_LLM, RL_F),
-    uses_encoder=True,
+SUITE = diagnosed(
+    Suite(
+        metrics=METRICS,
+        score=score,
+        rubrics=lambda: rubrics_named(RUBRICS),
+        official_rubrics=official,
+        settled=(RB_LLM, RL_F),
+        uses_encoder=True,
+    )
 )
 """What MTRAG and its kin are scored with."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ragtasks.judges import IDK, RL_F, Rubric, rubrics_named
 from ragtasks.metrics import METRICS, NO_VERDICT, IdkLabel, Metric, Scores, SemanticScore, condition_paper
 from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.suites._diagnosis import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 _SHARED = {metric.name: metric for metric in METRICS}
@@ -68,10 +69,12 @@ def _rubrics() -> Sequence[Rubric]:
     return rubrics_named([RL_F, IDK])
 
 
-SUITE = Suite(
-    metrics=tuple(_COVERAGE.get(name) or _SHARED[name] for name in METRIC_NAMES),
-    score=score,
-    rubrics=_rubrics,
-    uses_encoder=True,
+SUITE = diagnosed(
+    Suite(
+        metrics=tuple(_COVERAGE.get(name) or _SHARED[name] for name in METRIC_NAMES),
+        score=score,
+        rubrics=_rubrics,
+        uses_encoder=True,
+    )
 )
 """What MTRAG-S is scored with."""

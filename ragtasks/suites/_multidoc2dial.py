@@ -27,6 +27,7 @@ from ragtasks.metrics import (
     token_f1,
 )
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.suites._diagnosis import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 CANNOT_ANSWER = "<cannot_answer>"
@@ -126,5 +127,5 @@ def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
     }
 
 
-SUITE = Suite(metrics=METRICS, score=score, known_refusals=REFERENCE_REFUSALS, uses_encoder=True)
+SUITE = diagnosed(Suite(metrics=METRICS, score=score, known_refusals=REFERENCE_REFUSALS, uses_encoder=True))
 """What the benchmarks on the Doc2Dial documents are scored with."""

@@ -24,6 +24,7 @@ from ragtasks.metrics import (
     token_recall,
 )
 from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.suites._diagnosis import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 NO_CONTEXTS = "no contexts in the row"
@@ -149,5 +150,7 @@ def _where(rubric: Rubric, holds: Callable[[Response], bool], reason: str) -> Ru
     return replace(rubric, open=open_, material_first=other and _where(other, holds, reason))
 
 
-SUITE = Suite(metrics=METRICS_OF_ROWS, score=score, rubrics=_rubrics, uses_encoder=True, encoder=SAMPLE_ENCODER)
+SUITE = diagnosed(
+    Suite(metrics=METRICS_OF_ROWS, score=score, rubrics=_rubrics, uses_encoder=True, encoder=SAMPLE_ENCODER)
+)
 """What rows of one's own are scored with."""

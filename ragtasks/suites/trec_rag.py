@@ -44,6 +44,7 @@ from ragtasks.metrics import (
     support_scores,
 )
 from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
+from ragtasks.suites._diagnosis import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 _NUGGETS, _SUPPORT = frozenset({NUGGET_ASSIGNMENT}), frozenset({CITATION_SUPPORT})
@@ -189,27 +190,29 @@ def _over_parts(verdict: Verdict, response: Response) -> Mapping[str, Score]:
     return sub_narrative_scores(nuggets_of(response.task), [Grade(label) for label in json.loads(verdict.label)])
 
 
-TREC_RAG24 = Suite(metrics=_METRICS, score=_score, rubrics=_rubrics, uses_encoder=False)
+TREC_RAG24 = diagnosed(Suite(metrics=_METRICS, score=_score, rubrics=_rubrics, uses_encoder=False))
 """What TREC RAG 2024 is scored with."""
 
-TREC_RAG25 = Suite(
-    metrics=(
-        *_METRICS,
-        Metric(
-            "sub_narrative_score",
-            "mean over the narrative's parts of their nuggets' all_score",
-            needs_judges=True,
-            rubrics=_NUGGETS,
+TREC_RAG25 = diagnosed(
+    Suite(
+        metrics=(
+            *_METRICS,
+            Metric(
+                "sub_narrative_score",
+                "mean over the narrative's parts of their nuggets' all_score",
+                needs_judges=True,
+                rubrics=_NUGGETS,
+            ),
+            Metric(
+                "sub_narratives_answered",
+                "share of the parts with a nugget stated in full",
+                needs_judges=True,
+                rubrics=_NUGGETS,
+            ),
         ),
-        Metric(
-            "sub_narratives_answered",
-            "share of the parts with a nugget stated in full",
-            needs_judges=True,
-            rubrics=_NUGGETS,
-        ),
-    ),
-    score=_score_2025,
-    rubrics=_rubrics,
-    uses_encoder=False,
+        score=_score_2025,
+        rubrics=_rubrics,
+        uses_encoder=False,
+    )
 )
 """What TREC RAG 2025 is scored with."""

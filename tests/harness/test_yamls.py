@@ -15,7 +15,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness import group_metrics
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.tasks import task_folder
-from ragtasks.metrics import METRICS, Metric
+from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
 from tests.harness.conftest import SAMPLE
 
@@ -112,7 +112,7 @@ def test_no_yaml_names_a_metric(path: Path) -> None:
 def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
     tmp_path: Path, load_task: Callable[..., ConversationTask]
 ) -> None:
-    listed = [{"metric": metric.name} for metric in METRICS]
+    listed = [{"metric": metric.name} for metric in suite_named("mtrag").metrics]
     content = f"include: {task_folder() / 'mtrag/mtrag_reference_govt.yaml'}\ntask: own\nmetric_list: "
 
     def load(metrics: list[dict[str, str]]) -> ConversationTask:
@@ -147,7 +147,7 @@ def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> N
     assert sorted(group["task"]) == sorted(children)
     loaded = TaskManager(include_path=task_folder(), include_defaults=False, metadata=SAMPLE).load([name])["groups"]
     averaged = [item.metric for item in loaded[name].aggregate_metric_list or ()]
-    assert averaged == [metric.name for metric in METRICS if metric.in_groups] * (name != "mtrag")
+    assert averaged == [metric.name for metric in suite_named("mtrag").metrics if metric.in_groups] * (name != "mtrag")
 
 
 def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
@@ -193,7 +193,7 @@ def test_a_task_renders_its_first_and_its_longest_doc(name: str, load_task: Call
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle_results: dict[str, Any]) -> None:
     # Judges are asked only where the metadata names some: here nobody does.
-    given = {metric.name: metric.higher_is_better for metric in METRICS if not metric.needs_judges}
+    given = {metric.name: metric.higher_is_better for metric in suite_named("mtrag").metrics if not metric.needs_judges}
     row = oracle_results["results"][name]
     returned = {key.split(",")[0] for key in row if "," in key and "_stderr" not in key}
     assert returned == set(given)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import Grounding, Source, Span, copied, ground
+from ragtasks.metrics import Grounding, Source, Span, copied, ground, grounded
 from ragtasks.records import Message, Passage, Role
 
 LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
@@ -126,7 +126,7 @@ def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
 
 
 def test_the_question_s_words_count_as_held() -> None:
-    assert ground("Parking costs money", [LOAN], ["What does parking cost?"]).share == pytest.approx(3 / 5)
+    assert grounded("Parking costs money", [Passage("1", LOAN)], "What does parking cost?") == pytest.approx(3 / 5)
     assert ground("Parking", [LOAN], ["Where is parking?"]).sentences[0].source is Source.QUESTION
 
 
@@ -149,6 +149,7 @@ def test_without_passages_there_is_no_share() -> None:
     found = ground("Books are lent.", [], ["Are books lent?"])
     assert (found.share, found.share_with_conversation, found.copied) == (None, None, None)
     assert repr(found) == "<Grounding: no share, 1 sentence>\n  100%  question      Books are lent."
+    assert grounded("Books are lent.", []) is None
 
 
 def test_it_prints_what_each_sentence_rests_on() -> None:
@@ -191,6 +192,8 @@ def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[
         assert all(sentence.span.start <= span.start < span.end <= sentence.span.end for span in sentence.not_found)
     if found.share is not None:
         assert 0 <= found.share <= (found.share_with_conversation or 0) <= 1
+    shown = [Passage(str(place), text) for place, text in enumerate(passages)]
+    assert grounded(answer, shown, history[-1] if history else "") == found.share
 
 
 @given(TEXTS)
