@@ -1,9 +1,8 @@
 """What repeats and anchors find out about a judge: coverage, false alarms and power, on simulated and on real verdicts.
 
 python perf/judge_noise.py repeats                          how far a mean moves, from answers that are judged again
-python perf/judge_noise.py drift                            drift that so many anchors find
-python perf/judge_noise.py scripted                         a judge that drifts by .05 on its sixth day, each day tested
-python perf/judge_noise.py splits --data FOLDER             false alarms and power on published verdicts
+python perf/judge_noise.py drift --data FOLDER              power by number of anchors, false alarms on published
+                                                            verdicts, a judge that drifts by .05 on its sixth day
 python perf/judge_noise.py recalibrate                      intervals of differences whose judge drifted, mapped and not
 """
 
@@ -13,7 +12,8 @@ import argparse
 import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,20 +65,30 @@ def simulated(n_conversations: int, share: float, n: int, shift: float) -> dict[
 
 # Drift. A judge that moved gives the same anchors other verdicts: ratings of ten steps, two anchors a conversation.
 
-SPLITS = 1000
+SPLITS = {0.0: 5000, 0.03: 1000, 0.05: 1000}  # drift -> times; false alarms are to be told from 5 %
 CHANGED = (0.3, 0.6)  # shares of ratings that move by a step from one time to the other: .04 to .09 in their spread
 DRIFTS = (0.0, 0.03, 0.05)
 SIZES = (20, 40, 80, 160)
 
 
-def drift() -> None:
-    """Print how often a drift is found, by the number of anchors and how unsteady the judge is."""
+def drift(data: Path) -> None:
+    """Print power and false alarms, simulated; a scripted judge that drifts; false alarms on published verdicts."""
+    false_alarms = [*power(), *splits(data)]
+    scripted()
+    bound = 0.05 + 1.96 * math.sqrt(0.05 * 0.95 / SPLITS[0.0])
+    print(f"\nfalse alarms: at most {max(false_alarms):.1%} in {len(false_alarms)} rows of {SPLITS[0.0]:,} splits")
+    print(f"(a test of exactly 5 % stays below {bound:.1%} in a row with 97.5 %)")
+
+
+def power() -> Iterator[float]:
+    """Print how often a drift is found, by anchors and how unsteady the judge is; yield the false alarms."""
     print(f"| anchors | ratings that change | {' | '.join(f'drift {size:g}' for size in DRIFTS)} |")
     print("|---:|---:|" + "---:|" * len(DRIFTS))
     for n in SIZES:
         for changed in CHANGED:
             shares = [found_share(n, changed, size) for size in DRIFTS]
             print(f"| {n} | {changed:.0%} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+            yield shares[0]
 
 
 def found_share(n: int, changed: float, size: float) -> float:
@@ -86,13 +96,13 @@ def found_share(n: int, changed: float, size: float) -> float:
     rng = np.random.default_rng(3)
     conversations = np.arange(n) // 2
     n_found = 0
-    for _ in range(SPLITS):
+    for _ in range(SPLITS[size]):
         truth = rng.integers(3, 10, n)
         noise = rng.choice([-1, 0, 1], n, p=[changed / 2, 1 - changed, changed / 2])
         moved = rng.random(n) < size * 10
         first, second = truth / 10, np.clip(truth + noise - moved, 1, 10) / 10
         n_found += is_found(first, second, conversations)
-    return n_found / SPLITS
+    return n_found / SPLITS[size]
 
 
 def is_found(first: Sequence[float], second: Sequence[float], conversations: Sequence[int]) -> bool:
@@ -107,7 +117,7 @@ def is_found(first: Sequence[float], second: Sequence[float], conversations: Seq
 
 def scripted() -> None:
     """Print what the anchors say of a judge on each of ten days: it drifts by .05 on the sixth."""
-    print("| day | drift | anchors say | found |")
+    print("\n| day | drift | anchors say | found |")
     print("|---:|---:|---|---|")
     rng = np.random.default_rng(23)
     conversations = tuple(number // 2 for number in range(40))
@@ -124,25 +134,29 @@ def scripted() -> None:
 
 
 # The same on real verdicts. Who is asked first and who second is drawn by conversation, so nothing drifts: whatever is
-# found is a false alarm.
+# found is a false alarm. Or one judging is split: the verdicts on two halves of its conversations, drawn anew each
+# time, stand for two times of a judge; without pairs there is no power to speak of.
 
 
-def splits(data: Path) -> None:
-    """Print false alarms on pairs of real verdicts, and power where a drift is added to the second."""
-    print("| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
+def splits(data: Path) -> Iterator[float]:
+    """Print false alarms on real verdicts, and power where a drift is added to the second; yield the former."""
+    print("\n| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
     print("|---|---:|---:|---:|---:|")
     kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two near systems": judge(data)}
-    for name, pairs in kinds.items():
-        for n in (40, 80):
-            shares = [alarms(pairs, n, size) for size in (0.0, 0.03, 0.05)]
-            print(f"| {name} | {n} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+    rows = [(name, n, partial(alarms, pairs, n)) for name, pairs in kinds.items() for n in (40, 80)]
+    verdicts = one_judging(data)
+    rows += [("RAD-Bench, one judging split in halves", n, partial(split_alarms, verdicts, n)) for n in (40, 80)]
+    for name, n, found in rows:
+        shares = [found(size) for size in (0.0, 0.03, 0.05)]
+        print(f"| {name} | {n} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
+        yield shares[0]
 
 
 def alarms(pairs: Sequence[tuple[str, float, float]], n: int, size: float) -> float:
     """Return how often drift is found among n pairs whose order is drawn."""
     rng = np.random.default_rng(5)
     n_found = 0
-    for _ in range(SPLITS):
+    for _ in range(SPLITS[size]):
         chosen = [pairs[place] for place in rng.choice(len(pairs), n, replace=False)]
         names = sorted({name for name, _, _ in chosen})
         swapped = dict(zip(names, rng.random(len(names)) < 0.5, strict=True))
@@ -152,7 +166,36 @@ def alarms(pairs: Sequence[tuple[str, float, float]], n: int, size: float) -> fl
         low = min(0.0, *after)  # a constant takes no part in a difference's spread: kept within 0 to 1 by moving both
         numbers = [names.index(name) for name, _, _ in chosen]
         n_found += is_found([value - low for value in first], [value - low for value in after], numbers)
-    return n_found / SPLITS
+    return n_found / SPLITS[size]
+
+
+def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, size: float) -> float:
+    """Return how often drift is found between two halves of one judging, n verdicts each."""
+    rng = np.random.default_rng(11)
+    names = sorted(verdicts)
+    n_found = 0
+    for _ in range(SPLITS[size]):
+        order = [names[place] for place in rng.permutation(len(names))]
+        halves = zip(order[::2], order[1::2], strict=False)
+        pairs = [
+            (place, one, other)
+            for place, (first, second) in enumerate(halves)
+            for one, other in zip(verdicts[first], verdicts[second], strict=False)
+        ][:n]
+        low = min(0.0, *(other - size for _, _, other in pairs))
+        first, second = [one - low for _, one, _ in pairs], [other - size - low for _, _, other in pairs]
+        n_found += is_found(first, second, [place for place, _, _ in pairs])
+    return n_found / SPLITS[size]
+
+
+def one_judging(data: Path) -> dict[str, list[float]]:
+    """Return conversation -> the judge's verdicts on one system, 0 to 1."""
+    found: dict[str, list[float]] = {}
+    rows = [json.loads(line) for line in (data / "rad_bench" / "gpt-4o.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["model"] == rows[0]["model"] and 1 <= float(row["score"]) <= 10:
+            found.setdefault(row["question_id"], []).append(float(row["score"]) / 10)
+    return found
 
 
 def people(data: Path) -> list[tuple[str, float, float]]:
@@ -228,10 +271,10 @@ def mapped_trials(constant: float, slope: float, n: int) -> Iterator[tuple[bool,
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["repeats", "drift", "scripted", "splits", "recalibrate"])
-    parser.add_argument("--data", type=Path, help="folder with ragchecker and rad_bench, for splits")
+    parser.add_argument("what", choices=["repeats", "drift", "recalibrate"])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the published verdicts")
     given = parser.parse_args()
-    if given.what == "splits":
-        splits(given.data)
+    if given.what == "drift":
+        drift(given.data)
     else:
-        {"repeats": repeats, "drift": drift, "scripted": scripted, "recalibrate": recalibrate}[given.what]()
+        {"repeats": repeats, "recalibrate": recalibrate}[given.what]()
