@@ -106,6 +106,7 @@ _NAMES = frozenset({"header", "headers", "cookie", "hf_token", "token", "use_aut
 _ENDINGS = ("api_key", "apikey", "auth_token", "access_token", "access_key", "authorization", "password", "secret")
 _IN_TEXT = (
     (re.compile(r"(?<=://)[^/?#\s@]+@"), f"{MASK}@"),  # user and password of an address
+    (re.compile(r"\b(?:sk-|gsk_|hf_)(?=[\w-]*\d)[\w-]{16,}"), MASK),  # as OpenAI and others write their keys
     (re.compile(r"(?i)\b(Bearer)\s+[^\s\"',}]{6,}"), rf"\1 {MASK}"),
     (re.compile(r"(?i)([?&][^=&\s]*(?:key|token|sig|secret|password)[^=&\s]*=)[^&\s\"']+"), rf"\1{MASK}"),
 )
@@ -127,7 +128,7 @@ def masked(value: Any) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Return a text without what is shaped like a key: in an address, behind `Bearer`, in a query."""
+    """Return a text without what is shaped like a key: in an address, behind `Bearer`, in a query, or bare."""
     for pattern, mask in _IN_TEXT:
         text = pattern.sub(mask, text)
     return text

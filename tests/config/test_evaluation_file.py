@@ -87,6 +87,9 @@ def test_a_file_holds_no_key() -> None:
         f"model: {{name: m, arguments: {{header: {{Authorization: {secret}}}}}}}\n",
         f"endpoint: {{base_url: 'http://x', extra_body: {{api_key: {secret}}}}}\n",
         f"model: {{name: m, server: 'http://me:{secret}@x/v1'}}\n",
+        f"judges: [{secret}]\n",
+        f"judges: [openai/m, {secret}]\n",
+        f"model: {{name: m, arguments: {{stop: [x, {secret}]}}}}\n",
     ):
         said = "\n".join(problems(text))
         assert "environment" in said
