@@ -161,10 +161,12 @@ def _benchmarks(intention: Intention) -> tuple[dict[str, tuple[Benchmark, int]],
             root = benchmark_folder(name, intention.config.data, data_folder())
             benchmark = open_benchmark(name, root.resolve())
             found[name] = (benchmark, 0)
-            found[name] = (benchmark, len(benchmark.tasks))
-            for setting in dict.fromkeys(settings) if intention.needs_passages else ():
+            if not intention.needs_passages:
+                found[name] = (benchmark, len(benchmark.tasks) * len(set(settings)))
+                continue
+            for setting in dict.fromkeys(settings):
                 contexts = contexts_for(benchmark, setting, intention.config.run, run_store())
-                found[name] = (benchmark, found[name][1] + len(contexts.passages))  # of all settings
+                found[name] = (benchmark, found[name][1] + len(contexts.passages))
         except RagtasksError as error:
             problems.append(_on_one_line(error))
     return found, problems

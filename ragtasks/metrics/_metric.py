@@ -44,6 +44,8 @@ class Metric:
     """Whether the harness's table of a group of tasks shows it."""
     undefined_on: frozenset[Answerability] = frozenset()
     """Tasks on which it has no meaning: that they lack it is no loss."""
+    undefined_reason: str = ""
+    """Reason of a response without a value on which it has no meaning either; empty: every such reason is a loss."""
     rubrics: frozenset[str] = frozenset()
     """Rubrics of judges that it rests on; empty: any of its suite's, so where it decides they are all asked."""
 

@@ -57,13 +57,14 @@ def _lines(found: Decided) -> Iterator[str]:
     )
     if found.left_out:
         yield f"not asked at all: {', '.join(found.left_out)}, which {found.metric.name} does not rest on"
-    if n_asked < n_all:
+    if found.n_settled:
+        yield f"settled without a judge: {found.n_settled:,} more, by refusals and kinds of tasks"
+    n_rest = n_all - n_asked - found.n_settled
+    if n_rest:
         n_left = len(race.order) - race.n_items
-        out = " and on systems that were out" if len(set(found.n_asked.values())) > 1 else ""
-        yield (
-            f"not asked: {n_all - n_asked:,} answers ({_percent(1 - n_asked / n_all)}), on {n_left:,} of "
-            f"{len(race.order):,} tasks{out}"
-        )
+        out = " and on systems that were out" if n_rest > n_left * len(found.n_asked) else ""
+        share = _percent(n_rest / n_all)
+        yield f"not asked: {n_rest:,} answers ({share}), on {n_left:,} of {len(race.order):,} tasks{out}"
 
 
 def _decisive(race: Race) -> list[Look]:

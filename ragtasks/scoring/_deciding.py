@@ -71,6 +71,8 @@ class Decided:
     """Their names."""
     n_asked: Mapping[str, int]
     """System -> answers that judges were asked about."""
+    n_settled: int
+    """Further answers that count without a question to a judge, as a refusal or the kind of task decides."""
     n_answers: int
     """Answers of each system to the tasks that all of them answered."""
     n_verdicts: int
@@ -420,14 +422,19 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
     scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
     scorer = next(iter(done.values()))[1]
+    n_requests = {
+        name: [sum(verdict["outcome"] not in _WITHOUT_REQUEST for verdict in _verdicts_on([one])) for one in of]
+        for name, of in asked.items()
+    }
     return Decided(
         race,
         pool.metric,
         pool.setting,
         pool.judges,
-        {name: len(of) for name, of in asked.items()},
+        {name: sum(map(bool, counts)) for name, counts in n_requests.items()},
+        sum(counts.count(0) for counts in n_requests.values()),
         len(pool.conversation_of),
-        sum(verdict["outcome"] not in _WITHOUT_REQUEST for of in asked.values() for verdict in _verdicts_on(of)),
+        sum(map(sum, n_requests.values())),
         scorer.left_out_rubrics,
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,

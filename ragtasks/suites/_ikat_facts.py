@@ -20,10 +20,15 @@ NO_FACT = "no fact is relevant to the turn"
 UNREADABLE = "the reply is no list of numbers of facts"
 
 METRICS = (
-    Metric("facts_ndcg_3", "nDCG@3 of the facts named, on turns that need some"),
-    Metric("facts_p_3", "share of the first three places with a relevant fact, on turns that need some"),
-    Metric("facts_r_3", "share of the relevant facts among the first three, on turns that need some"),
-    Metric("facts_mrr", "one over the rank of the first relevant fact, on turns that need some"),
+    *(
+        Metric(name, f"{text}, on turns that need some", undefined_reason=NO_FACT)
+        for name, text in (
+            ("facts_ndcg_3", "nDCG@3 of the facts named"),
+            ("facts_p_3", "share of the first three places with a relevant fact"),
+            ("facts_r_3", "share of the relevant facts among the first three"),
+            ("facts_mrr", "one over the rank of the first relevant fact"),
+        )
+    ),
     Metric("facts_needless", "share of the turns without a relevant fact for which some was named", False),
     Metric("invalid_reply", "share of replies that are no list of numbers of facts", False),
     Metric("coverage", "share of responses whose facts could be read"),

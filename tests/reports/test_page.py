@@ -220,6 +220,16 @@ def test_only_what_was_scored_alike_is_offered_for_comparison(tmp_path: Path) ->
     ]
 
 
+def test_what_all_share_is_a_list_and_no_table_of_names_alone(results: Path, tmp_path: Path) -> None:
+    for n, has_table in ((1, False), (2, True)):
+        evaluations = read_evaluations([results])[:n]
+        write_page(evaluations, [], tmp_path / "page.html")
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        card = text.partition("<h2>What the scores rest on</h2>")[2].partition("</article>")[0]
+        assert '<dl class="provenance">' in card
+        assert ("<table" in card) == has_table
+
+
 def test_the_page_says_which_file_a_number_stands_for(results: Path, tmp_path: Path) -> None:
     for name in ("1", "2"):
         save(tmp_path / name, "A")

@@ -18,7 +18,10 @@ import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
+from ragtasks.reports.decision import decision_text
 from ragtasks.results import read_evaluations
+from ragtasks.scoring import Place, Question
+from ragtasks.scoring import decide as decide_between
 from ragtasks.suites import suite_named
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import QUICK
@@ -69,14 +72,25 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def saved(tmp_path: Path) -> Callable[..., Path]:
     """Make results of a system that answers the sample's first questions with the target and a sentence."""
 
-    def make(name: str, sentence: str, tasks: slice = slice(None)) -> Path:
+    def make(name: str, sentence: str, tasks: slice = slice(None), answer: str = "") -> Path:
         benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
         first = [task for task in benchmark.tasks if task.turn == 1][tasks]
-        rows = [{"task_id": task.task_id, "answer": f"{task.target} {sentence}"} for task in first]
+        rows = [{"task_id": task.task_id, "answer": answer or f"{task.target} {sentence}"} for task in first]
         file = tmp_path / f"{name}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         output = tmp_path / name
-        options = ["--data", "sample", "--encoder", "none", "--setting", "reference", "--name", name]
+        options = [
+            "--data",
+            "sample",
+            "--encoder",
+            "none",
+            "--setting",
+            "reference",
+            "--name",
+            name,
+            "--max-implausible",
+            "1",
+        ]
         done = CliRunner().invoke(app, ["score", str(file), *options, "--output", str(output)])
         assert done.exit_code == 0, done.output
         return output
@@ -119,6 +133,20 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
     again = decide(poor, good, "--judge", named)
     assert len(server.asked) == n_asked
     assert again.partition("good is better")[2] == text.partition("good is better")[2]
+
+
+@pytest.mark.parametrize("idk", ["judges", "rules"])
+def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, judge: Any, idk: str) -> None:
+    good, refusing = saved("good", GOOD), saved("refusing", "", answer="I do not know.")
+    server, named = judge(by_word)
+    given = {"judges": [json.loads(named)], "skip_settled": True, "encoder": "none", "data": "sample"}
+    given |= {"idk": "rules"} if idk == "rules" else {}
+    place = Place(Path("data"), Path("runs"))
+    found = decide_between([refusing, good], given, Question("rb_llm"), Path("decided"), place)
+    assert found.n_verdicts == len(server.asked) > 0
+    assert found.n_settled == (found.n_asked["good"] if idk == "rules" else 0)
+    assert found.n_asked["refusing"] == (0 if idk == "rules" else found.n_asked["good"])
+    assert ("settled without a judge: 10 more" in decision_text(found)) == (idk == "rules")
 
 
 def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judge: Any, tmp_path: Path) -> None:

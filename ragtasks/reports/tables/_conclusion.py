@@ -226,7 +226,9 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def _lacks(row: Row, metric: Metric) -> bool:
-    return row.values.get(metric.name) is None and row.answerability not in {one.value for one in metric.undefined_on}
+    if row.values.get(metric.name) is not None or row.answerability in {one.value for one in metric.undefined_on}:
+        return False
+    return not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
 
 
 def _mean_of(rows: Sequence[Row], metric: str) -> float | None:

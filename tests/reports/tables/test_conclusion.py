@@ -8,6 +8,7 @@ import pytest
 
 from ragtasks.reports.tables import SAMPLE_WARNING, TO_THE_BEST, report_sections
 from ragtasks.results import Evaluation
+from ragtasks.suites import suite_named
 from ragtasks.tables import Table, Value
 from tests.reports._rows import evaluation, row
 
@@ -81,6 +82,17 @@ def test_what_is_missing_is_said_in_a_line_each() -> None:
     assert "Coverage: rb_alg is missing for some responses: mine in reference (1 of 5)." in table.legend
     assert "Fewer than 10 conversations, so no intervals: mine in reference (5)." in table.legend
     assert SAMPLE_WARNING not in table.legend
+
+
+def test_a_score_that_a_turn_has_no_use_for_is_not_missing_there() -> None:
+    needless = suite_named("ikat_facts").metrics[0].undefined_reason
+    values = {"facts_ndcg_3": 1.0, "coverage": 1.0}
+    rows = model("mine", [0.5] * N).rows
+    own = [replace(item, values=values) for item in rows[3:]]
+    own += [replace(item, values={"coverage": 1.0}, unscored={"facts_ndcg_3": needless}) for item in rows[:2]]
+    unread = replace(rows[2], values={"coverage": 0.0}, unscored={"facts_ndcg_3": "the reply is no list"})
+    table = concluded(replace(evaluation([*own, unread], "mine"), suite="ikat_facts"))
+    assert f"Coverage: facts_ndcg_3 is missing for some responses: mine in reference (1 of {N})." in table.legend
 
 
 def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
