@@ -1,0 +1,236 @@
+"""How far `grounded` agrees with people, without a judge: faithfulness, correctness, support; and how fast it is.
+
+python perf/grounding.py FOLDER          the data folder: mt-rag-benchmark, ragchecker, trec_rag
+
+The design was chosen on every second conversation of the human evaluation ("design"); the others are "held back".
+Intervals are percentiles of 1,000 draws of conversations, topics or questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata, spearmanr
+
+from ragtasks.benchmarks.mtrag import REFERENCE_MODEL, RatedResponse, load_human_evaluation
+from ragtasks.benchmarks.ragchecker import load_labelled_pairs
+from ragtasks.metrics import cohen_kappa, copied, ground, grounded, k_precision, rouge_l
+from ragtasks.records import Passage
+
+DRAWS = 1000
+FAITHFUL = 3.5  # median of the raters, of 4
+LONG = 25
+Floats = NDArray[np.float64]
+Statistic = Callable[[NDArray[np.int64]], float]
+
+
+def auc(scores: Floats, good: Floats) -> float:
+    """Return how often a good answer has the higher score, ties counting half."""
+    is_good = good.astype(bool)
+    n_good, n_bad = int(is_good.sum()), int((~is_good).sum())
+    if not n_good or not n_bad:
+        return float("nan")
+    return float((rankdata(scores)[is_good].sum() - n_good * (n_good + 1) / 2) / (n_good * n_bad))
+
+
+def with_interval(statistic: Statistic, groups: Sequence[str]) -> str:
+    """Return a statistic of places, and its interval over groups drawn again."""
+    names = np.array(groups)
+    members = [np.flatnonzero(names == name) for name in dict.fromkeys(groups)]
+    rng = np.random.default_rng(29)
+    draws = [
+        statistic(np.concatenate([members[place] for place in rng.integers(0, len(members), len(members))]))
+        for _ in range(DRAWS)
+    ]
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    return f"{statistic(np.concatenate(members)):.3f} [{low:.3f}, {high:.3f}]"
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Answers of two systems with people's ratings, and what each score gives them."""
+
+    rows: Sequence[RatedResponse]
+    scores: dict[str, Floats]
+
+    def table(self) -> None:
+        """Print the AUC of each score on all answers and on parts of them."""
+        conversations = [row.response.task.conversation_id for row in self.rows]
+        good = np.array([row.rating("faithfulness") >= FAITHFUL for row in self.rows], float)
+        design = set(sorted(set(conversations))[::2])
+        in_design = np.array([name in design for name in conversations])
+        long = np.array([len(row.response.text.split()) >= LONG for row in self.rows])
+        parts = {"all": long | ~long, "design": in_design, "held back": ~in_design, f"{LONG} words and more": long}
+        parts |= {name: np.array([row.model_id == name for row in self.rows]) for name in _systems(self.rows)}
+        print(
+            f"| score | {' | '.join(f'{name} ({part.sum()})' for name, part in parts.items())} | Spearman | over RL_F |"
+        )
+        print("|---|" + "---|" * (len(parts) + 2))
+        people = np.array([row.rating("faithfulness") for row in self.rows])
+        for name, values in self.scores.items():
+            cells = []
+            for part in parts.values():
+                places = np.flatnonzero(part)
+                chosen = [conversations[place] for place in places]
+                cells.append(with_interval(_auc_of(values[places], good[places]), chosen))
+            gap = with_interval(_gap_of(values, self.scores["RL_F (paper's judge)"], good), conversations)
+            print(f"| {name} | {' | '.join(cells)} | {spearmanr(values, people)[0]:.3f} | {gap} |")
+
+
+def _systems(rows: Sequence[RatedResponse]) -> list[str]:
+    return sorted({row.model_id for row in rows})
+
+
+def _auc_of(values: Floats, good: Floats) -> Statistic:
+    return lambda places: auc(values[places], good[places])
+
+
+def _gap_of(values: Floats, others: Floats, good: Floats) -> Statistic:
+    return lambda places: auc(values[places], good[places]) - auc(others[places], good[places])
+
+
+def mtrag(folder: Path) -> None:
+    """Print the agreement with people's faithfulness, of answers with passages by the two models."""
+    rated = load_human_evaluation(folder / "mt-rag-benchmark")
+    rows = [row for row in rated if row.response.passages and row.model_id != REFERENCE_MODEL]
+    ground("The first call loads what knows languages.", ["What it loads."])
+    start = time.process_time()
+    shares = [grounded(r.response.text, r.response.passages, r.response.task.question) or 0.0 for r in rows]
+    seconds = time.process_time() - start
+    texts = [[passage.text for passage in row.response.passages] for row in rows]
+    found = [ground(row.response.text, row.response.passages, row.response.task.messages) for row in rows]
+    values = {
+        "grounded": shares,
+        "grounded, earlier turns count": [item.share_with_conversation or 0.0 for item in found],
+        "grounded, passages alone": [grounded(row.response.text, row.response.passages) or 0.0 for row in rows],
+        "copied": [item.copied or 0.0 for item in found],
+        "k_precision": [k_precision(row.response.text, own) or 0.0 for row, own in zip(rows, texts, strict=True)],
+        "RL_F (paper's judge)": [row.metrics["rl_f"] for row in rows],
+    }
+    scores = {name: np.array(column, float) for name, column in values.items()}
+    ranks = rankdata(scores["grounded"]) + rankdata(scores["RL_F (paper's judge)"])
+    print(f"\n## MTRAG: AUC on people's faithfulness ({FAITHFUL} of 4 and more)\n")
+    Rated(rows, {**scores, "ranks of grounded and RL_F": ranks}).table()
+    start = time.process_time()
+    for row in rows:
+        grounded(row.response.text, row.response.passages, row.response.task.question)
+    again = time.process_time() - start
+    start = time.process_time()
+    for row, own in zip(rows, texts, strict=True):
+        copied(row.response.text, own)
+    print(f"\nseconds of a core for {len(rows)} answers: grounded {seconds:.2f}, passages known {again:.2f};", end=" ")
+    print(f"copied {time.process_time() - start:.2f}; an answer a second: {len(rows) / seconds:.0f}")
+
+
+def ragchecker(folder: Path) -> None:
+    """Print how each score follows which answer people find more correct; the file has references and no passages."""
+    pairs = load_labelled_pairs(folder / "ragchecker" / "human_labeled_data.json")
+    baseline = json.loads((folder / "ragchecker" / "baseline_ragchecker.json").read_text())
+    people = np.array([pair.labels["correctness"] for pair in pairs])
+    scores: dict[str, Callable[[str, str, str], float]] = {
+        "grounded in the reference answer": lambda text, target, asked: (
+            grounded(text, [Passage("", target)], asked) or 0
+        ),
+        "ROUGE-L": lambda text, target, _: rouge_l(text, target),
+        "k_precision in the reference answer": lambda text, target, _: k_precision(text, [target]) or 0,
+        "length": lambda text, *_: float(len(text)),
+    }
+    gaps = {
+        name: np.array([score(*_parts(pair.first)) - score(*_parts(pair.second)) for pair in pairs])
+        for name, score in scores.items()
+    }
+    labels = [[row[side]["ragchecker"]["correctness_label"] for side in ("model1", "model2")] for row in baseline]
+    gaps["RAGChecker (its judge)"] = np.array([first - second for first, second in labels])
+    print("\n## RAGChecker: which of two answers is more correct, by people (280 pairs)\n")
+    print("| score | Spearman | same side, of the pairs that people tell apart |\n|---|---|---|")
+    for name, gap in gaps.items():
+        followed = with_interval(
+            lambda places, gap=gap: float(spearmanr(gap[places], people[places])[0]), _names(pairs)
+        )
+        apart = people != 0
+        share = float((np.sign(gap[apart]) == np.sign(people[apart])).mean())
+        print(f"| {name} | {followed} | {share:.3f} of {apart.sum()} |")
+
+
+def _spearman_of(values: Floats, others: Floats) -> Statistic:
+    return lambda places: float(spearmanr(values[places], others[places])[0])
+
+
+def _parts(response) -> tuple[str, str, str]:  # type: ignore[no-untyped-def]
+    return response.text, response.task.target, response.task.question
+
+
+def _names(pairs) -> list[str]:  # type: ignore[no-untyped-def]
+    return [pair.first.task.conversation_id for pair in pairs]
+
+
+def nist(folder: Path) -> None:
+    """Print the agreement with NIST's assessors on support.
+
+    The texts of the segments are not in the files. What stands for a segment are the sentences of other groups' runs
+    that assessors found fully supported by it, so `grounded` sees a part of what the assessors saw.
+    """
+    lines = (folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl").read_text().splitlines()
+    topics = dict(
+        line.split("\t", 1) for line in (folder / "trec_rag/topics/topics.rag24.test.txt").read_text().splitlines()
+    )
+    judged = [
+        (row["topic_id"], row["run_id"].split(".")[0], sentence["text"], cited["reference"], int(cited["support"]))
+        for row in map(json.loads, lines)
+        for sentence in row["sentences"]
+        if isinstance(sentence["text"], str)
+        for cited in sentence["citations"][:1]
+    ]
+    supported = defaultdict(set)
+    for _, group, text, segment, level in judged:
+        if level == 2:
+            supported[segment].add((group, text))
+    print("\n## NIST: support of a sentence by its first citation (TREC RAG 2024, 14 topics)\n")
+    print(
+        "| sentences that stand for the segment | n | AUC full or none | AUC full or less | kappa, held-back topics |"
+    )
+    print("|---:|---:|---|---|---|")
+    for least in (1, 3, 5):
+        rows = []
+        for topic, group, text, segment, level in judged:
+            others = sorted({other for name, other in supported[segment] if name != group and other != text})
+            share = grounded(text, [Passage("", "\n".join(others))], topics[topic]) if len(others) >= least else None
+            if share is not None:
+                rows.append((topic, share, level))
+        names, shares, levels = [row[0] for row in rows], *np.array([row[1:] for row in rows], float).T
+        clear = np.flatnonzero(levels != 1)
+        full = with_interval(_auc_of(shares[clear], levels[clear] / 2), [names[place] for place in clear])
+        less = with_interval(_auc_of(shares, (levels == 2).astype(float)), names)
+        print(f"| {least} and more | {len(rows)} | {full} | {less} | {_kappa(names, shares, levels)} |")
+
+
+def _kappa(names: Sequence[str], shares: Floats, levels: Floats) -> str:
+    """Return kappa of three levels, cut where it is best on every second topic, on the others."""
+    design = np.isin(names, sorted(set(names))[::2])
+
+    def agreement(places: NDArray[np.int64], cuts: tuple[float, float]) -> float:
+        labels = np.searchsorted(cuts, shares[places], side="right")
+        return cohen_kappa(labels.astype(float).tolist(), levels[places].tolist()).value or 0.0
+
+    grid = [(low, high) for low, high in product(np.arange(0.1, 0.9, 0.05), repeat=2) if low < high]
+    cuts = max(grid, key=lambda pair: agreement(np.flatnonzero(design), pair))
+    rest = np.flatnonzero(~design)
+    kappa = with_interval(lambda places: agreement(rest[places], cuts), [names[place] for place in rest])
+    return f"{kappa}, cut at {cuts[0]:.2f} and {cuts[1]:.2f}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    for part in (mtrag, ragchecker, nist):
+        part(arguments.folder)
