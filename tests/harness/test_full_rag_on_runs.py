@@ -44,7 +44,8 @@ def test_a_stored_run_is_answered_and_handed_in_as_task_c(
 def test_without_a_run_the_way_to_one_is_said(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", "--tasks", GROUP)
     assert done.status == 1
-    assert "take mtrag_un_reference; or make a run with `ragtasks retrieve`, and name it" in done.err
+    retrieving = "ragtasks retrieve --benchmark mtrag_un --retriever bm25 --name mine"
+    assert f"`{retrieving}`, then `--run mine`; or take mtrag_un_reference" in done.err
 
 
 def test_no_passages_at_all_need_no_run(command: Command) -> None:
