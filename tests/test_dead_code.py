@@ -43,6 +43,7 @@ ALLOWED = {
     "gate",
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS", "majority"),
+    "eval_response",
     # The third number of BERTScore: its tests compare all three with the bert-score package.
     "f1",
     # Said by the arena's interface, field by field.

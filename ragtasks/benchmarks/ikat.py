@@ -12,6 +12,7 @@ The collection, ClueWeb22-B, needs a licence. The texts of the passages that the
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -243,6 +244,25 @@ def _counts(name: str, raw: Any) -> tuple[int, int]:
     """Return topics and turns of a year, as a sample says."""
     topics, turns = raw[name]
     return int(topics), int(turns)
+
+
+# A reply that chooses facts, as the prompt `generation/ikat_facts` asks for it.
+
+_LIST = re.compile(r"[\[(]?\s*(\d+(?:[\s,;]+(?:and\s+)?\d+)*)\s*[\])]?\.?")
+
+
+def chosen_facts(reply: str, n_facts: int) -> list[int] | None:
+    """Return the numbers that a reply names, each once, best first; [] for `none`, None where it cannot be read.
+
+    The last line counts: models like to think aloud before.
+    """
+    lines = [line.strip(" *`") for line in reply.strip().splitlines() if line.strip(" *`")]
+    text = lines[-1].rpartition(":")[2].strip(" *`") if lines else ""
+    if text.lower().strip(".") == "none":
+        return []
+    match = _LIST.fullmatch(text)
+    numbers = list(dict.fromkeys(map(int, re.findall(r"\d+", match[1])))) if match else []
+    return numbers if numbers and all(1 <= number <= n_facts for number in numbers) else None
 
 
 def _file(path: str, sha256: str, n_bytes: int) -> SourceFile:

@@ -72,12 +72,13 @@ def check(  # noqa: PLR0917 (one parameter an option)
     form = _form(place, path, task, benchmark)
     submission = next((one for known, one in _TASKS.items() if known == form), None)
     track = form if isinstance(form, FileForm) and form in FORMS else None
+    ikat = form if isinstance(form, FileForm) and form.value.startswith("TREC iKAT") else None
     given = {
-        "--json": as_json and not (submission or track),
+        "--json": as_json and not (submission or track or ikat),
         "--input, --no-documents": (input_file or not documents) and not submission,
         "--set, --narratives, --fixed": (topics or narratives or fixed) and not track,
         "--benchmark": benchmark and not (submission or form is FileForm.ANSWERS),
-        "--data": data and not (submission or track or form is FileForm.ANSWERS),
+        "--data": data and not (submission or track or ikat or form is FileForm.ANSWERS),
     }
     if unread := [option for option, is_unread in given.items() if is_unread]:
         raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {_form_name(form)}, without")
@@ -88,6 +89,8 @@ def check(  # noqa: PLR0917 (one parameter an option)
     elif track:
         report = check_track(place, track, topics, narratives, data, fixed)
         passes = _put_report(report, as_json=as_json, every=every)
+    elif ikat:
+        passes = _put_report(_ikat_report(place, ikat, data), as_json=as_json, every=every)
     elif form is FileForm.ANSWERS:
         passes = _answers_pass(place, benchmark or "mtrag", data)
     elif form is FileForm.CORPUS:
@@ -309,6 +312,22 @@ def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
         yield f"  ragtasks run --model ragtasks-extractive --tasks multihop_rag {data} --run mine"
     else:
         yield f"  ragtasks run --model ragtasks-extractive --tasks {benchmark.name} {data}"
+
+
+def _ikat_report(file: Path, form: FileForm, data: str | None) -> Report:
+    """Return what is wrong with a run of TREC iKAT; its topics are compared where they were fetched."""
+    from ragtasks.benchmarks import benchmark_folder
+    from ragtasks.config.environment import data_folder
+    from ragtasks.submissions import ikat
+
+    name = ikat.BENCHMARKS[form]
+    try:
+        benchmark_folder(name, data, data_folder())
+    except BenchmarkFileError:
+        if data is not None:
+            raise
+        return ikat.check_run(file, form, None)
+    return ikat.check_run(file, form, named_benchmark(name, data))
 
 
 def _submission_report(

@@ -1,4 +1,4 @@
-"""`ragtasks submit`: files for MTRAGEval and TREC RAG."""
+"""`ragtasks submit`: files for MTRAGEval, TREC RAG and TREC iKAT."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Track(str, Enum):
 
     MTRAGEVAL = "mtrageval"
     TREC_RAG = "trec-rag"
+    IKAT = "ikat"
 
 
 @app.command()
@@ -57,9 +58,10 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="Name of the team; for the format of 2025, where it is required.", rich_help_panel=TREC_RAG),
     ] = "",
 ) -> None:
-    """Write a file for MTRAGEval or TREC RAG from a run or results, checked.
+    """Write a file for MTRAGEval, TREC RAG or TREC iKAT from a run or results, checked.
 
     For MTRAGEval its estimated ranking score is printed.
+    For TREC iKAT, --results of 2023, 2024 or 2025 say the year.
     For TREC RAG, --results may also be an answer file of 2024: it is written in the format of 2025.
     """
     if track is Track.TREC_RAG:
@@ -67,10 +69,19 @@ def submit(  # noqa: PLR0917 (one parameter an option)
             raise ConfigurationError("--track trec-rag: give --results, and leave out --task, --run and --input")
         echo(*write_track(output, results, run_id, topics, data, cut=cut, team_id=team_id))
         return
+    if track is Track.IKAT:
+        if results is None or not run_id or task or run or input_file or topics or cut:
+            raise ConfigurationError(
+                "--track ikat: give --results and --run-id, for 2025 --team-id, and no other option"
+            )
+        from ragtasks.submissions import ikat
+
+        echo(*ikat.build_run(results, run_id, team_id, output))
+        return
     if task is None:
-        raise ConfigurationError("--task is missing: A (retrieval), B (answers) or C (both), or --track trec-rag")
+        raise ConfigurationError("--task is missing: A (retrieval), B (answers) or C (both), or --track trec-rag, ikat")
     if run_id or topics or cut or team_id:
-        raise ConfigurationError("--run-id, --set, --cut, --team-id go with --track trec-rag")
+        raise ConfigurationError("--run-id, --set, --cut, --team-id go with --track trec-rag or ikat")
     from ragtasks.config.environment import run_store
     from ragtasks.submissions import mtrageval
 

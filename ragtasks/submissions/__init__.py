@@ -1,4 +1,4 @@
-"""Files for MTRAGEval and TREC RAG: built from runs and results, and checked by more than the official rules."""
+"""Files for MTRAGEval, TREC RAG and TREC iKAT: built of runs and results, checked by more than the official rules."""
 
 from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_json, render_text
 from ragtasks.submissions._forms import FileForm, first_object, form_of_file

@@ -82,13 +82,15 @@ class Report:
     form: str
     """What it was checked as, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
-    """Lines that hold an object."""
+    """Lines that hold an object, or what else `unit` names."""
     findings: tuple[Finding, ...]
     """Every problem, in the order of the lines; those of the whole file first."""
     unchecked: tuple[str, ...] = ()
     """What was not looked at, and why."""
     warnings_fail: bool = True
     """Whether a warning fails the file; not where the track repairs what it warns of."""
+    unit: str = "lines"
+    """What a file is made of."""
 
     @property
     def passes(self) -> bool:
@@ -121,7 +123,7 @@ def _plain(text: str) -> str:
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
     """Yield a report's lines: the counts, problems and warnings, notes, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
-    yield f"{_plain(report.name)}: {report.form}, {report.n_rows} lines: {counts}"
+    yield f"{_plain(report.name)}: {report.form}, {report.n_rows} {report.unit}: {counts}"
     notes, others = (
         [one for one in report.findings if (one.severity is Severity.NOTE) == is_note] for is_note in (True, False)
     )
@@ -149,10 +151,11 @@ def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
 def _together(same: Sequence[Finding]) -> str:
     """Return one line on equal findings: how many, their first lines, and the first of them."""
     first = same[0]
-    numbers = list(dict.fromkeys(str(finding.line) for finding in same))
+    numbers = list(dict.fromkeys(str(finding.line) for finding in same if finding.line))
     lines, more = ", ".join(numbers[:_MAX_LINES]), ", ..." if len(numbers) > _MAX_LINES else ""
+    place = f" (line {lines}{more})" if numbers else f" (first {_cut(_plain(first.task_id))})" if first.task_id else ""
     said = f"expected {first.expected}, found {first.found} [{first.consequence}]"
-    return f"{first.severity.value} {first.rule}: {len(same):,} times (line {lines}{more}); the first: {said}"
+    return f"{first.severity.value} {first.rule}: {len(same):,} times{place}; the first: {said}"
 
 
 def render_json(report: Report) -> dict[str, Any]:

@@ -19,6 +19,9 @@ class FileForm(str, Enum):
     TASK_C = "MTRAGEval, task C"
     TREC_2024 = "TREC RAG 2024"
     TREC_2025 = "TREC RAG 2025"
+    IKAT_2023 = "TREC iKAT 2023"
+    IKAT_2024 = "TREC iKAT 2024"
+    IKAT_2025 = "TREC iKAT 2025"
     CORPUS = "a corpus"
     ANSWERS = "answers to score"
 
@@ -48,7 +51,23 @@ def form_of_file(path: Path) -> FileForm | None:
     if keys & {"id", "task_id"} and ("answer" in keys or "predictions" in keys):
         return FileForm.ANSWERS
     is_passage = keys & set(_PASSAGE_IDS) and keys & set(_PASSAGE_TEXTS)
-    return FileForm.CORPUS if is_passage else None
+    return FileForm.CORPUS if is_passage else _ikat_form(path, row)
+
+
+def _ikat_form(path: Path, row: Mapping[str, Any]) -> FileForm | None:
+    """Return the year of a run of TREC iKAT; topics of 2023 have numbers such as `9-1`, those of 2024 none."""
+    if "turn_id" in row and "responses" in row:
+        return FileForm.IKAT_2025
+    if not row and path.suffix == ".json":  # one object over many lines
+        try:
+            row = _object(path.read_bytes())
+        except OSError:
+            return None
+    turns = row.get("turns")
+    if "run_name" not in row or not isinstance(turns, list):
+        return None
+    first = turns[0] if turns and isinstance(turns[0], dict) else {}
+    return FileForm.IKAT_2023 if "-" in str(first.get("turn_id")) else FileForm.IKAT_2024
 
 
 def first_object(path: Path) -> Mapping[str, Any]:

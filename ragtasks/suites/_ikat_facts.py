@@ -7,9 +7,9 @@ the turns that some fact is relevant to; on the others it counts whether any was
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from ragtasks.benchmarks.ikat import chosen_facts
 from ragtasks.metrics import Metric, Scores
 from ragtasks.records import Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
@@ -35,27 +35,12 @@ METRICS = (
 )
 """Every metric, in the order of the harness's table."""
 
-_LIST = re.compile(r"[\[(]?\s*(\d+(?:[\s,;]+(?:and\s+)?\d+)*)\s*[\])]?\.?")
 _RANKED = ("facts_ndcg_3", "facts_p_3", "facts_r_3", "facts_mrr")
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
     return [_score(response) for response in inputs.responses]
-
-
-def chosen_facts(reply: str, n_facts: int) -> list[int] | None:
-    """Return the numbers that a reply names, each once, best first; [] for `none`, None where it cannot be read.
-
-    The last line counts: models like to think aloud before.
-    """
-    lines = [line.strip(" *`") for line in reply.strip().splitlines() if line.strip(" *`")]
-    text = lines[-1].rpartition(":")[2].strip(" *`") if lines else ""
-    if text.lower().strip(".") == "none":
-        return []
-    match = _LIST.fullmatch(text)
-    numbers = list(dict.fromkeys(map(int, re.findall(r"\d+", match[1])))) if match else []
-    return numbers if numbers and all(1 <= number <= n_facts for number in numbers) else None
 
 
 def _score(response: Response) -> Scores:

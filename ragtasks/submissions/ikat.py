@@ -1,0 +1,407 @@
+"""TREC iKAT for who takes part: run files built from logged answers, and checked as the track's validators do.
+
+A run of 2023 or 2024 is one JSON object, a run of 2025 JSON lines. The validator of a year says what is a problem, for
+which it stops, and what a warning; a few more things that all of them let pass are warnings here too. Whether a passage
+exists is looked up by the track alone.
+
+Source: `2023/scripts/run_validation`, `2024/scripts/run_validation` and `2025/scripts/validate_trec_ikat25.py` of
+irlabamsterdam/iKAT at 0539930.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.benchmarks.ikat import chosen_facts
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import parse_json, write_atomically
+from ragtasks.metrics import n_words, parse_cited
+from ragtasks.records import Response
+from ragtasks.results import evaluation_files, read_results
+from ragtasks.submissions._findings import Finding, Report, Rule, Severity, Words
+from ragtasks.submissions._forms import FileForm
+
+BENCHMARKS: Mapping[FileForm, str] = {
+    FileForm.IKAT_2023: "ikat23",
+    FileForm.IKAT_2024: "ikat24",
+    FileForm.IKAT_2025: "ikat25",
+}
+"""Form of a run -> the benchmark whose turns it answers."""
+MAX_WORDS = 250
+"""Words of an answer of 2025."""
+MAX_PASSAGES = 1000
+"""Passages of an answer."""
+
+_MOST_NAMED = 5
+_STOPS = "the track's validator stops"
+_WARNS = "the track's validator warns of it; it stops at the 2,001st warning"
+_TRIMS = "the track's validator cuts it"
+_PASSES = "the track's validator lets it pass"
+_RULES = {
+    rule.name: rule
+    for rule in (
+        Rule("json", Severity.PROBLEM, _STOPS),
+        Rule("field", Severity.PROBLEM, _STOPS),
+        Rule("missing_turn", Severity.PROBLEM, _STOPS),
+        Rule("unknown_turn", Severity.PROBLEM, _STOPS),
+        Rule("fact", Severity.PROBLEM, _STOPS),
+        Rule("citation", Severity.PROBLEM, _STOPS),
+        Rule("run_name", Severity.WARNING, _WARNS),
+        Rule("run_type", Severity.WARNING, _WARNS),
+        Rule("rank", Severity.WARNING, _WARNS),
+        Rule("text", Severity.WARNING, _WARNS),
+        Rule("passage_order", Severity.WARNING, _WARNS),
+        Rule("fact_order", Severity.WARNING, _WARNS),
+        Rule("passage_id", Severity.WARNING, _WARNS),
+        Rule("unused", Severity.WARNING, "the track takes the first five as the answer's passages"),
+        Rule("n_passages", Severity.WARNING, _WARNS),
+        Rule("no_fact", Severity.WARNING, _WARNS),
+        Rule("duplicate_turn", Severity.WARNING, _PASSES),
+        Rule("n_words", Severity.WARNING, _TRIMS),
+    )
+}
+_TYPES = {
+    FileForm.IKAT_2023: ("automatic", "manual"),
+    FileForm.IKAT_2024: ("automatic", "manual", "only_response"),
+    FileForm.IKAT_2025: ("automatic", "manual", "generation-only"),
+}
+_PASSAGE_ID = re.compile(r"clueweb22-[^:\s]+:[^:\s]+")
+_PASSAGE_ID_2025 = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
+
+
+class _Strict(BaseModel):
+    """What the track reads with protocol buffers: no other fields; a missing one is empty."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Passage(_Strict):
+    id: str = ""
+    text: str = ""
+    score: float = 0.0
+    used: bool = False
+
+
+class _Fact(_Strict):
+    id: str = ""
+    text: str = ""
+    score: float = 0.0
+
+
+class _Answer(_Strict):
+    text: str = ""
+    rank: int = 0
+    passage_provenance: list[_Passage] = []
+
+
+class _Answer2023(_Answer):
+    ptkb_provenance: list[_Fact] = []
+
+
+class _Answer2024(_Answer):
+    ptkb_provenance: list[int] = []
+
+
+class _Turn2023(_Strict):
+    turn_id: str = ""
+    responses: list[_Answer2023] = []
+
+
+class _Turn2024(_Strict):
+    turn_id: str = ""
+    responses: list[_Answer2024] = []
+
+
+class _Run2023(_Strict):
+    run_name: str
+    run_type: str
+    turns: list[_Turn2023]
+
+
+class _Run2024(_Strict):
+    run_name: str
+    run_type: str
+    eval_response: bool = False
+    turns: list[_Turn2024]
+
+
+class _Metadata(BaseModel):
+    team_id: Any
+    run_id: Any
+    run_type: str
+
+
+class _Sentence(BaseModel):
+    text: str
+    citations: dict[str, float]
+    ptkb_provenance: Any
+
+
+class _Answer2025(BaseModel):
+    turn_id: str
+    metadata: _Metadata
+    references: dict[str, float]
+    responses: list[_Sentence] = []
+
+
+@dataclass(slots=True)
+class _Check:
+    """What is found in one file."""
+
+    form: FileForm
+    facts: Mapping[str, Sequence[str]] | None
+    """Turn -> what is known of its user; None where the topics are not here."""
+    findings: list[Finding] = field(default_factory=list)
+    n_turns: int = 0
+
+    def add(self, rule: str, turn: str, expected: str, found: object, line: int = 0) -> None:
+        self.findings.append(_RULES[rule].finding(line, turn, expected, found))
+
+    def shape(self, error: ValidationError, line: int = 0) -> None:
+        """Note every field that is not as it must be."""
+        for one in error.errors():
+            self.add("field", "", f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}", one.get("input"), line)
+
+    def turns(self, answered: Sequence[str]) -> None:
+        """Note turns that are missing, unknown or there twice."""
+        self.n_turns = len(answered)
+        counts = Counter(answered)
+        for turn in [turn for turn, n in counts.items() if n > 1]:
+            self.add("duplicate_turn", turn, "each turn once", counts[turn])
+        if self.facts is None:
+            return
+        if missing := [turn for turn in self.facts if turn not in counts]:
+            first = ", ".join(missing[:_MOST_NAMED]) + (", ..." if len(missing) > _MOST_NAMED else "")
+            self.add("missing_turn", "", f"all {len(self.facts)} turns", Words(f"none for {len(missing)}: {first}"))
+        for turn in [turn for turn in counts if turn not in self.facts]:
+            self.add("unknown_turn", turn, "a turn of the topics", turn)
+
+    def report(self, name: str) -> Report:
+        """Return the report; a validator passes a file with warnings."""
+        unchecked = ["whether the passages exist"]
+        if self.facts is None:
+            unchecked.append(f"turns and facts: `ragtasks data fetch {BENCHMARKS[self.form]}` brings the topics")
+        found = tuple(sorted(self.findings, key=lambda finding: finding.line))
+        return Report(name, self.form.value, self.n_turns, found, tuple(unchecked), warnings_fail=False, unit="turns")
+
+
+def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report:
+    """Return what is wrong with a run, as far as can be told where the track's topics are not here (None)."""
+    facts = None if benchmark is None else {task.extra["official_id"]: task.extra["facts"] for task in benchmark.tasks}
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BenchmarkFileError(
+            "iKAT run", where=str(path), expected="a file", found=error.strerror or "", next_step="check the path"
+        ) from error
+    return _checked(content, form, facts).report(path.name)
+
+
+def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] | None) -> _Check:
+    check = _Check(form, facts)
+    if form is FileForm.IKAT_2025:
+        check.turns(list(_lines(content, check)))
+        return check
+    try:
+        run = (_Run2023 if form is FileForm.IKAT_2023 else _Run2024).model_validate(parse_json(content))
+    except ValidationError as error:
+        check.shape(error)
+    except ValueError as error:
+        check.add("json", "", "one JSON object", str(error))
+    else:
+        _check_whole(run, check)
+    return check
+
+
+def _check_whole(run: _Run2023 | _Run2024, check: _Check) -> None:
+    """Note what is wrong with a run of 2023 or 2024 that has the right fields."""
+    if not run.run_name:
+        check.add("run_name", "", "a name", run.run_name)
+    if run.run_type not in _TYPES[check.form]:
+        check.add("run_type", "", f"one of {', '.join(_TYPES[check.form])}", run.run_type)
+    check.turns([turn.turn_id for turn in run.turns])
+    for turn in run.turns:
+        previous = 0
+        for answer in turn.responses:
+            if answer.rank <= previous:
+                check.add("rank", turn.turn_id, f"a rank above {previous}", answer.rank)
+            if not answer.text and run.run_type != "only_response":
+                check.add("text", turn.turn_id, "an answer", answer.text)
+            _check_passages(answer.passage_provenance, turn.turn_id, check)
+            _check_facts(answer, turn.turn_id, check)
+
+
+def _check_passages(passages: Sequence[_Passage], turn: str, check: _Check) -> None:
+    if not 1 <= len(passages) <= MAX_PASSAGES:
+        check.add("n_passages", turn, f"1 to {MAX_PASSAGES:,} passages", len(passages))
+    if not any(passage.used for passage in passages):
+        check.add("unused", turn, "`used` of at least one passage", False)
+    for first, second in pairwise(passages):
+        if second.score > first.score:
+            check.add("passage_order", turn, f"a score of {first.score} at most", second.score)
+    for passage in passages:
+        if not _PASSAGE_ID.fullmatch(passage.id):
+            check.add("passage_id", turn, "clueweb22-...:NUMBER", passage.id)
+
+
+def _check_facts(answer: _Answer2023 | _Answer2024, turn: str, check: _Check) -> None:
+    chosen = answer.ptkb_provenance
+    if not chosen:
+        check.add("no_fact", turn, "the facts that the answer uses", [])
+    known = check.facts.get(turn) if check.facts is not None else None
+    if isinstance(answer, _Answer2023):
+        facts = answer.ptkb_provenance
+        for fact in facts if known is not None else ():
+            if not fact.id.isdecimal() or not 1 <= int(fact.id) <= len(known or ()):
+                check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", fact.id)
+            elif fact.text != (known or ())[int(fact.id) - 1]:
+                check.add("fact", turn, "the text of the topics", fact.text)
+        for first, second in pairwise(facts):
+            if second.score > first.score:
+                check.add("fact_order", turn, f"a score of {first.score} at most", second.score)
+        return
+    for number in answer.ptkb_provenance if known is not None else ():
+        if not 1 <= number <= len(known or ()):
+            check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", number)
+
+
+def _lines(content: bytes, check: _Check) -> Iterator[str]:
+    """Yield the turn of each line of a run of 2025, after noting what is wrong with it."""
+    for line, text in enumerate(content.splitlines(), start=1):
+        if not text.strip():
+            continue
+        try:
+            answer = _Answer2025.model_validate(parse_json(text))
+        except ValidationError as error:
+            check.shape(error, line)
+        except ValueError as error:
+            check.add("json", "", "a JSON object", str(error), line)
+        else:
+            _check_line(answer, check, line)
+            yield answer.turn_id
+
+
+def _check_line(answer: _Answer2025, check: _Check, line: int) -> None:
+    turn, types = answer.turn_id, _TYPES[FileForm.IKAT_2025]
+    if answer.metadata.run_type not in types:
+        check.add("field", turn, f"`run_type` of {', '.join(types)}", answer.metadata.run_type, line)
+    if len(answer.references) > MAX_PASSAGES:
+        check.add("n_passages", turn, f"{MAX_PASSAGES:,} references at most", len(answer.references), line)
+    for name in answer.references:
+        if not _PASSAGE_ID_2025.fullmatch(name):
+            check.add("passage_id", turn, "clueweb22-enNNNN-NN-NNNNN:N", name, line)
+    for name in [name for one in answer.responses for name in one.citations if name not in answer.references]:
+        check.add("citation", turn, "a passage of `references`", name, line)
+    if (length := n_words(one.text for one in answer.responses)) > MAX_WORDS:
+        check.add("n_words", turn, f"{MAX_WORDS} words at most", length, line)
+
+
+# Runs of logged answers.
+
+
+def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[str]:
+    """Write a run that no validator stops at, and return what its reader should know, line by line.
+
+    Args:
+        results: what the harness wrote for one model: answers to the turns of one year, and, where it chose facts too
+            (`ikat24_facts`), these.
+        run_id: name of the run.
+        team_id: name of the team; the format of 2025 alone has it.
+        output: the file to write.
+
+    Raises:
+        BenchmarkFileError: not the answers of one model to one year, or a run that a validator would stop at.
+    """
+    form, answers, facts = _logged(results)
+    rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]
+    if form is FileForm.IKAT_2025:
+        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    else:
+        head = {"run_name": run_id, "run_type": "automatic"}
+        more = {"eval_response": True} if form is FileForm.IKAT_2024 else {}
+        content = json.dumps({**head, **more, "turns": rows}, ensure_ascii=False).encode() + b"\n"
+    known = {answer.task.extra["official_id"]: answer.task.extra["facts"] for answer in answers}
+    checked = _checked(content, form, known)
+    if stops := [one for one in checked.findings if one.severity is Severity.PROBLEM]:
+        raise BenchmarkFileError(
+            "iKAT run",
+            where=str(output),
+            expected="a file that the track's validator takes",
+            found="\n    ".join(map(str, stops[:20])),
+            next_step="fix what the lines name and build it again; nothing was written",
+        )
+    write_atomically(output, content)
+    n_facts = sum(answer.task.extra["official_id"] in facts for answer in answers)
+    lines = [f"wrote {output}: {form.value}, {len(rows)} turns, facts chosen for {n_facts}; run type automatic"]
+    return [*lines, *(_noted(checked.findings))]
+
+
+def _noted(findings: Iterable[Finding]) -> Iterator[str]:
+    for rule, n in Counter(finding.rule for finding in findings).items():
+        yield f"warning {rule}: {n} times [{_RULES[rule].consequence}]; `ragtasks check FILE` names them"
+
+
+def _logged(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]:
+    """Return (form, the logged answers to one year's turns, turn -> facts that the same results chose for it)."""
+    files, _ = evaluation_files(path)
+    tasks = [task for file in files for task in read_results(file, Path(), {}).tasks]
+    found = [(form, task) for form, name in BENCHMARKS.items() for task in tasks if task.benchmark == name]
+    if len(found) != 1:
+        raise BenchmarkFileError(
+            "logged answers",
+            where=str(path),
+            expected="one evaluation of one of " + ", ".join(f"{name}_full_rag" for name in BENCHMARKS.values()),
+            found=f"{len(found)} of them",
+            next_step="name the results of one; evaluate with --tasks ikat24_full_rag,ikat24_facts --log_samples",
+        )
+    ((form, chosen),) = found
+    facts = {
+        response.task.extra["official_id"]: numbers
+        for task in tasks
+        if task.benchmark == f"{chosen.benchmark}_facts"
+        for response in task.responses
+        if (numbers := chosen_facts(response.text, len(response.task.extra["facts"]))) is not None
+    }
+    return form, list(chosen.responses), facts
+
+
+def _row(form: FileForm, answer: Response, facts: Sequence[int], run_id: str, team_id: str) -> dict[str, Any]:
+    """Return a turn of a run. Passages are scored by their rank, since a task holds them in order alone."""
+    turn, scores = answer.task.extra["official_id"], [1 / rank for rank in range(1, len(answer.passages) + 1)]
+    if form is FileForm.IKAT_2025:
+        names = [passage.passage_id for passage in answer.passages]
+        return {
+            "metadata": {"team_id": team_id, "run_id": run_id, "run_type": "automatic"},
+            "turn_id": turn,
+            "references": dict(zip(names, scores, strict=True)),
+            "responses": [
+                {
+                    "text": sentence.text,
+                    "citations": {names[place]: scores[place] for place in sentence.citations},
+                    "ptkb_provenance": list(facts),
+                }
+                for sentence in parse_cited(answer.text, len(names))
+            ],
+        }
+    passages = [
+        {"id": passage.passage_id, "text": passage.text, "score": score, "used": True}
+        for passage, score in zip(answer.passages, scores, strict=True)
+    ]
+    texts = answer.task.extra["facts"]
+    named = (
+        [{"id": str(one), "text": texts[one - 1], "score": 1 / rank} for rank, one in enumerate(facts, start=1)]
+        if form is FileForm.IKAT_2023
+        else list(facts)
+    )
+    only = {"rank": 1, "text": answer.text, "passage_provenance": passages, "ptkb_provenance": named}
+    return {"turn_id": turn, "responses": [only]}
