@@ -24,6 +24,7 @@ _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --o
 
 
 OLD_NAMES = {
+    "converse": "score --endpoint ADDRESS --user JUDGE",
     "plan": "run --dry-run, eval --dry-run",
     "fetch": "data fetch",
     "cache": "data cache show",

@@ -263,7 +263,7 @@ def _score_system(place: _Place) -> None:
 def _pieces(place: _Place) -> list[Piece]:
     """Return one's own system in each setting."""
     from ragtasks.cli.score import Piece, piece_of_file, piece_of_traces
-    from ragtasks.config import named_system
+    from ragtasks.config import named_system, user_of
 
     evaluation = place.evaluation
     options, settings = evaluation.given_options, evaluation.settings
@@ -275,8 +275,9 @@ def _pieces(place: _Place) -> list[Piece]:
         file, name = evaluation.answers.file, evaluation.answers.name
         return [piece_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
     system = named_system(evaluation.endpoint or {})
+    user = user_of(evaluation.user) if evaluation.user else None
     return [
-        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
+        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system, user=user)
         for setting in settings or (Setting.FULL_RAG,)
     ]
 

@@ -22,6 +22,7 @@ from ragtasks.records import Setting
 
 if TYPE_CHECKING:
     from ragtasks.clients import Batch, Endpoint, SystemProtocol
+    from ragtasks.config import UserConfig
     from ragtasks.results import OwnRows, SavedTask
     from ragtasks.scoring import SystemScores
 
@@ -56,6 +57,13 @@ def score(
         str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
     ] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            help="Experimental: a model, named as a judge, that plays a user who talks to the endpoint and reacts; or "
+            "JSON with personas, seed, turns, patience too (docs/users.md)."
+        ),
+    ] = None,
     traces: Annotated[
         Path | None,
         typer.Option(help="Spans of OpenTelemetry or OpenInference, JSON lines: each trace is a row of your own."),
@@ -79,6 +87,7 @@ def score(
     """
     from ragtasks.benchmarks import DEFAULT_BENCHMARK
     from ragtasks.clients import system_endpoint
+    from ragtasks.config import user_of
 
     given = answers or []
     if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
@@ -89,6 +98,11 @@ def score(
         raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
     if name is not None and len(given) > 1:
         raise ConfigurationError("--name is for one file; several have the names of their files")
+    if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
+        raise ConfigurationError(
+            "--user talks to a running system that retrieves for itself. Next step: name it with --endpoint, and leave "
+            "--setting out"
+        )
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
     scoring.check_options()
     if batch is not None:
@@ -104,7 +118,8 @@ def score(
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
         chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
-        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found)]
+        played = None if user is None else user_of(user)
+        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found, user=played)]
     elif traces is not None:
         _refuse_setting(options, traces, setting)
         pieces = [piece_of_traces(options, traces, name)]
@@ -165,6 +180,8 @@ class Piece:
     """The running system; None where a file holds the answers."""
     lines: bytes = b""
     """The rows that a file of spans came to, as JSON lines."""
+    user: UserConfig | None = None
+    """The simulated user who talks to the running system; None where it is asked the benchmark's questions."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +217,7 @@ class Scoring:
             config=config_from_options(self.options),
             output=self.output,
             system=systems[0] if systems else None,
+            user=next((piece.user.model for piece in pieces if piece.user is not None), None),
             problems=missing,
         )
         return self.look.begin_system(intention, self.options)
@@ -229,8 +247,16 @@ class Scoring:
 
     def score(self, piece: Piece) -> SystemScores:
         """Score one and save it."""
-        from ragtasks.config.environment import data_folder, run_store
-        from ragtasks.scoring import Place, ScoredSystem, score_rows, score_system
+        from ragtasks.config.environment import data_folder, run_store, secret
+        from ragtasks.scoring import (
+            Place,
+            ScoredSystem,
+            SimulatedUser,
+            System,
+            converse,
+            score_rows,
+            score_system,
+        )
 
         place = Place(data_folder(), run_store())
         how: dict[str, Any] = {
@@ -241,7 +267,12 @@ class Scoring:
         if piece.rows is not None:
             return score_rows(piece.rows, self.options, self.output, place, name=piece.name, source=piece.source, **how)
         system = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source)
-        return score_system(system, _answering(piece), self.options, self.output, place, **how)
+        if piece.user is None or piece.endpoint is None:
+            return score_system(system, _answering(piece), self.options, self.output, place, **how)
+        user = SimulatedUser(piece.user, _local_judge)
+        system = replace(system, setting=Setting.FULL_RAG, user=user.describe())
+        answering = converse(System(*piece.endpoint, secret), user)
+        return score_system(system, answering, self.options, self.output, place, **how)
 
 
 def _not_there(file: Path) -> str:

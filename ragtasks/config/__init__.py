@@ -19,14 +19,17 @@ from ragtasks.config._options import (
     KEYS,
     MODEL_KEYS,
     NO_ENCODER,
+    PERSONAS,
     SAMPLE_ENCODER,
     EvaluationConfig,
     GateConfig,
     HarnessModel,
     Judge,
+    UserConfig,
     config_from_metadata,
     config_from_options,
     foreign_keys,
+    user_of,
 )
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "KEYS",
     "MODEL_KEYS",
     "NO_ENCODER",
+    "PERSONAS",
     "SAMPLE_ENCODER",
     "SUBJECTS",
     "EvaluationConfig",
@@ -45,6 +49,7 @@ __all__ = [
     "Judge",
     "ReadEvaluation",
     "UntilDecidedSection",
+    "UserConfig",
     "checked_text",
     "config_from_metadata",
     "config_from_options",
@@ -53,5 +58,6 @@ __all__ = [
     "named_system",
     "read_evaluation_file",
     "slug",
+    "user_of",
     "written",
 ]

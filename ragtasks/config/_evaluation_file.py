@@ -15,7 +15,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
-from ragtasks.config._options import EvaluationConfig, GateConfig, HarnessModel, config_from_options
+from ragtasks.config._options import (
+    EvaluationConfig,
+    GateConfig,
+    HarnessModel,
+    UserConfig,
+    config_from_options,
+    user_of,
+)
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text
 from ragtasks.records import Setting
 
@@ -188,6 +195,11 @@ class EvaluationFile(BaseModel):
     endpoint: dict[str, Any] | None = Field(
         None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint"
     )
+    user: dict[str, Any] | None = Field(
+        None,
+        description="a simulated user who talks to the system behind `endpoint`, by a judge's name alone or with "
+        "personas, seed, turns, patience beside the keys of an endpoint (experimental)",
+    )
     retriever: RetrieverSection | None = Field(None, description="a retriever, by its line alone or with these keys")
     judges: tuple[Any, ...] = Field((), description=EvaluationConfig.model_fields["judges"].description)
     options: dict[str, Any] = Field(default_factory=dict, description="further options of the evaluation")
@@ -218,6 +230,16 @@ class EvaluationFile(BaseModel):
                 raise ValueError(str(error).removeprefix("endpoint: ")) from None
         return value
 
+    @field_validator("user")
+    @classmethod
+    def _user_can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            try:
+                user_of(value)
+            except RagtasksError as error:
+                raise ValueError(str(error).removeprefix("user: ")) from None
+        return value
+
     @model_validator(mode="after")
     def _names_one_subject(self) -> EvaluationFile:
         named = [key for key in SUBJECTS if getattr(self, key) is not None]
@@ -225,6 +247,10 @@ class EvaluationFile(BaseModel):
             raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
         if self.traces is not None and {"benchmark", "settings", "data"} & self.model_fields_set:
             raise ValueError("traces: they are rows of your own: leave out benchmark, settings and data")
+        if self.user is not None and self.endpoint is None:
+            raise ValueError("user: a simulated user talks to a running system: name it as `endpoint`")
+        if self.user is not None and self.settings not in {(), (Setting.FULL_RAG,)}:
+            raise ValueError("user: it talks to a system that retrieves for itself: leave settings out, or full_rag")
         if self.tasks and self.model is None:
             raise ValueError("tasks: harness tasks are for a model; name benchmark and settings")
         if self.tasks and self.settings:
@@ -310,6 +336,7 @@ _BY_NAME_ALONE = {
     "answers": "file",
     "traces": "file",
     "endpoint": "base_url",
+    "user": "model",
     "retriever": "line",
     "until_decided": "against",
 }
@@ -539,6 +566,9 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
     }
     definitions["SystemEndpoint"] = system
     schema["properties"]["endpoint"]["$ref"] = "#/$defs/SystemEndpoint"
+    definitions["SimulatedUser"] = _user_schema(definitions)
+    schema["properties"]["user"] = {**schema["properties"]["user"], "$ref": "#/$defs/SimulatedUser"}
+    schema["properties"]["user"].pop("anyOf")
     for key in _BY_NAME_ALONE:
         section = schema["properties"][key]
         schema["properties"][key] = {"anyOf": [{"type": "string"}, section], "description": section["description"]}
@@ -549,6 +579,14 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
     # The command `gate` takes its section whole; its options are for the command line.
     schema["properties"].update({name: section for name, section in (sections or {}).items() if name != "gate"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
+
+
+def _user_schema(definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a simulated user: its own keys beside those of the model that plays it."""
+    own = UserConfig.model_json_schema(ref_template="#/$defs/{model}")["properties"]
+    keys = {**definitions["HarnessModel"]["properties"], **definitions["Endpoint"]["properties"]}
+    keys |= {name: item for name, item in own.items() if name != "model"}
+    return {"type": "object", "properties": keys, "additionalProperties": False}
 
 
 def _as_objects(definitions: dict[str, Any]) -> None:

@@ -343,6 +343,75 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
         raise ConfigurationError("evaluation options: " + "; ".join(problems)) from error
 
 
+# Who plays the user where conversations are held and not replayed: the section `user` of a file.
+
+PERSONAS = {
+    "plain": "You write as most people do: one or two plain sentences.",
+    "terse": "You are terse: a few words, no greeting, sometimes no question mark.",
+    "verbose": "You are talkative: two or three sentences, with a word on why you ask.",
+    "impatient": "You are impatient: short sentences, and you say so when an answer is long or misses the point.",
+}
+"""Name -> how a simulated user writes."""
+
+
+class UserConfig(BaseModel):
+    """A simulated user: who plays it, how it writes, how long it stays. Experimental."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    model: Judge = Field(description="model that plays the user, by its name or with the keys of an endpoint")
+    personas: tuple[str, ...] = Field(
+        ("plain",),
+        min_length=1,
+        description=f"how users write: {', '.join(PERSONAS)}, or a sentence of your own; of several each conversation "
+        "draws one",
+    )
+    seed: int = Field(0, description="another one draws other personas, and is sent to the user's server")
+    turns: int = Field(20, ge=1, description="longest conversation, in messages of the user")
+    patience: int = Field(
+        2,
+        ge=0,
+        description="follow-ups to a need before the user gives it up; after so many given up in a row, or one, it "
+        "leaves",
+    )
+
+    @field_validator("personas", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("personas")
+    @classmethod
+    def _are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name not in PERSONAS and " " not in name.strip():
+                raise ValueError(f"no persona {name!r}: {close_matches(name, PERSONAS)}, or a sentence of your own")
+        return value
+
+
+def user_of(named: str | Mapping[str, Any]) -> UserConfig:
+    """Return the simulated user that a judge's name, a mapping or its JSON names: keys beside ours are the model's."""
+    if isinstance(named, str) and named.lstrip().startswith("{"):
+        try:
+            named = json.loads(named)
+        except ValueError:
+            raise ConfigurationError("user: expected a name, or a JSON object with `model`") from None
+    given = {"model": named} if isinstance(named, str) else dict(named)
+    known = UserConfig.model_fields.keys() | Endpoint.model_fields.keys() | HarnessModel.model_fields.keys()
+    if unknown := sorted(map(str, given.keys() - known)):
+        hints = "; ".join(f"{key!r}, {close_matches(key, sorted(known))}" for key in unknown)
+        raise ConfigurationError(f"user: unknown key: {hints}")
+    own = {key: given.pop(key) for key in UserConfig.model_fields.keys() - {"model"} if key in given}
+    problems: list[str] = []
+    try:
+        model = judge_of(given["model"] if given.keys() == {"model"} else given, "user")
+        return UserConfig.model_validate({"model": model, **own})
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+    # Outside the handler: the chained error would show values.
+    raise ConfigurationError("user: " + "; ".join(line.replace("Value error, ", "") for line in problems))
+
+
 # What `ragtasks gate` tests: the section `gate` of a file.
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from, p_text
-from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, stopped_judging
+from ragtasks.results import (
+    NEED_METRICS,
+    Evaluation,
+    Row,
+    comparable_evaluations,
+    request_differences,
+    scored_on,
+    stopped_judging,
+)
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, fixed, heading, render
@@ -125,7 +133,7 @@ def _context(alike: Sequence[Evaluation]) -> str:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    by_name = {metric.name: metric for metric in suite_named(part.suite).metrics} | METRICS
+    by_name = {item.name: item for item in (*suite_named(part.suite).metrics, *NEED_METRICS)} | METRICS
     rows = list(part.rows.values())
     for metric in metrics:
         if any(metric in row.values for row in rows):

@@ -26,6 +26,10 @@ def score_notes(done: SystemScores) -> Iterator[str]:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())
         yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
+    if done.n_left:
+        yield f"left: {done.n_left} needs were not come to, as the simulated user had left; they count as not met"
+    if done.n_undecided:
+        yield f"undecided: {done.n_undecided} needs, as their conversations broke off; the samples hold the reasons"
     if done.n_failed:
         yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
     if done.n_without:

@@ -7,6 +7,7 @@ from ragtasks.results._evaluations import (
     evaluation_of,
     gold_model,
     has_own_history,
+    has_simulated_user,
     model_of,
     own_history,
     read_evaluations,
@@ -50,7 +51,7 @@ from ragtasks.results._provenance import (
     shortened_prompts,
     stopped_judging,
 )
-from ragtasks.results._rows import MODEL, USAGE_METRICS, USAGE_NAMES, Row, row_of
+from ragtasks.results._rows import MODEL, NEED_MET, NEED_METRICS, USAGE_METRICS, USAGE_NAMES, Row, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -71,6 +72,8 @@ __all__ = [
     "DEFAULT_SUITE",
     "DRIFT",
     "MODEL",
+    "NEED_MET",
+    "NEED_METRICS",
     "REQUEST_FIELDS",
     "ROWS",
     "ROW_KEYS",
@@ -102,6 +105,7 @@ __all__ = [
     "gold_model",
     "group_of",
     "has_own_history",
+    "has_simulated_user",
     "holds_own_rows",
     "is_own_row",
     "mapped_rows",

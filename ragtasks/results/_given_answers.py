@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
+from ragtasks.records import Answerability, Contexts, Message, Passage, Setting, Task, normalise_task_id
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.suites import suite_with
 
@@ -29,6 +29,7 @@ def answers_evaluation(
     folder: Path,
     name: str,
     time: str,
+    user: Mapping[str, Any] | None = None,
 ) -> SavedEvaluation:
     """Return the answers of a system of one's own, as if the harness had logged them.
 
@@ -37,7 +38,7 @@ def answers_evaluation(
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
     rows = [
         _row(
-            build_doc(benchmark, task, setting, config.run, contexts.passages[task.task_id]),
+            build_doc(benchmark, _held(task, given), setting, config.run, contexts.passages[task.task_id]),
             given[task.task_id],
             config.end_of_thinking,
         )
@@ -52,9 +53,16 @@ def answers_evaluation(
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,
+        **({"history": {"answers": "own", "user": dict(user)}} if user else {}),
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
+
+
+def _held(task: Task, given: Mapping[str, GivenAnswer]) -> Task:
+    """Return a task with the conversation that was held in the place of the benchmark's, where one was."""
+    messages = given[task.task_id].messages
+    return replace(task, messages=messages) if messages else task
 
 
 def read_predictions(
@@ -78,7 +86,8 @@ def read_predictions(
 def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str) -> dict[str, Any]:
     """Return an answer as a logged sample; its prompt is not known."""
     kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
-    doc = {**doc, **({"usage": answer.usage} if answer.usage else {})}
+    more = {"usage": answer.usage, "need": answer.need}
+    doc = {**doc, **{key: value for key, value in more.items() if value}}
     return {
         "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
         "target": doc["target"],
@@ -160,6 +169,10 @@ class GivenAnswer:
     """Why there is none, where a request failed."""
     usage: Mapping[str, Any] = field(default_factory=dict)
     """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
+    need: Mapping[str, Any] = field(default_factory=dict)
+    """What became of the need that a simulated user had; empty where the benchmark's own question was asked."""
+    messages: tuple[Message, ...] = ()
+    """The conversation up to the question, where it is not the benchmark's."""
 
 
 class AnswerReader:

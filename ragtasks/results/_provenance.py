@@ -38,6 +38,7 @@ REQUEST_FIELDS = (
     "best of",
     "picker",
     "run key",
+    "simulated user",
 )
 """The fields of `provenance_of` that leave scores comparable, and must be said beside them where they differ."""
 _CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
@@ -86,6 +87,7 @@ def provenance_of(
         "generation options": texts["generation options"],
         "best of": texts["best of"],
         "picker": texts["picker"],
+        "simulated user": texts["simulated user"],
         "conversational": texts["conversational"],
         "end_of_thinking": texts["end_of_thinking"],
         "limit": _text(value_at(results, "config", "limit")),
@@ -146,8 +148,17 @@ def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
         "generation options": _distinct(values("harness", "generation_kwargs")),
         "best of": _distinct(values("best_of", "n")),
         "picker": _distinct(values("best_of", "by")),
+        "simulated user": _distinct(map(_user_text, (value_at(one, "history", "user") for one in of_tasks))),
         **{name: _distinct(values("configuration", name)) for name in _CONFIGURED},
     }
+
+
+def _user_text(user: Any) -> str:
+    """Return what decided what a simulated user said, beside its model, in words."""
+    if not isinstance(user, Mapping):
+        return UNKNOWN
+    personas = ", ".join(map(str, user.get("personas", ())))
+    return "; ".join([personas, *(f"{name} {user.get(name)}" for name in ("seed", "turns", "patience", "prompt"))])
 
 
 def _file_name(prompt: str) -> str:

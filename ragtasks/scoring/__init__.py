@@ -1,6 +1,7 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._anchors import drift_lines, frozen_anchors
+from ragtasks.scoring._conversing import SimulatedUser, converse
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, rescore
@@ -56,6 +57,7 @@ __all__ = [
     "ResponseScorer",
     "ScoredResponse",
     "ScoredSystem",
+    "SimulatedUser",
     "System",
     "SystemScores",
     "ToolCall",
@@ -66,6 +68,7 @@ __all__ = [
     "ask_endpoint",
     "check_together",
     "checked_again",
+    "converse",
     "decide",
     "drift_lines",
     "find_implausible",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ragtasks.clients import (
     Endpoint,
     Journal,
     Outcome,
+    Progress,
     Prompt,
     Reply,
     ReplyCache,
@@ -53,6 +55,8 @@ class ScoredSystem:
     """Whose passages it was given; None where it retrieved for itself, which is full RAG."""
     source: Path
     """Where its answers come from: a file, or the folder of what an endpoint replied."""
+    user: Mapping[str, Any] = field(default_factory=dict)
+    """What decides what a simulated user says, where one asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,10 @@ class SystemScores:
     """Share of them up to which the command ends well."""
     is_own_rows: bool = False
     """Whether the questions are the rows' own, and no benchmark's."""
+    n_left: int = 0
+    """Needs that a simulated user had not come to when it left: not met."""
+    n_undecided: int = 0
+    """Needs of conversations that broke off before the user could say: unscored."""
 
     def require_plausible(self) -> None:
         """Refuse answers of which too many cannot be answers."""
@@ -109,7 +117,7 @@ def score_system(
     given = answering(benchmark, config, file)
     setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
-    answers = _SystemAnswers(system.name, system.source, benchmark, contexts, config, given)
+    answers = _SystemAnswers(system.name, system.source, benchmark, contexts, config, given, system.user)
     return _scored(answers, file, place, local_judge, notes)
 
 
@@ -144,6 +152,7 @@ class _SystemAnswers:
     contexts: Contexts
     config: EvaluationConfig
     given: Mapping[str, GivenAnswer]
+    user: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _scored(
@@ -164,16 +173,20 @@ def _scored(
         folder=file.parent,
         name=answers.name,
         time=file.stem.removeprefix("results_"),
+        user=answers.user,
     )
     evaluation = replace(evaluation, results={**evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
-    if not problems:
+    if not problems and answers.user and unfinished_file(file).exists():
+        unfinished_file(file).replace(conversations_file(file))
+    elif not problems:
         unfinished_file(file).unlink(missing_ok=True)
     tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
     missing = Counter(task.domain for task in tasks if task.task_id not in given)
     found = [given[task.task_id] for task in tasks if task.task_id in given]
     answered = [answer for answer in found if not answer.no_answer]
+    n_left = sum(bool(answer.no_answer) and answer.need.get("met") is False for answer in found)
     return SystemScores(
         file,
         n_tasks=len(tasks),
@@ -181,7 +194,9 @@ def _scored(
         n_own_contexts=sum(answer.passages is not None for answer in answered),
         n_answers=len(answered),
         n_without=sum(answer.passages == () for answer in answered),
-        n_failed=len(found) - len(answered),
+        n_failed=0 if answers.user else len(found) - len(answered),
+        n_left=n_left,
+        n_undecided=len(found) - len(answered) - n_left if answers.user else 0,
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
@@ -207,7 +222,8 @@ def _setting_of(given: Mapping[str, GivenAnswer]) -> Setting:
 def _file_name(system: ScoredSystem, benchmark: Benchmark) -> str:
     """Return what tells the files of one setting of one benchmark from others of the same system."""
     setting = system.setting or Setting.FULL_RAG
-    parts = (system.name, system.benchmark, setting.value, *(["sample"] if benchmark.is_sample else []))
+    further = [*(["sample"] if benchmark.is_sample else []), *(["user"] if system.user else [])]
+    parts = (system.name, system.benchmark, setting.value, *further)
     return "-".join(_slug(part) for part in parts)
 
 
@@ -246,17 +262,21 @@ class System:
         )
 
     def ask(
-        self, tasks: Sequence[Mapping[str, Any]], journal: Journal | None = None, cache: Path | None = None
+        self,
+        tasks: Sequence[Mapping[str, Any]],
+        journal: Journal | None = None,
+        cache: Path | None = None,
+        progress: Progress | None = None,
     ) -> list[GivenAnswer]:
         """Return one answer a task, in order; one that did not come says why."""
         prompts = [_prompt(task) for task in tasks]
         try:
-            with progress_bars() as progress:
+            with progress_bars() if progress is None else nullcontext(progress) as shown:
                 if cache is None:
-                    replies = self._client.answer(prompts, progress, journal)
+                    replies = self._client.answer(prompts, shown, journal)
                 else:
                     with ReplyCache(cache) as stored:
-                        replies = CachedClient(self._client, stored).answer(prompts, progress, journal)
+                        replies = CachedClient(self._client, stored).answer(prompts, shown, journal)
         except JudgeError as error:
             raise ModelError(str(error)) from error
         return [self.answer_in(reply, "contexts" in task) for reply, task in zip(replies, tasks, strict=True)]
@@ -307,6 +327,11 @@ def ask_endpoint(
 def unfinished_file(results: Path) -> Path:
     """Return where the answers of an evaluation are kept that is not saved yet."""
     return results.with_name(f"unfinished_{results.stem.removeprefix('results_')}.sqlite")
+
+
+def conversations_file(results: Path) -> Path:
+    """Return where the answers to a simulated user stay, so that a second run asks the system nothing."""
+    return results.with_name(f"conversations_{results.stem.removeprefix('results_')}.sqlite")
 
 
 def _report_failures(answers: Sequence[GivenAnswer]) -> None:

@@ -188,6 +188,7 @@ WALKS: dict[str, Walk] = {
             r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review (agreement|export)": TRAINED,
         },
     ),
+    "docs/users.md": Walk(changes={"--user": "--min-judge-coverage 0 --user"}),
     "docs/troubleshooting.md": Walk(before=(EVALUATED,), changes={"score results .*": NO_ENCODER}),
 }
 

@@ -9,7 +9,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
-from ragtasks.results import ROWS, Evaluation, Row, shortened_prompts, stopped_judging
+from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed
@@ -266,20 +266,30 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
     legend = (f"{unscored_sentence(evaluation, lacking)}.",) if lacking else ()
     table = Table("Scores", ("setting", "system", "answered", *names), (line,), legend=legend)
-    return Section(evaluation.kind[0], {}, (table,))
+    needs = _described(rows, NEED_METRICS)
+    users = (Table("Needs of the simulated user (experimental)", _DESCRIBED, needs),) if needs else ()
+    return Section(evaluation.kind[0], {}, (table, *users))
 
 
 def _rows_section(evaluation: Evaluation) -> Section:
     """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
     rows = evaluation.rows
     names = {name for row in rows for name in row.values} - set(_SUMMARY_BESIDE)
-    lines = tuple(
-        (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
-        for metric in evaluation.metrics
-        if metric.name in names
-    )
-    table = Table("Scores", ("metric", "score", "what it is"), lines, legend=tuple(_few_conversations(rows)))
+    lines = _described(rows, [metric for metric in evaluation.metrics if metric.name in names])
+    table = Table("Scores", _DESCRIBED, lines, legend=tuple(_few_conversations(rows)))
     return Section(f"Your rows: {evaluation.model}", {}, (table,))
+
+
+_DESCRIBED = ("metric", "score", "what it is")
+
+
+def _described(rows: Sequence[Row], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
+    """Return a line a metric that the rows have: its mean, and what it is."""
+    return tuple(
+        (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
+        for metric in metrics
+        if any(metric.name in row.values for row in rows)
+    )
 
 
 def _few_conversations(rows: Sequence[Row]) -> Iterator[str]:

@@ -40,6 +40,7 @@ from ragtasks.reports.tables._scores import (
     without_intervals,
 )
 from ragtasks.reports.tables._usage import usage_table
+from ragtasks.reports.tables._users import user_tables
 from ragtasks.results import (
     USAGE_NAMES,
     Evaluation,
@@ -128,6 +129,7 @@ def _tables(
     given: Sequence[Evaluation], present: Mapping[str, Metric], metrics: Sequence[str], options: ReportOptions
 ) -> list[Table]:
     everyone = with_baselines(given)
+    quality = present[metrics[0]] if metrics else None
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
     overview = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
@@ -139,7 +141,8 @@ def _tables(
     return [
         *overview,
         *as_zero_table(overview[0], list(present.values())),
-        *usage_table(given, present[metrics[0]] if metrics else None),
+        *user_tables(given, quality),
+        *usage_table(given, quality),
         *plausibility_table(given),
         *_ranking(overview),
         *paper_tables(given, present),

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from jinja2 import Environment, meta
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutcome, read_coded_label, rubrics_named
-from ragtasks.judges._parsers import read_coded_object, read_coded_rating, read_statements, read_support
+from ragtasks.judges import (
+    Finding,
+    Question,
+    UnparsableReplyError,
+    VerdictOutcome,
+    read_coded_label,
+    read_coded_object,
+    rubrics_named,
+)
+from ragtasks.judges._parsers import read_coded_rating, read_statements, read_support
 from ragtasks.judges.rubrics import RUBRICS
 from ragtasks.judges.rubrics._answers import idk, rb_llm, rl_f
 from ragtasks.prompts import PromptTemplate, shipped_template

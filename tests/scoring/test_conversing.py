@@ -1,0 +1,378 @@
+"""Simulated users: they rank systems of known quality, give nothing away, and are asked nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.cli import main
+from ragtasks.records import Answerability, Message, Role, Task
+from ragtasks.reports.tables import report_sections
+from ragtasks.results import Evaluation, read_evaluations, row_of
+from ragtasks.scoring._user import common_words, gives_away
+from ragtasks.tables import Table, Value
+from tests.clients._server import Action, refusal
+from tests.scoring._users import ScriptedSystem, ScriptedUser, complete, half, wrong
+
+Score = Callable[..., tuple[int, str, str]]
+SYSTEMS = {"complete": complete, "half": half, "wrong": wrong}
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+
+
+@pytest.fixture
+def user() -> Iterator[ScriptedUser]:
+    scripted = ScriptedUser()
+    with scripted.running():
+        yield scripted
+
+
+@pytest.fixture
+def score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
+    """Score a running system; into `results`, without an encoder, and whatever its answers look like."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+
+    def ended(system: ScriptedSystem, *arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(command(system, *arguments))
+        out = capsys.readouterr()
+        return int(stop.value.code or 0), out.out, out.err
+
+    return ended
+
+
+def command(system: ScriptedSystem, *arguments: str) -> list[str]:
+    common = ["--data", "sample", "--encoder", "none", "--max-implausible", "1", "--no-probe"]
+    return ["score", "--endpoint", system.named(), *common, "--output", "results", *arguments]
+
+
+def docs(name: str = "rag-system") -> dict[str, dict[str, Any]]:
+    """Return task id -> doc of the conversations with a system."""
+    files = sorted(Path("results", name).glob("samples_*-user.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    return {row["doc"]["task_id"]: row["doc"] for row in rows}
+
+
+def needs(name: str = "rag-system") -> list[dict[str, Any]]:
+    return [doc["need"] for doc in docs(name).values()]
+
+
+def mean(evaluation: Evaluation, metric: str) -> float:
+    found = [value for row in evaluation.rows if (value := row.values.get(metric)) is not None]
+    return sum(found) / len(found)
+
+
+def table(evaluations: list[Evaluation], title: str) -> Table:
+    (section,) = report_sections(evaluations)
+    return next(item for item in section.tables if item.title.startswith(title))
+
+
+def test_a_user_talks_with_a_system_until_it_is_satisfied(
+    score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, half)).running():
+        status, out, err = score(system, "--user", user.named(personas=["terse", "verbose"], seed=4))
+    assert status == 0, err
+    assert "Needs of the simulated user (experimental)" in out
+    assert "left: " in out
+    found = docs()
+    assert len(found) == 108
+    recovered = next(doc for doc in found.values() if doc["need"]["turns"] == 2 and doc["need"]["met"])
+    assert [one["met"] for one in recovered["need"]["exchanges"]] == [False, True]
+    assert recovered["question"] == recovered["need"]["exchanges"][0]["user"]
+    assert {need["end"] for need in needs()} <= {"satisfied", "finished", "out of patience", "out of turns"}
+    assert {need["persona"] for need in needs()} == {"terse", "verbose"}
+    (evaluation,) = read_evaluations([Path("results")])
+    assert evaluation.model == "rag-system (simulated user scripted)"
+    assert next(iter(evaluation.provenance.values()))["history"]["user"] == {
+        "model": "scripted",
+        "personas": ["terse", "verbose"],
+        "seed": 4,
+        "turns": 20,
+        "patience": 2,
+        "prompt": next(iter(evaluation.provenance.values()))["history"]["user"]["prompt"],
+        "experimental": True,
+    }
+    # The answer that is scored is all that was said to the need.
+    (row,) = [row for row in evaluation.rows if row.task_id == recovered["task_id"]]
+    assert row.values["token_recall"] == 1
+    assert (row.values["need_met"], row.values["need_turns"], row.values["need_recovered"]) == (1, 2, 1)
+
+
+def test_the_system_never_sees_the_goal(score: Score, user: ScriptedUser, benchmark: Benchmark) -> None:
+    with (system := ScriptedSystem(benchmark, wrong)).running():
+        score(system, "--user", user.named())
+    targets = [task.target for task in benchmark.tasks]
+    tasks = {task.task_id for task in benchmark.tasks}
+    for body in system.bodies:
+        assert body.keys() == {"id", "messages"}
+        assert body["id"] not in tasks
+        assert not any(target in json.dumps(body, ensure_ascii=False) for target in targets)
+    assert all(targets[0] in prompt for prompt in user.prompts if benchmark.tasks[0].question in prompt)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_three_systems_rank_right_by_twenty_seeds(
+    part: int, score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    with ExitStack() as running:
+        systems = {name: ScriptedSystem(benchmark, answer) for name, answer in SYSTEMS.items()}
+        for system in systems.values():
+            running.enter_context(system.running())
+        for seed in range(5 * part, 5 * part + 5):
+            for name, system in systems.items():
+                score(system, "--name", f"{name}-{seed}", "--user", user.named(seed=seed), "--min-judge-coverage", "0")
+    found = {item.model.split()[0]: mean(item, "need_met") for item in read_evaluations([Path("results")])}
+    assert len(found) == 15
+    for seed in range(5 * part, 5 * part + 5):
+        assert found[f"complete-{seed}"] > found[f"half-{seed}"] > found[f"wrong-{seed}"]
+
+
+@pytest.mark.slow
+def test_the_report_sets_users_beside_replays(score: Score, user: ScriptedUser, benchmark: Benchmark) -> None:
+    for name, answer in SYSTEMS.items():
+        with (system := ScriptedSystem(benchmark, answer)).running():
+            score(system, "--name", name)
+            score(system, "--name", name, "--user", user.named(), "--min-judge-coverage", "0")
+    evaluations = read_evaluations([Path("results")])
+    assert len(evaluations) == 6
+    ranks = table(evaluations, "Do systems rank alike")
+    ((who, n_systems, _, tau, reason),) = ranks.rows
+    assert (who, n_systems, reason) == ("(simulated user scripted)", 3, "")
+    assert isinstance(tau, Value)
+    assert tau.value == 1
+    assert tau.low is not None
+    talked = table(evaluations, "With a simulated user")
+    assert [row[0] for row in talked.rows] == [f"{name} (simulated user scripted)" for name in SYSTEMS]
+    by_name = dict(zip(talked.columns, talked.rows[1], strict=True))
+    met, unmet = by_name["token_recall where met"], by_name["token_recall where not"]
+    assert isinstance(met, Value)
+    assert isinstance(unmet, Value)
+    assert (met.value or 0) > (unmet.value or 0)
+    few = table([item for item in evaluations if "wrong" not in item.model], "Do systems rank alike")
+    assert few.rows[0][-1] == "too few systems: 2 of 3"
+
+
+def test_a_user_that_cannot_be_read_breaks_off_and_invents_nothing(
+    score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    user.change = lambda *_: "I would rather not say."
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        status, out, err = score(system, "--user", user.named())
+    assert status == 1
+    assert "16 of 16 conversations broke off: no message of the user could be used: no JSON object" in err
+    assert "undecided: 108 needs" in out
+    assert system.n_asked == 0
+    assert user.n_asked == 32  # each of them twice
+    assert all(row.values["need_met"] is None for item in read_evaluations([Path("results")]) for row in item.rows)
+
+
+def test_a_message_that_gives_the_answer_away_is_refused_and_asked_for_again(
+    score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    task = benchmark.tasks[0]
+
+    def telling(found: dict[str, Any], prompt: str, n_before: int) -> str | None:
+        is_first = found["message"] == f"Could you tell me: {task.question}" and "could not be used" not in prompt
+        return json.dumps({**found, "message": f"Is it so that {task.target}"}) if is_first else None
+
+    user.change = telling
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        status, _, _ = score(system, "--user", user.named())
+    assert status == 0
+    need = docs()[task.task_id]["need"]
+    assert need["exchanges"][0]["refused"] == ["the message gives the expected answer away"]
+    assert need["met"] is True
+    assert any("could not be used: the message gives the expected answer away" in text for text in user.prompts)
+    assert not any(task.target in body["messages"][-1]["content"] for body in system.bodies)
+
+
+@pytest.mark.slow
+def test_a_system_that_fails_in_the_middle_is_asked_the_rest_by_the_same_command(
+    score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    user.noise = 0
+    task = next(task for task in benchmark.tasks if task.turn == 2)
+    is_down = True
+
+    def failing(target: str, message: str, n: int) -> str | Action:
+        return refusal(400, "broken") if is_down and target == task.target else complete(target, message, n)
+
+    with (system := ScriptedSystem(benchmark, failing)).running():
+        status, _, err = score(system, "--user", user.named())
+        assert status == 1
+        assert "1 of 16 conversations broke off" in err
+        first = docs()
+        of_one = [doc["need"]["met"] for doc in first.values() if doc["conversation_id"] == task.conversation_id]
+        assert of_one[:2] == [True, None]
+        assert not any(of_one[1:])
+        is_down, n_before = False, system.n_asked
+        status, _, err = score(system, "--user", user.named())
+        assert status == 0, err
+        assert system.n_asked - n_before == len(of_one) - 1
+    assert all(need["met"] for need in needs())
+
+
+def test_a_system_that_always_asks_back_ends_in_the_users_patience(
+    score: Score, user: ScriptedUser, benchmark: Benchmark
+) -> None:
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, lambda *_: "Which one do you mean?")).running():
+        status, _, _ = score(system, "--user", user.named(patience=1))
+    assert status == 0
+    assert {need["end"] for need in needs()} == {"out of patience"}
+    assert system.n_asked == 32  # a question and a follow-up, in each of 16 conversations
+    assert not any(need["met"] for need in needs())
+
+
+def test_a_conversation_is_no_longer_than_its_turns(score: Score, user: ScriptedUser, benchmark: Benchmark) -> None:
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        score(system, "--user", user.named(turns=3))
+    assert system.n_asked == 48
+    assert {need["end"] for need in needs()} == {"out of turns"}
+    assert sum(need["met"] for need in needs()) == 48
+    assert {need["turns"] for need in needs()} == {0, 1}
+
+
+@pytest.mark.slow
+def test_a_second_run_asks_nobody_and_writes_the_same(score: Score, user: ScriptedUser, benchmark: Benchmark) -> None:
+    with (system := ScriptedSystem(benchmark, half)).running():
+        score(system, "--user", user.named(), "--min-judge-coverage", "0")
+        asked, first = (system.n_asked, user.n_asked), docs()
+        status, _, err = score(system, "--user", user.named(), "--force", "--min-judge-coverage", "0")
+        assert status == 0, err
+        broken = {task for task, doc in first.items() if doc["need"]["end"] == "user unreadable"}
+        assert not broken
+        assert (system.n_asked, user.n_asked) == asked
+    for doc in (*first.values(), *(again := docs()).values()):
+        doc.pop("usage", None)  # says that the replies were cached
+        doc["need"].pop("calls", None)
+    assert again == first
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_asks_nothing_twice(
+    score: Score, user: ScriptedUser, benchmark: Benchmark, tmp_path: Path
+) -> None:
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        for n in (5, 30, 70, 100):
+            arguments = [sys.executable, "-m", "ragtasks", *command(system, "--user", user.named(slots=2))]
+            with subprocess.Popen(arguments, cwd=tmp_path, env=dict(os.environ), stderr=subprocess.DEVNULL) as process:
+                while system.n_asked < n and process.poll() is None:
+                    time.sleep(0.005)
+                process.send_signal(signal.SIGKILL)
+        status, _, err = score(system, "--user", user.named(slots=2))
+    assert status == 0, err
+    asked = [json.dumps(body) for body in system.bodies]
+    # What was on its way when a process was killed may be asked again: the 64 open requests of its last round at most.
+    assert len(asked) - len(set(asked)) <= 4 * 16
+    assert len(set(asked)) == 108
+    assert all(need["met"] for need in needs())
+
+
+def task_of(question: str, target: str, answerability: Answerability = Answerability.ANSWERABLE) -> Task:
+    message = Message(Role.USER, question)
+    return Task("c<::>1", "c", 1, "d", (message,), target, answerability, (), "N/A", ())
+
+
+@pytest.mark.parametrize(
+    ("message", "target", "known", "is_away"),
+    [
+        ("When was the bridge built?", "The bridge was built in 1874 by Ann Harrow.", (), False),
+        ("Was the bridge built in 1874?", "The bridge was built in 1874 by Ann Harrow.", (), True),
+        ("Was the bridge built in 1874?", "The bridge was built in 1874 by Ann Harrow.", ("1874",), False),
+        ("And by whom? Harrow?", "The bridge was built in 1874 by Ann Harrow.", (), False),
+        ("Is it Harrow?", "Harrow.", (), True),
+        ("You do not know that, sorry?", "Sorry, I do not know that.", (), False),
+    ],
+)
+def test_what_gives_an_answer_away(message: str, target: str, known: tuple[str, ...], is_away: bool) -> None:
+    task = task_of("Who built the bridge?", target)
+    if target.startswith("Sorry"):
+        task = task_of("Who built the bridge?", target, Answerability.UNANSWERABLE)
+    assert gives_away(message, task, frozenset(known)) == is_away
+
+
+def test_words_of_more_than_one_conversation_in_five_are_common() -> None:
+    conversations = [[task_of("what about ships", f"answer number{n}")] for n in range(10)]
+    assert common_words(conversations) == {"what", "about", "ships", "answer"}
+
+
+def test_a_need_that_was_never_come_to_is_not_met_and_has_no_other_value() -> None:
+    doc = {
+        **dict.fromkeys(("task_id", "conversation_id", "domain", "setting", "answerability", "multi_turn"), "x"),
+        **{"turn": 1, "question_types": [], "references": [], "passages": []},
+        "need": {"met": False, "turns": 0, "exchanges": [], "end": "out of patience"},
+    }
+    values = row_of({"doc": doc, "metrics": [], "filtered_resps": [""]}).values
+    assert {name: value for name, value in values.items() if value is not None} == {"need_met": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ('{"model": "openai/x", "persona": "terse"}', "did you mean 'personas'"),
+        ('{"model": "openai/x", "personas": "tersse"}', "no persona 'tersse': did you mean 'terse'"),
+        ('{"model": "openai/x", "patience": -1}', "patience: Input should be greater than or equal to 0"),
+        ("{model", "user: expected a name, or a JSON object"),
+        ("gpt", "needs base_url"),
+    ],
+)
+def test_a_user_that_cannot_be_named_is_one_clear_error(
+    score: Score, benchmark: Benchmark, named: str, expected: str
+) -> None:
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        status, _, err = score(system, "--user", named)
+    assert status == 1
+    assert expected in err
+    assert system.n_asked == 0
+
+
+def test_a_user_needs_a_running_system(score: Score, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["score", "answers.jsonl", "--user", "openai/x"])
+    assert stop.value.code == 1
+    assert "--user talks to a running system" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["converse", "--endpoint", "http://127.0.0.1:1"])
+    assert "`converse` is now `ragtasks score --endpoint ADDRESS --user JUDGE`" in capsys.readouterr().err
+
+
+def test_an_evaluation_file_names_a_user(user: ScriptedUser, benchmark: Benchmark, score: Score) -> None:
+    user.noise = 0
+    with (system := ScriptedSystem(benchmark, complete)).running():
+        content = {
+            "endpoint": json.loads(system.named()),
+            "user": json.loads(user.named(seed=2)),
+            "data": "sample",
+            "options": {"encoder": "none", "max_implausible": 1},
+            "output": "results",
+            "report": {"html": None},
+        }
+        Path("evaluation.yaml").write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(SystemExit) as stop:
+            main(["eval", "evaluation.yaml", "--no-probe"])
+    assert not stop.value.code
+    assert all(need["met"] for need in needs())
+    (evaluation,) = read_evaluations([Path("results")])
+    assert next(iter(evaluation.provenance.values()))["history"]["user"]["seed"] == 2
