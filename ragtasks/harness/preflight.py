@@ -11,15 +11,16 @@ import re
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_for, open_benchmark, retrieval_side
+from ragtasks.benchmarks import SAMPLE, Benchmark, benchmark_folder, contexts_for, open_benchmark, retrieval_side
 from ragtasks.clients import (
     DEFAULT_KEY,
     OPENAI_URL,
@@ -199,12 +200,14 @@ def _disk(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int]])
 def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int]]) -> Iterator[str]:
     """Yield that the encoder cannot be had, which leaves the main score unscored."""
     config = intention.config
-    for benchmark, _ in benchmarks.values():
+    opened = [benchmark for benchmark, _ in benchmarks.values()]
+    missing = {name for name, _ in intention.parts} - benchmarks.keys()
+    for benchmark in [*opened, *_suites_of(missing)]:
         suite = suite_named(intention.suites.get(benchmark.name, benchmark.suite))
-        name = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else suite.encoder)
-        is_own = (
-            benchmark in intention.opened
-        )  # whose main scores need no encoder: only one that was named must be there
+        is_sample = benchmark.is_sample and benchmark in opened
+        name = config.encoder or (SAMPLE_ENCODER if is_sample else suite.encoder)
+        # Of one's own rows main scores need no encoder: only one that was named must be there.
+        is_own = benchmark in intention.opened
         if not suite.uses_encoder or name == NO_ENCODER or config.encode_with is not None:
             continue
         if is_own and config.encoder is None:
@@ -218,6 +221,13 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
                 "`options: {encoder: none}` in the file, --encoder none on the command line"
             )
             return
+
+
+def _suites_of(names: Iterable[str]) -> Iterator[Benchmark]:
+    """Yield the samples of benchmarks whose data are missing: they say how the data will be scored."""
+    for name in names:
+        with suppress(RagtasksError):
+            yield open_benchmark(name, benchmark_folder(name, SAMPLE, data_folder()).resolve())
 
 
 def _have_encoder(name: str, device: str | None) -> None:

@@ -49,10 +49,12 @@ def test_all_problems_are_one_message(command: Command) -> None:
     text = (
         f"model: {{name: m, server: '{nowhere}'}}\n"
         f"judges: [openai/gpt-4o-mini, {{model: mine, base_url: '{nowhere}'}}]\n"
+        "options: {encoder: nobody/has-this}\n"
     )
     found = problems(evaluate(command, text))
     assert [row.partition(":")[0].partition(" at ")[0] for row in found] == [
         "data of mtrag",
+        "encoder nobody/has-this",
         "judge openai/gpt-4o-mini",
         "model m",
         "judge mine",
