@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from ragtasks.cli.options import (
     named_benchmark,
 )
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import step
 from ragtasks.tables import Format
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
@@ -39,18 +41,21 @@ _FORMAT = FORMAT
 def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting: str | None, reference: bool) -> Any:
     from ragtasks.arena.battles import read_answers
 
-    opened = named_benchmark(benchmark, data) if benchmark else None
-    pool = read_answers(paths, benchmark=opened, setting=setting, with_reference=reference)
-    for line in pool.implausible():
+    with step(f"reading answers of {', '.join(map(str, paths))}"):
+        opened = named_benchmark(benchmark, data) if benchmark else None
+        pool = read_answers(paths, benchmark=opened, setting=setting, with_reference=reference)
+        implausible = list(pool.implausible())
+    for line in implausible:
         typer.echo(f"implausible: {line}", err=True)
     return pool
 
 
-def _tables(votes: Any, form: Format) -> str:
+def _tables(votes: Sequence[Any], form: Format) -> str:
     from ragtasks.arena.ratings import rating_sections
     from ragtasks.tables import render
 
-    return render(rating_sections(votes), form)
+    with step(f"ratings from {len(votes):,} votes, with intervals"):
+        return render(rating_sections(votes), form)
 
 
 @commands.command()

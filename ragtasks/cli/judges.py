@@ -11,6 +11,7 @@ from ragtasks.cli.app import app, echo
 from ragtasks.cli.options import DATA, FORCE, asking
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.progress import step
 
 commands = typer.Typer(
     help="Calibrate judges, find changed ones; have passages graded, nuggets made.",
@@ -99,7 +100,8 @@ def freeze_anchors(
         raise ConfigurationError(
             f"{output}: there is a file, and another set begins another baseline. Next step: another name, or --force"
         )
-    anchors = frozen_anchors(results or [], n, data_folder())
+    with step("choosing answers"):
+        anchors = frozen_anchors(results or [], n, data_folder())
     write_anchors(output, anchors)
     n_conversations = len(set(anchors.conversations))
     echo(f"wrote {output}: {len(anchors.responses)} answers of {n_conversations} conversations from {anchors.source}")
@@ -128,9 +130,10 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
 
     with asking(judge) as ask:
         if benchmark:
-            opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
-            rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
-            pairs = pairs_of_benchmark(opened, rankings, depth)
+            with step(f"reading what {', '.join(runs)} found, with its passages"):
+                opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
+                rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
+                pairs = pairs_of_benchmark(opened, rankings, depth)
         else:
             pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
         judged = judge_pairs(pairs, ask)

@@ -51,7 +51,7 @@ from ragtasks.metrics import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.progress import progress_bars
+from ragtasks.progress import progress_bars, step
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.judge_card import (
     JudgedAnswers,
@@ -104,9 +104,10 @@ def calibrate_judges(
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
     rubrics = _rubrics(metrics, prompts)
     labelled = [] if ragchecker is None else list(map(_of_ragchecker, load_labelled_pairs(ragchecker)))
-    answers = load_human_evaluation(root)
-    responses = [row.response for row in answers]
-    rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
+    with step("answers that people rated, and who refuses by the rules"):
+        answers = load_human_evaluation(root)
+        responses = [row.response for row in answers]
+        rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
     verdicts: dict[str, dict[tuple[str, str], IdkVerdict | None]] = {
         "rules": {answer: label.verdict for answer, label in rules.items()}
     }
@@ -127,20 +128,29 @@ def calibrate_judges(
             for rubric in (*JUDGED_INPUTS, *metrics)
             for judge in found.judges
         ]
-    calibration = calibrate(answers, columns, verdicts)
+    with step("agreement with people, with intervals"):
+        calibration = calibrate(answers, columns, verdicts)
     if found is not None:
-        again = [ask(responses, rubrics=rubrics, judging=f"repeat {number}") for number in range(2, repeats + 1)]
+        with progress_bars() as progress:
+            again = [
+                ask(responses, rubrics=rubrics, judging=f"repeat {number}", progress=progress)
+                for number in range(2, repeats + 1)
+            ]
         shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
-        made = [
-            replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
-            for card in _cards(answers, columns, verdicts["judges"], [found, *again], rubrics=rubrics, seconds=seconds)
-        ]
+        with step("cards of the judges, with intervals"):
+            made = [
+                replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
+                for card in _cards(
+                    answers, columns, verdicts["judges"], [found, *again], rubrics=rubrics, seconds=seconds
+                )
+            ]
     if cards is not None:
         made = [_stored(card, cards) for card in made]
     if picture is not None:
         plot_calibration(calibration, picture)
     sections = [Section("Cards of the judges", {}, tuple(map(card_table, made)))] if made else []
-    sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
+    with step("scores that predict people's ratings together"):
+        sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
     parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
     return "\n\n".join(parts), found
 

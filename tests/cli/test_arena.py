@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,26 @@ def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command
     assert "4 votes" in command("export", "--database", database, "--output", again)[1]
     assert again.read_bytes() == votes.read_bytes()
     assert (tmp_path / "again.events.jsonl").read_bytes() == b"", "judges were given nothing"
+
+
+def test_each_long_step_is_named_while_it_lasts(
+    tmp_path: Path, results: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[str] = []
+
+    def step(what: str) -> AbstractContextManager[None]:
+        named.append(what)
+        return nullcontext()
+
+    for module in ("ragtasks.cli.arena", "ragtasks.cli.judges", "ragtasks.submissions.mtrageval._build"):
+        monkeypatch.setattr(f"{module}.step", step)
+    with DemoServer() as server:
+        judge = json.dumps(server.judge("m"))
+        assert command("battle", results, "--judge", judge, "--output", tmp_path / "votes.jsonl")[0] == 0
+    assert run_command("judges", "anchors", "--output", tmp_path / "anchors.jsonl").status == 0
+    given = ("--data", "sample", "--task", "A", "--run", "official", "--output", tmp_path / "a.jsonl")
+    assert run_command("submit", *given).status == 0
+    assert [text.partition(" ")[0] for text in named] == ["reading", "ratings", "choosing", "reading", "checking"]
 
 
 def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp_path: Path, command: Command) -> None:

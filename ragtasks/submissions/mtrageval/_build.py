@@ -15,6 +15,7 @@ from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order, read_manifest, read_trec, run_folder, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
+from ragtasks.progress import step
 from ragtasks.records import Answerability, Passage, Qrel, Score, Setting, normalise_task_id
 from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_text
@@ -93,20 +94,21 @@ def check(
 
 def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
     """Write a submission that passes the check, and return what is worth saying: its scores first."""
-    entries, saved = _entries(request, benchmark, store)
-    compared = against(benchmark, request.input_file, documents=request.documents)
+    with step("reading what will be handed in, and the texts that it names"):
+        entries, saved = _entries(request, benchmark, store)
+        compared = against(benchmark, request.input_file, documents=request.documents)
     inputs = compared.inputs or {}
     missing = [key for key in inputs if _is_missing(request.task, entries.get(key))]
     if missing and not request.allow_missing:
         raise _naming(missing, request, benchmark)
     entries |= {key: _empty(request.task, inputs, key, entries.get(key)) for key in missing}
-    built = build(request.task, inputs, entries, request.limit)
-    content = built.content
-    report = check_lines(
-        content.splitlines(keepends=True), request.target.name, request.task, compared, n_bytes=len(content)
-    )
-    _refuse(report, {inputs[key].task_id for key in missing}, request.target)
-    scores = list(_estimated_scores(request.task, built, benchmark, saved, missing))
+    with step(f"checking {request.target.name}, and what it will be ranked by"):
+        built = build(request.task, inputs, entries, request.limit)
+        content = built.content
+        lines = content.splitlines(keepends=True)
+        report = check_lines(lines, request.target.name, request.task, compared, n_bytes=len(content))
+        _refuse(report, {inputs[key].task_id for key in missing}, request.target)
+        scores = list(_estimated_scores(request.task, built, benchmark, saved, missing))
     write_atomically(request.target, content)
     changes = _changes(built, request.limit, len(missing))
     return [
