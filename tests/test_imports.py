@@ -22,6 +22,7 @@ LATE = ("ragtasks.judges", "ragtasks.results", "ragtasks.metrics", "ragtasks.sui
 LAYERS = {
     "ragtasks.errors": 0,
     "ragtasks.records": 0,
+    "ragtasks.languages": 1,
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
     "ragtasks.tables": 1,

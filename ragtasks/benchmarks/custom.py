@@ -29,6 +29,7 @@ from ragtasks.files import (
     qrel_lines,
     run_line,
 )
+from ragtasks.languages import ENGLISH, language_in, with_languages, words_of
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -52,13 +53,14 @@ DEFAULT_DOMAIN = "custom"
 REWRITE = "rewrite"
 """Key of a question's standalone form, in the file and in `Task.extra`."""
 
-CONVERSATION_KEYS = ("conversation_id", "domain", "turns")
+CONVERSATION_KEYS = ("conversation_id", "domain", "language", "turns")
 TURN_KEYS = ("question", "answer", "answerability", "references", "question_types", "multi_turn", REWRITE)
 PASSAGE_KEYS = ("_id", "passage_id", "text", "title", "url", "domain")
 
 _WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
 
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_LANGUAGE = re.compile("[a-z]{2}")
 _MANY = 20_000  # close matches among more ids than these take seconds each
 
 
@@ -134,17 +136,28 @@ def read_tasks(root: Path, corpus: Corpus, problems: FolderProblems) -> tuple[Ta
     """Return one task for each user turn; what is wrong with the conversations is noted."""
     tasks: list[Task] = []
     first_lines: dict[str, int] = {}
+    languages: dict[str, str] = {}
     for line, row in json_objects(root / CONVERSATIONS, problems):
         item = Item(problems, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
         conversation_id = item.name("conversation_id")
         if conversation_id and first_lines.setdefault(conversation_id, line) != line:
             item.note(f"the id {rendered(conversation_id)} again; first in line {first_lines[conversation_id]}")
+        languages[conversation_id] = _language(item)
         domain = _domain(item)
         domains = set(corpus.domains.values()) - {""}
         if domains and domain and domain not in domains:
             item.note(f"no passage is in the domain {rendered(domain)}: {close_matches(domain, domains)}")
         tasks += _tasks(item, conversation_id, domain if domain in domains else "", corpus)
-    return tuple(tasks)
+    return with_languages(tasks, languages)
+
+
+def _language(item: Item) -> str:
+    """Return the code of a conversation's language, empty where the file does not say it."""
+    code = item.text("language", "")
+    if not code or _LANGUAGE.fullmatch(code):
+        return code
+    item.expected("'language' as a code of ISO 639-1, such as 'de'", code)
+    return ""
 
 
 def _tasks(item: Item, conversation_id: str, domain: str, corpus: Corpus) -> list[Task]:
@@ -345,8 +358,10 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
     queries = {task.task_id: task.question for task in folder.tasks} | dict(rewrites_of(folder.tasks))
     found: dict[str, tuple[str, ...]] = {}
     for domain in folder.domains:
-        texts = {task.task_id: queries[task.task_id] for task in folder.tasks if task.domain == domain}
-        found |= search(texts, folder.corpus.of_domain(domain), _DEPTH)
+        tasks = [task for task in folder.tasks if task.domain == domain]
+        texts = {task.task_id: queries[task.task_id] for task in tasks}
+        ((language, _),) = Counter(map(language_in, tasks)).most_common(1)
+        found |= search(texts, folder.corpus.of_domain(domain), _DEPTH, language)
     return found
 
 
@@ -790,25 +805,29 @@ K1, B = 1.2, 0.75
 _TERM = re.compile(r"[^\W_]+")
 
 
-def search(queries: Mapping[str, str], passages: Iterable[Passage], k: int) -> dict[str, tuple[str, ...]]:
+def search(
+    queries: Mapping[str, str], passages: Iterable[Passage], k: int, language: str = ENGLISH
+) -> dict[str, tuple[str, ...]]:
     """Return query id -> the best `k` passage ids, best first; a query that shares no word with any has none.
 
-    Terms are runs of letters and digits in lower case. A term that the query repeats counts as often.
+    Terms are runs of letters and digits in lower case, in other languages than English the words of `words_of`. A term
+    that the query repeats counts as often.
 
     Args:
         queries: query id -> text.
         passages: one domain's, each with its title in its text.
         k: most passages of a query.
+        language: ISO 639-1 code.
 
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework", with Lucene's idf, which is never
     negative.
     """
-    terms_of = {query_id: Counter(_terms(text)) for query_id, text in queries.items()}
+    terms_of = {query_id: Counter(_terms(text, language)) for query_id, text in queries.items()}
     wanted = {term for terms in terms_of.values() for term in terms}
     lengths: dict[str, int] = {}
     postings: dict[str, dict[str, int]] = defaultdict(dict)
     for passage in passages:
-        counts = Counter(_terms(passage.text))
+        counts = Counter(_terms(passage.text, language))
         lengths[passage.passage_id] = counts.total()
         for term in wanted & counts.keys():
             postings[term][passage.passage_id] = counts[term]
@@ -816,8 +835,8 @@ def search(queries: Mapping[str, str], passages: Iterable[Passage], k: int) -> d
     return {query_id: _best(terms, weights, k) for query_id, terms in terms_of.items()}
 
 
-def _terms(text: str) -> list[str]:
-    return _TERM.findall(text.lower())
+def _terms(text: str, language: str) -> list[str]:
+    return _TERM.findall(text.lower()) if language == ENGLISH else words_of(text, language)
 
 
 def _weights(found: Mapping[str, int], lengths: Mapping[str, int]) -> dict[str, float]:

@@ -6,6 +6,7 @@ what a leak in the data is worth (`ragtasks-refuse-on-empty`), and an honest sys
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -20,6 +21,7 @@ from lm_eval.api.registry import register_model
 from ragtasks.benchmarks import Doc
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.prompts import REFUSAL
+from ragtasks.languages import ENGLISH, LANGUAGE, words_of
 
 # The harness makes its own models known only while no other is: ours must not be the first.
 
@@ -31,7 +33,8 @@ def extractive(doc: Doc) -> str:
     """Return the best sentences of the passages for the question, or the refusal phrase where nothing fits."""
     # A passage's text starts with its title, which is no sentence.
     texts = [passage["text"].removeprefix(passage["title"]) for passage in doc["passages"]]
-    return extract_answer(doc["question"], texts) or _REFUSAL_SENTENCE
+    language = json.loads(doc.get("extra") or "{}").get(LANGUAGE, ENGLISH)
+    return extract_answer(doc["question"], texts, language) or _REFUSAL_SENTENCE
 
 
 def oracle(doc: Doc) -> str:
@@ -110,6 +113,7 @@ class RefuseOnEmpty(_Baseline):
 
 _WORD = re.compile(r"[a-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_FOREIGN_SENTENCE_END = re.compile(r"(?<=[.!?\u0964\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _FUNCTION_WORDS = frozenset(
     _WORD.findall(
         "a about all also am an and any are as at be because been but by can could did do does for from get had has"
@@ -124,27 +128,30 @@ MIN_SHARE = 0.1
 """Smallest share of the question's weight that the best sentence must have: below it the baseline refuses."""
 
 
-def extract_answer(question: str, passages: Sequence[str]) -> str | None:
+def extract_answer(question: str, passages: Sequence[str], language: str = ENGLISH) -> str | None:
     """Return the best sentences in the order of the passages, or None where none fits the question.
 
     A sentence's score is the summed inverse sentence frequency of the question's content words in it, as a share of
     the question's whole weight; equal scores go to the earlier sentence.
     """
-    sentences = [part.strip() for text in passages for part in _SENTENCE_END.split(text) if _words(part)]
-    words_of = [_words(sentence) for sentence in sentences]
-    weights = _weights(_words(question), words_of)
+    ends = _SENTENCE_END if language == ENGLISH else _FOREIGN_SENTENCE_END
+    sentences = [part.strip() for text in passages for part in ends.split(text) if _words(part, language)]
+    found = [_words(sentence, language) for sentence in sentences]
+    weights = _weights(_words(question, language), found)
     total = math.fsum(weights.values())
     if not sentences or not total:
         return None
     # Exact sums: words stand in sets, whose order differs from process to process, and equal scores must stay equal.
-    scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in words_of]
+    scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in found]
     best = sorted(range(len(sentences)), key=lambda index: (-scores[index], index))[:N_SENTENCES]
     if scores[best[0]] < MIN_SHARE:
         return None
     return " ".join(sentences[index] for index in sorted(best) if scores[index] > 0)
 
 
-def _words(text: str) -> frozenset[str]:
+def _words(text: str, language: str) -> frozenset[str]:
+    if language != ENGLISH:
+        return frozenset(words_of(text, language))
     return frozenset(_WORD.findall(text.lower())) - _FUNCTION_WORDS
 
 

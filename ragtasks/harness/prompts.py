@@ -16,12 +16,14 @@ from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK
-from ragtasks.prompts import PromptTemplate, load_template
+from ragtasks.languages import LANGUAGE
+from ragtasks.prompts import PromptTemplate, load_template, shipped_template
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
 """What a YAML calls its templates; the harness knows no such keys."""
 _MAX_WORDS = 150  # what the MTRAG prompts ask for
 _SYSTEM, _CLOSED_BOOK, _PLAIN = "generation/system", "generation/closed_book", "generation/plain"
+_ANSWER_LANGUAGE = "generation/answer_language"
 
 
 class TaskPrompts:
@@ -124,9 +126,14 @@ ChatMessages = list[dict[str, str]]
 
 
 def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
-    """Return the system message: the user's own instruction, if any, then ours with the numbered passages."""
+    """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
+
+    A conversation in another language than English has a rule on the language of the answer behind it.
+    """
     extra = json.loads(doc.get("extra") or "{}")
     text = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL, extra=extra).strip()
+    if LANGUAGE in extra:
+        text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
     return f"{instruction}\n\n{text}" if instruction else text
 
 

@@ -11,7 +11,7 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer, language_of
+from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     LEFT_OUT,
@@ -95,7 +95,6 @@ from ragtasks.metrics.retrieval import (
     is_changed,
     length_ratio,
     mean_evidence_scores,
-    n_query_words,
     query_scores,
     ranking_score,
     retrieval_metric,
@@ -190,11 +189,9 @@ __all__ = [
     "is_settled",
     "k_precision",
     "krippendorff_alpha",
-    "language_of",
     "length_ratio",
     "mean_evidence_scores",
     "meteor",
-    "n_query_words",
     "n_words",
     "nugget_scores",
     "nugget_scores_official",

@@ -1,4 +1,4 @@
-"""What a reply's text is before anything is scored: an answer behind a thought, no answer at all, or not English.
+"""What a reply's text is before anything is scored: an answer behind a thought, or no answer at all.
 
 All of it is read off the text alone. Nothing here is sure of a short text, so short texts pass.
 """
@@ -6,11 +6,6 @@ All of it is read off the text alone. Nothing here is sure of a short text, so s
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 _OPENINGS = ("<think>", "<thinking>")
 
@@ -44,23 +39,6 @@ _IS_AN_ERROR = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _EXPLAINS = re.compile(r"\W*\w+(?: \w+)?:? ?\d* (?:means|indicates|occurs|refers|happens|is (?:an?|the|returned))\b")
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_ENGLISH_WORDS = (  # those of Dutch, Danish or French ("is", "of", "for", "or") are left out
-    "the and that with this these those you your has from which not are were can will would should its they their "
-    "there been when who how but does also may because"
-)
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
-_ENGLISH_SHARE = 0.1
-_ENOUGH_LETTERS = 15
-_ENOUGH_IDEOGRAMS = 5
-_IDEOGRAMS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_MOST_CHARACTERS = 600  # of what the detector reads: more makes it slower, not surer
-_UNSURE = 0.02  # probability of English from which a text may be English or not
-_CODES = (
-    "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv mr ms nl no pl pt ro ru sk sl sr sv "
-    "sw ta te th tl tr uk ur vi zh"
-)
-_LANGUAGES = _CODES.split()
 
 
 def answer_text(text: str, end_of_thinking: str) -> str:
@@ -92,30 +70,3 @@ def is_error_text(text: str) -> bool:
 def is_no_answer(text: str) -> bool:
     """Return whether a text is no answer at all: without a letter or digit, or an error's text."""
     return not any(map(str.isalnum, text)) or is_error_text(text)
-
-
-def language_of(text: str) -> str | None:
-    """Return the ISO 639-1 code of a text's language; None where the text is too short to tell, or nothing is sure.
-
-    Capitalised words are not read, as names are foreign in every language; ideograms are.
-    """
-    words = _WORD.findall(text[:_MOST_CHARACTERS])
-    if sum(word.lower() in _ENGLISH for word in words) >= max(2, _ENGLISH_SHARE * len(words)):
-        return "en"
-    if len(_IDEOGRAMS.findall(text[:_MOST_CHARACTERS])) < _ENOUGH_IDEOGRAMS:
-        words = [word for word in words if not word[0].isupper()]
-        if sum(map(len, words)) < _ENOUGH_LETTERS:
-            return None
-    ranked = _identifier().rank(" ".join(words))
-    # Danish and Norwegian, Indonesian and Malay: the detector may be sure of neither, but of both together.
-    is_english = float(dict(ranked)["en"])
-    return None if _UNSURE < is_english < 1 - _UNSURE else str(ranked[0][0])
-
-
-@lru_cache(maxsize=1)
-def _identifier() -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # its model takes a second to load
-
-    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    found.set_languages(_LANGUAGES)
-    return found

@@ -11,6 +11,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragtasks.languages import language_in
 from ragtasks.metrics._answer_text import is_no_answer
 from ragtasks.metrics._answerability import (
     ANS_ACC,
@@ -151,7 +152,10 @@ def score_responses(
         ibm_answerability: the answerability that the official scripts see, None where they miss the label.
         judged: what LLM judges gave; without it the metrics that need them are not among the scores.
     """
-    overlaps = rouge_l_batch([response.text for response in responses], [r.task.target for r in responses])
+    tasks = [response.task for response in responses]
+    overlaps = rouge_l_batch(
+        [response.text for response in responses], [task.target for task in tasks], list(map(language_in, tasks))
+    )
     found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
     clarifications = judged.clarifications if judged else [None] * len(responses)
     ibm = judged.ibm if judged and judged.ibm else [None] * len(responses)
@@ -191,7 +195,7 @@ def _score(evidence: _Evidence, reason: str) -> Scores:
         **rb_alg,
         "ans_acc": answerability_accuracy(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
         "rouge_l": Score(evidence.rouge_l),
-        "token_recall": Score(token_recall(evidence.response.text, task.target)),
+        "token_recall": Score(token_recall(evidence.response.text, task.target, language_in(task))),
         **_semantic_scores(evidence.semantic, reason),
         "idk_yes": _indicator(evidence.label, IdkVerdict.YES),
         "idk_partial": _indicator(evidence.label, IdkVerdict.PARTIAL),

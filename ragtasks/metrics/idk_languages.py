@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ragtasks.metrics._answer_text import language_of
+from ragtasks.languages import language_of
 from ragtasks.records import IdkVerdict
 
 LANGUAGES = ("ar", "de", "es", "fr", "hi", "it", "ja", "ko", "nl", "pt", "ru", "zh")

@@ -15,6 +15,7 @@ from typing import Any
 
 from rapidfuzz.distance import LCSseq
 
+from ragtasks.languages import ENGLISH, words_of
 from ragtasks.metrics._metric import Pair
 from ragtasks.records import Score
 
@@ -29,15 +30,17 @@ _TO_TOKEN_BYTES = bytes(byte if byte in _TOKEN_BYTES else 32 for byte in range(2
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def rouge_l(response: str, target: str) -> float:
+def rouge_l(response: str, target: str, language: str = ENGLISH) -> float:
     """Return the ROUGE-L F-measure of `response` against `target`, from 0 to 1, higher is better.
 
-    Tokens are runs of a-z and 0-9 after lower-casing, without stemming; other scripts and accented letters are
-    therefore lost, as in rouge-score. The order of the arguments does not change the value.
+    Tokens of English are runs of a-z and 0-9 after lower-casing, without stemming; other scripts and accented letters
+    are therefore lost, as in rouge-score. In other languages they are the words of `words_of`. The order of the two
+    texts does not change the value.
 
     Args:
         response: the model's answer.
         target: the benchmark's answer.
+        language: ISO 639-1 code of the conversation.
 
     Returns:
         Twice precision times recall over their sum, both taken from the longest common subsequence of tokens; 0 where
@@ -46,24 +49,34 @@ def rouge_l(response: str, target: str) -> float:
     Source: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries", section 3.1; MTRAG paper, section
     6.3.1; agrees with `rougeL` of rouge-score 0.1.2, as used in the official `run_algorithmic.py` at cc5b1d4.
     """
-    return rouge_l_batch([response], [target])[0]
+    return rouge_l_batch([response], [target], [language])[0]
 
 
-def rouge_l_batch(responses: Sequence[str], targets: Sequence[str]) -> list[float]:
+def rouge_l_batch(
+    responses: Sequence[str], targets: Sequence[str], languages: Sequence[str] | None = None
+) -> list[float]:
     """Return `rouge_l` of each response against the target at the same place, cutting each unique text once.
+
+    Args:
+        responses: models' answers.
+        targets: the benchmark's.
+        languages: one a pair; None for English.
 
     Returns:
         One F-measure a pair, in order; nothing for no pairs.
     """
-    tokens = {text: _rouge_tokens(text) for text in {*responses, *targets}}
-    return [_f_measure(tokens[left], tokens[right]) for left, right in zip(responses, targets, strict=True)]
+    rows = list(zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True))
+    unique = {(text, language) for *texts, language in rows for text in texts}
+    tokens = {(text, language): _rouge_tokens(text, language) for text, language in unique}
+    return [_f_measure(tokens[left, language], tokens[right, language]) for left, right, language in rows]
 
 
-def token_recall(response: str, target: str) -> float:
+def token_recall(response: str, target: str, language: str = ENGLISH) -> float:
     """Return the share of the target's tokens that the response holds, from 0 to 1, higher is better.
 
     Both texts are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white
-    space. A token counts as often as it occurs in both.
+    space; other languages than English as `words_of` does, without their articles. A token counts as often as it
+    occurs in both.
 
     Returns:
         The recall. A target without tokens gives 0: nothing is shared, and a vacuous 1 would let missing targets raise
@@ -72,14 +85,14 @@ def token_recall(response: str, target: str) -> float:
     Source: the recall of SQuAD's token F1 (Rajpurkar et al. 2016, section 6.1), computed as in the official
     `run_algorithmic.py` at cc5b1d4.
     """
-    wanted = Counter(normalised_tokens(target))
+    wanted = Counter(normalised_tokens(target, language))
     if not wanted:
         return 0.0
-    shared = wanted & Counter(normalised_tokens(response))
+    shared = wanted & Counter(normalised_tokens(response, language))
     return shared.total() / wanted.total()
 
 
-def k_precision(response: str, passages: Sequence[str]) -> float | None:
+def k_precision(response: str, passages: Sequence[str], language: str = ENGLISH) -> float | None:
     """Return the share of the response's tokens that its passages hold, from 0 to 1, higher is better.
 
     Tokens are those of `token_recall`, and count as often as they occur on both sides. None without passages, and for a
@@ -88,18 +101,20 @@ def k_precision(response: str, passages: Sequence[str]) -> float | None:
     Source: K-Precision of Adlakha et al. 2023, "Evaluating Correctness and Faithfulness of Instruction-Following Models
     for Question Answering".
     """
-    stated = Counter(normalised_tokens(response))
+    stated = Counter(normalised_tokens(response, language))
     if not passages or not stated:
         return None
-    held = Counter(token for passage in passages for token in normalised_tokens(passage))
+    held = Counter(token for passage in passages for token in normalised_tokens(passage, language))
     return (stated & held).total() / stated.total()
 
 
-def _rouge_tokens(text: str) -> list[str]:
-    """Return the tokens that rouge-score's `tokenize` gives without a stemmer.
+def _rouge_tokens(text: str, language: str) -> list[str]:
+    """Return the tokens that rouge-score's `tokenize` gives without a stemmer, in other languages than English words.
 
     One table look-up a byte: what is not a-z or 0-9 becomes a blank, and so does every character beyond ASCII.
     """
+    if language != ENGLISH:
+        return words_of(text, language)
     return text.lower().encode("ascii", "replace").translate(_TO_TOKEN_BYTES).decode("ascii").split()
 
 
@@ -113,8 +128,10 @@ def _f_measure(response: list[str], target: list[str]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def normalised_tokens(text: str) -> list[str]:
+def normalised_tokens(text: str, language: str = ENGLISH) -> list[str]:
     """Return the lower-cased words of a text without punctuation and articles."""
+    if language != ENGLISH:
+        return words_of(text, language, articles=False)
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
@@ -123,7 +140,7 @@ def normalised_tokens(text: str) -> list[str]:
 _NO_WORD = re.compile(r"[^\w\s]")
 
 
-def extractiveness(response: str, passages: Sequence[str]) -> float | None:
+def extractiveness(response: str, passages: Sequence[str], language: str = ENGLISH) -> float | None:
     """Return how far the response is a copy of a passage, 0 to 1: the largest value over the passages; None for none.
 
     1 where a passage stands in the response whole, punctuation, case and blanks apart, else ROUGE-L.
@@ -134,15 +151,17 @@ def extractiveness(response: str, passages: Sequence[str]) -> float | None:
     """
     if not passages:
         return None
-    answer, shown = _stripped(response), [_stripped(passage) for passage in passages]
-    overlaps = rouge_l_batch([answer] * len(shown), shown)
+    answer, shown = _stripped(response, language), [_stripped(passage, language) for passage in passages]
+    overlaps = rouge_l_batch([answer] * len(shown), shown, [language] * len(shown))
     return max(
         1.0 if text.replace(" ", "") in answer.replace(" ", "") else overlap
         for text, overlap in zip(shown, overlaps, strict=True)
     )
 
 
-def _stripped(text: str) -> str:
+def _stripped(text: str, language: str) -> str:
+    if language != ENGLISH:
+        return " ".join(words_of(text, language))
     return _NO_WORD.sub("", text.replace("\n", " ")).lower()
 
 
@@ -186,15 +205,16 @@ def sentence_bleu(response: str, target: str) -> float:
     return float(BLEU(effective_order=True).sentence_score(response, [target]).score)
 
 
-def token_f1(response: str, target: str) -> float:
+def token_f1(response: str, target: str, language: str = ENGLISH) -> float:
     """Return the F1 of the tokens of two texts, from 0 to 1, higher is better.
 
     Both are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white space. A
-    token counts as often as it occurs in both; texts that share none, also two empty ones, give 0.
+    token counts as often as it occurs in both; texts that share none, also two empty ones, give 0. Other languages than
+    English are cut by `words_of`, without their articles.
 
     Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), as `scripts/sharedtask_eval.py` at 494b743 computes it.
     """
-    left, right = Counter(normalised_tokens(response)), Counter(normalised_tokens(target))
+    left, right = (Counter(normalised_tokens(text, language)) for text in (response, target))
     shared = (left & right).total()
     return 2 * shared / (left.total() + right.total()) if shared else 0.0
 

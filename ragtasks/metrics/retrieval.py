@@ -13,6 +13,7 @@ from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import Ranked, Run
+from ragtasks.languages import ENGLISH, n_words
 from ragtasks.metrics._metric import Metric, Scores
 from ragtasks.records import Qrel, Score, Task, compact
 
@@ -510,14 +511,9 @@ def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
     return {name: Score(values[name]) for name in QUERY_METRICS}
 
 
-def n_query_words(text: str) -> int:
-    """Return the number of words between blanks; 0 for none. No tokens: each model has its own."""
-    return len(text.split())
-
-
-def length_ratio(rewrite: str, question: str) -> float:
+def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:
     """Return the words of the rewrite over those of the question; a question without a word counts as one."""
-    return n_query_words(rewrite) / max(n_query_words(question), 1)
+    return n_words(rewrite, language) / max(n_words(question, language), 1)
 
 
 def is_changed(rewrite: str, question: str) -> bool:

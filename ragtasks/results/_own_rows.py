@@ -17,6 +17,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record
+from ragtasks.languages import with_languages
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
@@ -33,6 +34,7 @@ ROW_KEYS = {
     "id": ("id",),
     "conversation_id": ("conversation_id", "session_id"),
     "domain": ("domain",),
+    "language": ("language",),
     **{key: (key,) for key in USAGE_KEYS},
 }
 """What a row holds -> the keys under which it may stand; the second and third are those of ragas and deepeval."""
@@ -134,7 +136,7 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note) -> OwnRows:
             reader.read(number, row)
         else:
             note(number, "an object with `question` and `answer`", type(row).__name__, "")
-    return OwnRows(rows_benchmark(reader.tasks), reader.given, dict(reader.unread))
+    return OwnRows(rows_benchmark(with_languages(reader.tasks, reader.languages)), reader.given, dict(reader.unread))
 
 
 class _Reader:
@@ -144,6 +146,7 @@ class _Reader:
         self.tasks: list[Task] = []
         self.given: dict[str, GivenAnswer] = {}
         self.unread: Counter[str] = Counter()
+        self.languages: dict[str, str] = {}
         self._note = note
         self._number_of: dict[str, int] = {}
         self._history: dict[str, tuple[Message, ...]] = {}
@@ -157,6 +160,7 @@ class _Reader:
         text = item.answer(last)
         passages = item.contexts()
         target, domain, usage = item.text("reference"), item.domain(), item.usage()
+        self.languages[conversation_id] = item.text("language")
         first = self._number_of.setdefault(item.row_id, number)
         if first != number:
             item.note("each `id` once", f"an id that row {first} has already")

@@ -21,7 +21,8 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, response_of
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
-from ragtasks.metrics import RuleBasedIdk, is_error_text, language_of
+from ragtasks.languages import language_of
+from ragtasks.metrics import RuleBasedIdk, is_error_text
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
 from ragtasks.results import Evaluation, gold_model, samples_of
 

@@ -20,6 +20,7 @@ from ragtasks.judges import (
     Rubric,
     rubrics_named,
 )
+from ragtasks.languages import language_in
 from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness, k_precision
 from ragtasks.records import Score
 from ragtasks.suites._suite import ScoringInputs, SuiteMetric, verdict_scores
@@ -62,12 +63,18 @@ RECALL = _judged(
 
 
 def _extractiveness(inputs: ScoringInputs) -> Sequence[Score]:
-    found = [extractiveness(item.text, [passage.text for passage in item.passages]) for item in inputs.responses]
+    found = [
+        extractiveness(item.text, [passage.text for passage in item.passages], language_in(item.task))
+        for item in inputs.responses
+    ]
     return [Score(value, "" if value is not None else "no passages") for value in found]
 
 
 def _k_precision(inputs: ScoringInputs) -> Sequence[Score]:
-    found = [k_precision(item.text, [passage.text for passage in item.passages]) for item in inputs.responses]
+    found = [
+        k_precision(item.text, [passage.text for passage in item.passages], language_in(item.task))
+        for item in inputs.responses
+    ]
     return [Score(value, "" if value is not None else "no passages") for value in found]
 
 

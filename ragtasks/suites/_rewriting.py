@@ -19,6 +19,7 @@ from ragtasks.benchmarks import (
     read_reply,
     retrieval_side,
 )
+from ragtasks.languages import language_in, n_words
 from ragtasks.metrics import (
     COUNT,
     QUERY_METRICS,
@@ -27,7 +28,6 @@ from ragtasks.metrics import (
     Searched,
     is_changed,
     length_ratio,
-    n_query_words,
     query_scores,
 )
 from ragtasks.records import Qrel, Response, Score, Task
@@ -94,7 +94,7 @@ def _qrels(inputs: ScoringInputs) -> list[Qrel]:
 
 def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:
     """Return all scores of one response; `found` has the scores of its queries in the order of `_OF_QUERY`."""
-    own = found[0]
+    own, language = found[0], language_in(response.task)
     scores = {
         name + suffix: score for suffix, values in zip(_OF_QUERY, found, strict=True) for name, score in values.items()
     }
@@ -103,9 +103,9 @@ def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Sco
     return {
         **scores,
         "invalid_reply": Score(float(bool(reading.problem))),
-        "length_ratio": _of_valid(reading, length_ratio(reading.query, response.task.question)),
+        "length_ratio": _of_valid(reading, length_ratio(reading.query, response.task.question, language)),
         "unneeded_rewrite": _unneeded(response.task, reading),
-        "reply_words": Score(float(n_query_words(response.text))),
+        "reply_words": Score(float(n_words(response.text, language))),
         "coverage": Score(float(own["ndcg_5"].value is not None)),
     }
 
@@ -151,7 +151,7 @@ def _saved(response: Response) -> Scores:
     says_so = reading.question_class is QuestionClass.STANDALONE
     return {
         "no_rewrite": Score(float(says_so)),
-        "saved_words": Score(float(n_query_words(str(task.extra["rewrite"])) if says_so else 0)),
+        "saved_words": Score(float(n_words(str(task.extra["rewrite"]), language_in(task)) if says_so else 0)),
     }
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ragtasks.config import SAMPLE_ENCODER
 from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Question, Rubric, VerdictOutcome, rubrics_named
+from ragtasks.languages import language_in
 from ragtasks.metrics import (
     COUNT,
     METRICS,
@@ -73,12 +74,12 @@ def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None,
         if semantic is None
         else (Score(semantic.bert_recall), Score(semantic.bert_precision), Score(semantic.bert_k_precision))
     )
-    verdict = label.verdict
+    verdict, language = label.verdict, language_in(response.task)
     return {
         "k_precision": grounding,
         "bert_k_precision": _of_contexts(response, best),
-        "rouge_l": _of_reference(response, lambda target: Score(rouge_l(response.text, target))),
-        "token_recall": _of_reference(response, lambda target: Score(token_recall(response.text, target))),
+        "rouge_l": _of_reference(response, lambda target: Score(rouge_l(response.text, target, language))),
+        "token_recall": _of_reference(response, lambda target: Score(token_recall(response.text, target, language))),
         "bert_recall": _of_reference(response, lambda _: recall),
         "bert_precision": _of_reference(response, lambda _: precision),
         "idk_yes": Score(None, f"{NO_VERDICT}: {label.reason}")
@@ -91,7 +92,7 @@ def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None,
 
 
 def _k_precision(response: Response) -> Score:
-    value = k_precision(response.text, [passage.text for passage in response.passages])
+    value = k_precision(response.text, [passage.text for passage in response.passages], language_in(response.task))
     return Score(value, "" if value is not None else _NO_WORDS)
 
 

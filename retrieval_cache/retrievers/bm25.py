@@ -45,25 +45,30 @@ _FOLDER = "tantivy"
 class Bm25Retriever:
     """BM25 over one corpus; scores are tantivy's 32-bit floats, the same however its threads split the corpus."""
 
-    def __init__(self, name: str = "bm25") -> None:
-        """Choose one of `NAMES`."""
+    def __init__(self, name: str = "bm25", language: str = "english") -> None:
+        """Choose one of `NAMES`, and for `bm25` the language of the corpus: an analyser of `ANALYSERS`."""
         if name not in NAMES:
             raise ConfigurationError(f"unknown BM25 variant {name!r}: {close_matches(name, NAMES)}")
+        known = sorted({*ANALYSERS, *_UNSPACED} - {"standard"})
+        if language not in known or (name != "bm25" and language != "english"):
+            instead = close_matches(language, known) if name == "bm25" else "bm25 takes a language, bm25-standard none"
+            raise ConfigurationError(f"{name}: unknown language {language!r}: {instead}")
         self._name = name
-        self._analyser = text_analyser(NAMES[name])
+        self._chosen = NAMES[name] if language == "english" else _UNSPACED.get(language, language)
+        self._analyser = text_analyser(self._chosen)
         self._ids: tuple[str, ...] = ()
         self._index: tantivy.Index | None = None
 
     @property
     def name(self) -> str:
-        """`bm25` or `bm25-standard`."""
-        return self._name
+        """`bm25` or `bm25-standard`; with the analyser where that is of another language."""
+        return self._name if self._chosen == NAMES[self._name] else f"{self._name}:language={self._chosen}"
 
     def describe(self) -> Mapping[str, Any]:
         """Return name, analyser, parameters and tantivy's version."""
         return {
-            "retriever": self.name,
-            "analyser": ANALYSERS[NAMES[self.name]],
+            "retriever": self._name,
+            "analyser": ANALYSERS[self._chosen],
             "k1": K1,
             "b": B,
             "tantivy": version("tantivy"),
@@ -85,10 +90,10 @@ class Bm25Retriever:
         from tantivy import Document, Index, SchemaBuilder
 
         builder = SchemaBuilder()
-        builder.add_text_field("text", tokenizer_name=self.name, index_option="freq")
+        builder.add_text_field("text", tokenizer_name=self._name, index_option="freq")
         builder.add_unsigned_field("row", fast=True)
         index = _on_disk(folder, partial(Index, path=str(folder)), builder.build())
-        index.register_tokenizer(self.name, text_analyser(NAMES[self.name]))
+        index.register_tokenizer(self._name, text_analyser(self._chosen))
         ids: list[str] = []
         writer = _on_disk(folder, index.writer, _HEAP_BYTES)
         for row, text in enumerate(texts_with_ids(passages, ids, f"index {self.name}", progress)):
@@ -110,7 +115,7 @@ class Bm25Retriever:
             n_found = index.searcher().num_docs
         except (ValueError, OSError):
             return None
-        index.register_tokenizer(self.name, text_analyser(NAMES[self.name]))
+        index.register_tokenizer(self._name, text_analyser(self._chosen))
         return index if n_found == n_passages else None
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
@@ -275,6 +280,9 @@ ANALYSERS = {
     "cjk": "every character of Chinese, Japanese and Korean; of the rest words of letters and digits, lower case",
 }
 """Name -> what it makes of a text; the wording is part of every run's key."""
+
+_UNSPACED = {"chinese": "cjk", "japanese": "cjk", "korean": "cjk"}
+"""Language that is written in characters -> its analyser."""
 
 _LONGEST_TERM = 255
 """Bytes; longer words are dropped. Lucene cuts them in pieces of this length instead."""

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.files import Ranked
-from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, n_query_words, query_scores
+from ragtasks.languages import n_words
+from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, query_scores
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 
 QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
@@ -85,8 +86,8 @@ def test_a_rewrite_is_changed_where_words_are(rewrite: str, changed: bool) -> No
 
 
 def test_length_is_counted_in_words() -> None:
-    assert n_query_words(" one  two\nthree ") == 3
-    assert n_query_words("") == 0
+    assert n_words(" one  two\nthree ") == 3
+    assert n_words("") == 0
     assert length_ratio("one two three", "one two") == 1.5
     assert length_ratio("one", "  ") == 1
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
 from ragtasks.benchmarks import Benchmark, extra_tables
+from ragtasks.languages import language_in, n_words
 from ragtasks.records import Answerability, Task
 from ragtasks.tables import Section, Table, Value
 
@@ -52,8 +53,8 @@ def _measures(tasks: Sequence[Task]) -> Iterator[int | Value]:
     yield _mean(max(task.turn for task in group) for group in conversations)
     yield _mean(len({passage.passage_id for task in group for passage in task.references}) for group in conversations)
     yield _mean((len(task.references) for task in answered), len(tasks))
-    yield _mean(len(task.question.split()) for task in tasks)
-    yield _mean((len(task.target.split()) for task in answered), len(tasks))
+    yield _mean(n_words(task.question, language_in(task)) for task in tasks)
+    yield _mean((n_words(task.target, language_in(task)) for task in answered), len(tasks))
 
 
 def _mean(counts: Iterable[int], n: int | None = None) -> Value:

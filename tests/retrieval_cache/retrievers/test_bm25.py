@@ -296,3 +296,21 @@ def test_the_analyser_of_a_language_finds_its_forms(tmp_path: Path) -> None:
     passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("dog", "Der Hund schläft.")]
     for line, found in (("bm25s:analyser=german", ["houses"]), ("bm25s", [])):
         assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, "Haus")) == found
+
+
+def test_bm25_takes_the_language_of_the_corpus(tmp_path: Path) -> None:
+    passages = [Passage("houses", "Viele Häuser wurden gebaut."), Passage("cjk", "手动工具可以借21天。")]
+    for line, query, found in (
+        ("bm25:language=german", "Haus", ["houses"]),
+        ("bm25", "Haus", []),
+        ("bm25:language=chinese", "工具", ["cjk"]),
+        ("bm25", "工具", []),
+    ):
+        assert ids(searched(line, tmp_path / line.replace(":", "-"), passages, query)) == found
+    assert parse("bm25:language=german").name == "bm25:language=german"
+    assert parse("bm25:language=korean").name == "bm25:language=cjk"
+    assert parse("bm25:language=english").name == "bm25"
+    assert parse("bm25:language=english").describe() == parse("bm25").describe()
+    for line, expected in (("bm25:language=germn", "'german'"), ("bm25-standard:language=german", "has none|none")):
+        with pytest.raises(ConfigurationError, match=expected):
+            parse(line)

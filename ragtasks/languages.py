@@ -1,0 +1,145 @@
+"""Languages: which one a text or a conversation is in, and what a word is in it.
+
+English texts are cut into words where they are measured, as the official scripts do. Every other language is cut here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ragtasks.records import Task
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+ENGLISH = "en"
+LANGUAGE = "language"
+"""Key of `Task.extra` with the ISO 639-1 code of a conversation; it is not there where that is English."""
+
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_ENGLISH_WORDS = (  # those of Dutch, Danish or French ("is", "of", "for", "or") are left out
+    "the and that with this these those you your has from which not are were can will would should its they their "
+    "there been when who how but does also may because"
+)
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_ENGLISH_SHARE = 0.1
+_ENOUGH_LETTERS = 15
+_ENOUGH_IDEOGRAMS = 5
+_IDEOGRAMS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_MOST_CHARACTERS = 600  # of what the detector reads: more makes it slower, not surer
+_UNSURE = 0.02  # probability of English from which a text may be English or not
+_CODES = (
+    "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv mr ms nl no pl pt ro ru sk sl sr sv "
+    "sw ta te th tl tr uk ur vi zh"
+)
+_LANGUAGES = _CODES.split()
+_ARTICLES = {
+    "de": "der die das den dem des ein eine einen einem einer eines",
+    "es": "el la los las un una unos unas",
+    "fr": "le la les l un une",
+    "it": "il lo la i gli le l un uno una",
+    "nl": "de het een",
+    "pt": "o a os as um uma uns umas",
+}
+"""Language -> its articles, which scores of words leave out as they do in English."""
+_A_WORD_EACH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+"""Characters of Chinese, Japanese and Korean."""
+
+
+def language_of(text: str) -> str | None:
+    """Return the ISO 639-1 code of a text's language; None where the text is too short to tell, or nothing is sure.
+
+    Capitalised words are not read, as names are foreign in every language; ideograms are.
+    """
+    words = _WORD.findall(text[:_MOST_CHARACTERS])
+    if sum(word.lower() in _ENGLISH for word in words) >= max(2, _ENGLISH_SHARE * len(words)):
+        return "en"
+    if len(_IDEOGRAMS.findall(text[:_MOST_CHARACTERS])) < _ENOUGH_IDEOGRAMS:
+        words = [word for word in words if not word[0].isupper()]
+        if sum(map(len, words)) < _ENOUGH_LETTERS:
+            return None
+    ranked = _identifier().rank(" ".join(words))
+    # Danish and Norwegian, Indonesian and Malay: the detector may be sure of neither, but of both together.
+    is_english = float(dict(ranked)["en"])
+    return None if _UNSURE < is_english < 1 - _UNSURE else str(ranked[0][0])
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> LanguageIdentifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # its model takes a second to load
+
+    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    found.set_languages(_LANGUAGES)
+    return found
+
+
+def with_languages(tasks: Iterable[Task], given: Mapping[str, str]) -> tuple[Task, ...]:
+    """Return tasks that know their conversation's language: the one that is given, else detected.
+
+    A conversation that is too short to tell has the language of most others; nothing is noted of English.
+
+    Args:
+        tasks: of whole conversations.
+        given: conversation id -> ISO 639-1 code, for those whose language the data say.
+    """
+    chosen = tuple(tasks)
+    texts: dict[str, list[str]] = {}
+    for task in chosen:
+        texts.setdefault(task.conversation_id, []).extend((task.question, task.target))
+    found = {name: given.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
+    usual = Counter(filter(None, found.values())).most_common(1)
+    codes = {name: code or (usual[0][0] if usual else ENGLISH) for name, code in found.items()}
+    return tuple(
+        task
+        if codes[task.conversation_id] == ENGLISH
+        else replace(task, extra={**task.extra, LANGUAGE: codes[task.conversation_id]})
+        for task in chosen
+    )
+
+
+def language_in(task: Task) -> str:
+    """Return the ISO 639-1 code of a task's conversation."""
+    return str(task.extra.get(LANGUAGE, ENGLISH))
+
+
+class _Signs(dict[int, str]):
+    """Character -> what it is between words: itself, or apart from its neighbours, or a blank."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        is_in_word = unicodedata.category(sign)[0] in "LNM"  # marks too: Hindi writes vowels as such
+        self[code] = f" {sign} " if _A_WORD_EACH.match(sign) else sign if is_in_word else " "
+        return self[code]
+
+
+_SIGNS = _Signs()
+
+
+def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
+    """Return the words of a text in another language than English, without case and punctuation.
+
+    Words are runs of letters, marks and digits, the forms of a character made one (NFKC); each character of Chinese,
+    Japanese and Korean is a word.
+
+    Args:
+        text: what is cut.
+        language: ISO 639-1 code, which says what the articles are.
+        articles: whether they stay.
+
+    Source: the mixed segmentation and the articles by language of MLQA (Lewis et al. 2020, section 4), for more
+    languages.
+    """
+    words = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS).split()
+    without = frozenset() if articles else frozenset(_ARTICLES.get(language, "").split())
+    return [word for word in words if word not in without]
+
+
+def n_words(text: str, language: str = ENGLISH) -> int:
+    """Return how many words a text has: in English what stands between blanks."""
+    return len(text.split() if language == ENGLISH else words_of(text, language))

@@ -1,0 +1,160 @@
+"""Conversations in other languages than English: known as such, cut into words, answered and scored."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.benchmarks import Benchmark, build_doc, open_benchmark
+from ragtasks.cli import app
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.harness.models import extract_answer
+from ragtasks.harness.prompts import system_text
+from ragtasks.languages import ENGLISH, language_in, n_words, words_of
+from ragtasks.metrics import RuleBasedIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall
+from ragtasks.prompts import shipped_template
+from ragtasks.records import Answerability, IdkVerdict, Response, Setting
+from ragtasks.results import read_own_rows
+
+TWINS = Path(__file__).resolve().parents[1] / "examples" / "languages"
+ENGLISH_SAMPLE = Path(__file__).resolve().parents[1] / "ragtasks" / "benchmarks" / "sample" / "custom"
+CODES = ("de", "zh")
+
+
+def twin(code: str, folder: Path) -> Benchmark:
+    """Return a copy of a twin, since files are derived beside its own."""
+    return open_benchmark("custom", Path(shutil.copytree(TWINS / code, folder / code)))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("de", "Der Müller-Straße 12, ja!", ["der", "müller", "strasse", "12", "ja"]),
+        ("fr", "L\u2019été à la plage.", ["l", "été", "à", "la", "plage"]),
+        ("zh", "我借５天\uff0cOK\uff1f", ["我", "借", "5", "天", "ok"]),
+        ("ja", "工具を借りる", ["工", "具", "を", "借", "り", "る"]),
+        ("ko", "공구를 빌림", ["공", "구", "를", "빌", "림"]),
+        ("hi", "मुझे नहीं पता।", ["मुझे", "नहीं", "पता"]),
+        ("ar", "لا أعرف؟", ["لا", "أعرف"]),
+    ],
+)
+def test_each_language_has_its_words(language: str, text: str, words: list[str]) -> None:
+    assert words_of(text, language) == words
+    assert n_words(text, language) == len(words)
+
+
+def test_articles_are_left_out_where_english_ones_are() -> None:
+    assert words_of("Die Katze, eine Maus", "de", articles=False) == ["katze", "maus"]
+    assert token_recall("Katze und Maus", "die Katze, eine Maus", "de") == 1.0
+    assert token_f1("la plage", "une plage", "fr") == 1.0
+
+
+def test_scores_of_words_read_other_scripts_and_english_stays_as_it_was() -> None:
+    answer, target = "手动工具可以借21天。", "手动工具借21天"
+    assert rouge_l(answer, target, "zh") == pytest.approx(2 * 7 / (7 + 9))
+    assert rouge_l(answer, target) == 1.0  # all that rouge-score sees is 21
+    assert k_precision(answer, ["手动工具可以借21天。电动工具只能借5天。"], "zh") == 1.0
+    assert extractiveness("Er sagte: Handwerkzeug für 21 Tage!", ["handwerkzeug, für 21 tage"], "de") == 1.0
+    for text, other in (("The Müllers' plan", "A plan of Müller"), ("it's 5 o'clock", "its five")):
+        assert rouge_l(text, other, ENGLISH) == rouge_l(text, other)
+        assert token_recall(text, other, ENGLISH) == token_recall(text, other)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_language_is_detected_or_as_the_data_say(code: str, tmp_path: Path) -> None:
+    assert {language_in(task) for task in twin(code, tmp_path).tasks} == {code}
+    rows = [json.loads(line) for line in (TWINS / code / "conversations.jsonl").read_text("utf-8").splitlines()]
+    rows[0]["language"] = "nl"
+    file = tmp_path / code / "conversations.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / code).rename(tmp_path / "named")
+    languages = [language_in(task) for task in open_benchmark("custom", tmp_path / "named").tasks]
+    assert languages == ["nl"] * 3 + [code] * 7
+
+
+def test_a_language_is_a_code(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TWINS / "de", tmp_path / "de"))
+    file = folder / "conversations.jsonl"
+    file.write_text(file.read_text("utf-8").replace('"domain"', '"language": "German", "domain"', 1), "utf-8")
+    with pytest.raises(BenchmarkFileError, match="'language' as a code of ISO 639-1, such as 'de'"):
+        open_benchmark("custom", folder)
+
+
+def test_english_conversations_carry_no_language(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(ENGLISH_SAMPLE, tmp_path / "en"))
+    assert all("language" not in task.extra for task in open_benchmark("custom", folder).tasks)
+
+
+def test_rows_of_ones_own_know_their_language(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Wie lange darf ich einen Akkuschrauber behalten?", "answer": "5 Tage", "contexts": []},
+        {"question": "Wer?", "answer": "Niemand", "contexts": []},
+        {"question": "How long may I keep the drill?", "answer": "5 days", "language": "en", "contexts": []},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = read_own_rows(file)
+    assert [language_in(task) for task in own.benchmark.tasks] == ["de", "de", "en"]
+    assert not own.unread
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_rule_asks_for_the_language_and_english_prompts_have_none(code: str, tmp_path: Path) -> None:
+    rule = shipped_template("generation/answer_language").render().strip()
+    for benchmark, has_rule in ((twin(code, tmp_path), True), (open_benchmark("custom", ENGLISH_SAMPLE), False)):
+        doc = build_doc(benchmark, benchmark.tasks[0], Setting.REFERENCE, "references", ())
+        text = system_text(doc, shipped_template("generation/system"), max_words=150, instruction=None)
+        assert text.endswith(f"\n\n{rule}") is has_rule
+        assert (rule in text) is has_rule
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_refusals_of_the_twins_are_read_by_their_tables(code: str, tmp_path: Path) -> None:
+    tasks = twin(code, tmp_path).tasks
+    labels = RuleBasedIdk().detect([Response(task, (), task.target) for task in tasks])
+    expected = {Answerability.UNANSWERABLE: IdkVerdict.YES, Answerability.PARTIAL: IdkVerdict.PARTIAL}
+    assert [label.verdict for label in labels] == [expected.get(task.answerability, IdkVerdict.NO) for task in tasks]
+    assert f"({code})" in labels[2].reason
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_search_that_is_built_in_finds_the_references(code: str, tmp_path: Path) -> None:
+    benchmark = twin(code, tmp_path)
+    found = benchmark.read_contexts(Setting.FULL_RAG).passages
+    wanted = [(task, one) for task in benchmark.tasks for one in task.references]
+    assert sum(one in found[task.task_id] for task, one in wanted) >= 8  # of 9, by words as they stand
+
+
+def test_the_extractive_baseline_reads_sentences_of_chinese() -> None:
+    passages = ["手动工具可以借21天。电动工具只能借5天。", "柜台星期二开放。"]
+    assert extract_answer("电动工具可以借多久\uff1f", passages) is None
+    assert "电动工具只能借5天。" in (extract_answer("电动工具可以借多久\uff1f", passages, "zh") or "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", CODES)
+def test_the_whole_way_runs_in_other_languages(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
+    data = str(shutil.copytree(TWINS / code, tmp_path / code))
+    line = {"de": "bm25:language=german", "zh": "bm25:language=chinese"}[code]
+
+    def printed(*arguments: str) -> str:
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, f"{done.output}\n{done.exception}"
+        return done.output
+
+    printed("retrieve", "--benchmark", "custom", "--data", data, "--retriever", line, "--name", "mine")
+    assert "mine" in printed("evaluate-run", "mine", "--benchmark", "custom", "--data", data)
+    results = str(tmp_path / "results")
+    options = json.dumps({"data": data, "encoder": "none", "run": "mine"})
+    model = ("--model", "ragtasks-oracle", "--tasks", "custom_full_rag", "--metadata", options)
+    printed("run", *model, "--output_path", results, "--log_samples")
+    again = str(tmp_path / "again")
+    printed("score", results, "--output", again, "--encoder", "none")
+    for folder in (results, again):
+        table = printed("report", folder, "--full")
+        assert "| full_rag  | ragtasks-oracle | 9 |   1.000 |" in table
