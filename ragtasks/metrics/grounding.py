@@ -17,7 +17,7 @@ from itertools import pairwise
 from operator import or_
 
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.metrics._answer_text import language_of
+from ragtasks.languages import language_of
 from ragtasks.metrics._metric import Metric
 from ragtasks.metrics.cited import citation_marks, sentence_ends
 from ragtasks.records import Message, Passage
