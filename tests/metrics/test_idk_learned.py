@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perf.idk_agreement import PLAIN_ANSWERS, agreement_of, confusion, read_unseen
@@ -26,6 +26,8 @@ from ragtasks.metrics.idk_rules._learned import (
     gap_probability,
     tokens_of,
 )
+from ragtasks.metrics.idk_rules._refusals import FAMILIES, WHOLE, patterns_of
+from ragtasks.metrics.idk_rules._vocabulary import words_of
 from ragtasks.records import IdkVerdict
 
 WEIGHTS = Path(__file__).parents[2] / "ragtasks" / "metrics" / "idk_rules" / "weights.json"
@@ -119,6 +121,37 @@ def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
 )
 def test_who_lacks_information_decides(finding: str, refusal: str) -> None:
     assert (classify(finding)[0], classify(refusal)[0]) == (IdkVerdict.NO, IdkVerdict.YES)
+
+
+PATTERNS = [*(pattern for family in FAMILIES for pattern in family.patterns), *WHOLE]
+
+
+def test_each_list_of_needed_words_names_some() -> None:
+    for needs, _ in PATTERNS:
+        assert 1 <= len(needs.split(" & ")) <= 3
+        assert all(map(words_of, needs.split(" & ")))
+
+
+def test_no_refusal_is_lost_by_a_look_at_its_words() -> None:
+    sentences = [one for path in (SENTENCES, PLAIN_ANSWERS) for one in path.read_text(encoding="utf-8").splitlines()]
+    clauses = {clause for line in sentences for clause in re.split(r"[.,;] ?", json.loads(line)["text"].lower())}
+    found = {pattern: list(filter(re.compile(pattern).search, clauses)) for _, pattern in PATTERNS[: -len(WHOLE)]}
+    found |= {pattern: list(filter(re.compile(pattern).match, clauses)) for _, pattern in WHOLE}
+    assert sum(map(bool, found.values())) > 50
+    assert [text for pattern, texts in found.items() for text in texts if not is_tried(pattern, text)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [pattern for _, pattern in PATTERNS], ids=range(len(PATTERNS)))
+@settings(max_examples=10, suppress_health_check=[*HealthCheck], deadline=None)
+@given(st.data())
+def test_all_that_a_pattern_reads_has_the_words_that_it_needs(pattern: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(re.compile(pattern, re.ASCII), fullmatch=True)).lower()
+    assert is_tried(pattern, text)
+
+
+def is_tried(pattern: str, clause: str) -> bool:
+    return any(pattern in patterns for patterns in patterns_of(words_of(clause)))
 
 
 def test_a_gap_beyond_a_reply_of_yes_or_no_is_one() -> None:

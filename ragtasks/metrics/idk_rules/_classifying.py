@@ -1,7 +1,7 @@
 """The verdict on a response: what is left of it once its refusals and its courtesy are taken away.
 
-A response is cut into sentences, and these into clauses. A clause is a *refusal* (`_families.py`), a *filler*
-(`_fillers.py`) or *substance*; a sentence whose clauses are no refusals may still be one by what was learned
+A response is cut into sentences, and these into clauses. A clause is a *refusal* (`_refusals.py`), a *filler*
+(`is_filler`) or *substance*; a sentence whose clauses are no refusals may still be one by what was learned
 (`_learned.py`). A response without a refusal is `no`. A refusal with hardly any substance beside it is `yes`; with an
 answer, `partial`. The courtesy around a refusal that no rule knows is often new to the rules too: there, what stands
 beside it has to read as an answer as well.
@@ -14,9 +14,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.metrics.idk_rules._clauses import (
+    THE_PASSAGES,
     Clause,
     clauses_of,
     items_of,
+    may_name_by_pronoun,
     may_name_source,
     names_source,
     plain_of,
@@ -35,8 +37,8 @@ from ragtasks.metrics.idk_rules._learned import (
     is_of_others,
     tokens_of,
 )
-from ragtasks.metrics.idk_rules._refusals import MISSING, refusal_in, refuses_alone
-from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, DO_NOT, SAY, SOURCE, words_of
+from ragtasks.metrics.idk_rules._refusals import MISSING, may_refuse, refusal_in, refuses_alone
+from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, DO_NOT, SAY, SOURCE, all_words_of, words_of
 from ragtasks.records import IdkVerdict
 
 ANSWER_WORDS_BEFORE = 5
@@ -70,6 +72,8 @@ _OPEN = re.compile(
     rf"(?:unclear|uncertain|unknown|disputed|debated|not {ADVERBS}(?:clear|certain|known))"
     r" (?:if|whether|who|what|when|where|why|how|which)\b"
 )
+_OF_SOURCE = (*THE_PASSAGES.split(), "say")
+"""Words that a clause may have and its sentence not, where a source was named before."""
 _MARKS = "-\u2022\u2013 "
 _LATIN = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"\w[\w'-]*")
@@ -157,7 +161,9 @@ class _Reading:
         """Return the clauses of a sentence."""
         if place not in self._clauses:
             self._clauses[place] = clauses_of(
-                self.sentence(place), source_named=self._is_named_before(place), is_reply=self.is_reply(place)
+                self.sentence(place),
+                is_named_before=lambda: self._is_named_before(place),
+                is_reply=self.is_reply(place),
             )
         return self._clauses[place]
 
@@ -172,7 +178,12 @@ class _Reading:
 
     def refuses(self, place: int) -> bool:
         """Return whether a clause of a sentence is a refusal by the rules."""
-        return any(map(_refuses, self.clauses(place)))
+        words = words_of(self.sentence(place))
+        if may_refuse(words) or (
+            may_name_by_pronoun(words) and may_refuse(words + _OF_SOURCE) and self._is_named_before(place)
+        ):
+            return any(map(_refuses, self.clauses(place)))
+        return False
 
     def has_gap(self, place: int) -> bool:
         """Return whether a sentence says that information is missing, by what was learned."""
@@ -190,12 +201,13 @@ class _Reading:
 def parts_of(text: str) -> Parts:
     """Return what a response is made of; empty parts where nothing refuses."""
     parts, plain = Parts(), plain_of(text)
-    lacking = _LACKING.intersection(words_of(plain.lower()))
+    lacking = _LACKING.intersection(all_words_of(plain.lower()))
     if not lacking:
         return parts
     raw = raw_sentences_of(plain)
     reading = _Reading(raw)
-    words = [words_of(sentence) if any(word in sentence for word in lacking) else [] for sentence in raw]
+    near = {place for word in lacking for place, sentence in enumerate(raw) if word in sentence}
+    words = [words_of(sentence) if place in near else () for place, sentence in enumerate(raw)]
     by_rule = [not _RULED.isdisjoint(of_one) and reading.refuses(place) for place, of_one in enumerate(words)]
     gaps = [
         rule or (not _LEARNED.isdisjoint(of_one) and reading.has_gap(place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragtasks.metrics.idk_rules._vocabulary import (
@@ -81,8 +81,9 @@ _YES_OR_NO = re.compile(
     r"|yes|yep|yeah|yup)"
     r"(?:,? (?:sorry|unfortunately|sadly|indeed))?\s*(?:[.!]*$|[,;:.!\u2013\u2014-])"
 )
-_THE_PASSAGES = "the passages"
+THE_PASSAGES = "the passages"
 # A pronoun before such a verb is the source, where one was named.
+_PRONOUNS = frozenset(("it", "they", "these", "this", "that", "those", "which"))
 _PRONOUN = re.compile(
     rf"(?:it|they|these|this|that|those|which)(?= (?:{ADVERBS}(?:do|does|did|can|could|may|only|mainly|primarily"
     rf"|mostly|instead|seems?|appears?|focus(?:es)?|deals?|{SAY}|{HOLD})\b"
@@ -104,24 +105,23 @@ _SEEMING = re.compile(
 )
 _STRAIGHT_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 _PLAIN = {**_STRAIGHT_QUOTES, "\t": " ", "\xa0": " ", **dict.fromkeys("*_`#>", "")}
-_CONTRACTED = ("'", "cannot", "cant", "dont")
 _SOURCE_WORDS = words_in(SOURCE_WORD)
-_CONTRACTIONS = tuple(
-    (re.compile(pattern), written_out)
-    for pattern, written_out in (
-        (r"\bwon't\b", "will not"),
-        (r"\b(?:can't|cannot|cant)\b", "can not"),
-        (r"\bdont\b", "do not"),
-        (r"n't\b", " not"),
-        (r"\bi'm\b", "i am"),
-        (r"\bi've got\b", "i have"),
-        (r"'ve\b", " have"),
-        (r"'re\b", " are"),
-        (r"'d\b", " would"),
-        (r"'ll\b", " will"),
-        (r"\b(there|it|that|here|what)'s\b", r"\1 is"),
-    )
+_CONTRACTION = re.compile(
+    r"n't\b|'(?:ve|re|d|ll)\b|\b(?:won't|can't|cannot|cant|dont|i'm|i've got|(?:there|it|that|here|what)'s)\b"
 )
+_WRITTEN_OUT = {
+    "won't": "will not",
+    **dict.fromkeys(("can't", "cannot", "cant"), "can not"),
+    "dont": "do not",
+    "n't": " not",
+    "i'm": "i am",
+    "i've got": "i have",
+    "'ve": " have",
+    "'re": " are",
+    "'d": " would",
+    "'ll": " will",
+    **{f"{word}'s": f"{word} is" for word in ("there", "it", "that", "here", "what")},
+}
 
 
 def sentences_of(text: str) -> list[str]:
@@ -168,10 +168,7 @@ def _cut(plain: str) -> Iterator[str]:
 
 def written_out(sentence: str) -> str:
     """Return a sentence in lower case without contractions."""
-    if any(mark in sentence for mark in _CONTRACTED):
-        for pattern, written in _CONTRACTIONS:
-            sentence = pattern.sub(written, sentence)
-    return " ".join(sentence.split())
+    return " ".join(_CONTRACTION.sub(lambda found: _WRITTEN_OUT[found[0]], sentence).split())
 
 
 def yes_or_no(sentence: str) -> str | None:
@@ -180,7 +177,7 @@ def yes_or_no(sentence: str) -> str | None:
     return match and ("more" if match.end() < len(sentence) else "alone")
 
 
-def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> list[Clause]:
+def clauses_of(sentence: str, *, is_named_before: Callable[[], bool], is_reply: bool = False) -> list[Clause]:
     """Return the clauses of a sentence of `sentences_of`, in order.
 
     A clause whose subject is left out has the one of the clause before; a pronoun is the source where one was named:
@@ -189,13 +186,12 @@ def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> 
     is_question = sentence.endswith("?")
     may_name = may_name_source(sentence)
     clauses: list[Clause] = []
-    subject = ""
     for piece in _pieces(_SEEMING.sub(_as_is, sentence) if "not" in sentence else sentence):
         opening, opened = _opened(piece)
-        text = _with_subject(opened, subject, source_named=source_named)
-        may_name_here = may_name or text.startswith(_THE_PASSAGES)
-        subject = _subject(text, may_name=may_name_here)
-        source_named = source_named or (may_name_here and names_source(text))
+        if _PRONOUN.match(opened) and (any(names_source(clause.text) for clause in clauses) or is_named_before()):
+            text = _PRONOUN.sub(THE_PASSAGES, opened, count=1)
+        else:
+            text = _with_subject(opened, clauses[-1].text if clauses else "")
         is_grounded = bool(opening) and may_name and names_source(opening)
         is_conclusion = piece.startswith(("so ", "which is why "))
         clauses.append(Clause(text, is_question, is_grounded, is_conclusion, is_reply, sentence))
@@ -211,6 +207,11 @@ def names_source(text: str) -> bool:
 def may_name_source(text: str) -> bool:
     """Return whether a text has a word that every name of what was retrieved has one of."""
     return not _SOURCE_WORDS.isdisjoint(words_of(text))
+
+
+def may_name_by_pronoun(words: Sequence[str]) -> bool:
+    """Return whether a clause of some of these words can mean a source that was named before."""
+    return not _PRONOUNS.isdisjoint(words)
 
 
 def _as_is(seeming: re.Match[str]) -> str:
@@ -233,15 +234,17 @@ def _opened(piece: str) -> tuple[str, str]:
     return piece[:end], piece[end:].strip() or piece
 
 
-def _with_subject(opened: str, subject: str, *, source_named: bool) -> str:
-    if source_named and _PRONOUN.match(opened):
-        return _PRONOUN.sub(_THE_PASSAGES, opened, count=1)
-    if subject == _THE_PASSAGES and _SAYS_NO_MORE.match(opened):
+def _with_subject(opened: str, before: str) -> str:
+    """Return a clause with the subject of the one before, where its own is left out."""
+    if not _ELIDED.match(opened):
+        return opened
+    subject = _subject(before)
+    if subject == THE_PASSAGES and _SAYS_NO_MORE.match(opened):
         return f"{subject} say {opened}"
-    return f"{subject} {opened}" if subject and _ELIDED.match(opened) else opened
+    return f"{subject} {opened}".lstrip()
 
 
-def _subject(clause: str, *, may_name: bool) -> str:
-    if may_name and (_SOURCE_IS_SUBJECT.match(clause) or _MISSING_FROM_SOURCE.search(clause)):
-        return _THE_PASSAGES
+def _subject(clause: str) -> str:
+    if may_name_source(clause) and (_SOURCE_IS_SUBJECT.match(clause) or _MISSING_FROM_SOURCE.search(clause)):
+        return THE_PASSAGES
     return "i" if clause.startswith("i ") and _SPEAKER_IS_SUBJECT.match(clause) else ""

@@ -54,8 +54,11 @@ class Learned:
     def probability(self, name: str, features: Mapping[str, float]) -> float:
         """Return what a regression (`gap`, `answer`) gives for feature -> value."""
         weights = self.weights[name]
-        total = weights[""] + sum(weights[one] * features[one] for one in weights.keys() & features.keys())
-        return 1 / (1 + math.exp(-total))
+        return _logistic(weights[""] + sum(weights[one] * features[one] for one in weights.keys() & features.keys()))
+
+
+def _logistic(total: float) -> float:
+    return 1 / (1 + math.exp(-total))
 
 
 def gap_probability(sentence: str) -> float:
@@ -67,7 +70,8 @@ def gap_probability(sentence: str) -> float:
     if tokens[:1] in _CONDITIONS or not has_sign(tokens) or is_of_others(tokens):
         return 0.0
     learned = _learned()
-    return learned.probability("gap", dict.fromkeys(learned.features["gap"].of(tokens), 1.0))
+    weights = learned.weights["gap"]
+    return _logistic(weights[""] + sum(map(weights.__getitem__, learned.features["gap"].of(tokens))))
 
 
 def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list[float]:
@@ -299,6 +303,7 @@ _NO_FEATURES = frozenset({_OTHER, _START, _END})
 _AROUND = 8
 """Words before and after a sign whose classes are noted."""
 _WHO = {name: frozenset(words.split()) for name, words in WHO_LACKS.items()}
+_VERBS_OF_WHICH = _WHO["AUXILIARY"].union(WORDS["BE"].split())
 _LACKERS = frozenset({"SOURCE", "SPEAKER", "INFORMATION", "WHICH", "EXACT"})
 """Classes of what may lack information, or be lacking."""
 _N_WORDS = 1 << 16
@@ -327,8 +332,9 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     if _is_instruction(tokens):
         return True
     reported = _place_of_report(tokens)
+    starts = _WHO["START"]
     for place, token in enumerate(tokens):
-        if token in _WHO["START"]:
+        if token in starts:
             start = place + 1
         elif token in SIGNS:
             n_signs += 1
@@ -353,6 +359,8 @@ def is_of_others(tokens: Sequence[str]) -> bool:
 def _place_of_report(tokens: Sequence[str]) -> int:
     """Return from where on somebody else speaks: "The treasurer said she had no idea"; else beyond the end."""
     start = 0
+    if _WHO["REPORTED"].isdisjoint(tokens):
+        return len(tokens)
     for place, token in enumerate(tokens):
         if token in _WHO["START"]:
             start = place + 1
@@ -365,14 +373,14 @@ def _place_of_report(tokens: Sequence[str]) -> int:
 
 def _is_idle(tokens: Sequence[str], place: int) -> bool:
     """Return whether a sign says that nothing is missing: "no longer", "must not", "the missing funds"."""
-    before, after = tokens[:place], tokens[place + 1 :]
-    token, last, following = tokens[place], *(before[-1:] or [""]), *(after[:1] or [""])
-    is_adjective = last in _WHO["ARTICLE"] and following != "" and not _step(following)
-    is_choice = last == "or" and token == "not"
+    after = tokens[place + 1 :]
+    token, last, following = tokens[place], tokens[place - 1] if place else "", after[0] if after else ""
     if token == "no":
         return following in _WHO["NO_ISSUE"] or after[1:2] == ["than"]
     if token != "not":
+        is_adjective = last in _WHO["ARTICLE"] and following != "" and not _step(following)
         return is_adjective and "LACK" in _classes(token)
+    is_choice = last == "or"
     is_duty = last in _WHO["DUTY"] or after[:2] in (["have", "to"], ["need", "to"])
     is_compared = after[-1:] == ["enough"] or (after[2:3] != [] and after[2] in _WHO["COMPARED"])
     is_able = last in {"can", "could"}
@@ -408,18 +416,21 @@ def _is_of_noun(subject: Sequence[str], after: Sequence[str]) -> bool:
         return False
     if subject[-1] in _WHO["OF_WHICH"] and subject[-2] in _WHO["OF"]:
         return True
-    named = {name for token in after[:_AROUND] for name in _classes(token)}
-    is_which = subject[-2] in _WHO["THAT"] and subject[-1] in {*WORDS["BE"].split(), *_WHO["AUXILIARY"]}
-    return is_which and subject[-3:-2] != [] and not _step(subject[-3]) and named.isdisjoint({"SOURCE", "SPEAKER"})
+    is_which = subject[-2] in _WHO["THAT"] and subject[-1] in _VERBS_OF_WHICH
+    if not is_which or subject[-3:-2] == [] or _step(subject[-3]):
+        return False
+    return all({"SOURCE", "SPEAKER"}.isdisjoint(_classes(token)) for token in after[:_AROUND])
 
 
 def _is_of_world(sign: str, after: Sequence[str]) -> bool:
     """Return whether a sign says what was never done, or that there is none in the world."""
     if sign == "never":
         return after[:1] == ["been"]
+    if sign != "no":
+        return False
     near, ends_in_year = after[:_AROUND], after[-2:-1] and after[-2] in _WHO["UNTIL"] and after[-1] == "0"
     is_there = not _WHO["EXIST"].isdisjoint(near) or (after[:1] != [] and after[0] in _WHO["OF_ITS_TIME"])
-    return sign == "no" and bool(ends_in_year or is_there or _has_not_been(near) or _is_withheld(near))
+    return bool(ends_in_year or is_there or _has_not_been(near) or _is_withheld(near))
 
 
 def _is_withheld(after: Sequence[str]) -> bool:
@@ -490,53 +501,75 @@ class Features:
     def __init__(self, weighed: Collection[str]) -> None:
         """Take the features that are weighed."""
         self._weighed = frozenset(weighed) - {""}  # the intercept is none
-        self._rows = _beginnings(weighed, " ")
-        self._classes = _beginnings(weighed, "+")
-        self._far = _beginnings(weighed, "..")
-        self._signs = _beginnings(weighed, "<>")
+        self._rows = _by_parts(weighed, " ")
+        self._classes = _by_parts(weighed, "+")
+        self._far = _by_parts(weighed, "..")
+        self._signs = _by_parts(weighed, "<>")
+        self._before = {name[:-1]: name for name in weighed if name.endswith("<")}
+        self._behind = {name[1:]: name for name in weighed if name.startswith(">")}
 
     def of(self, tokens: Sequence[str]) -> set[str]:
         """Return those of a sentence."""
         words, steps = _words_and_steps(tokens)
-        found: list[str] = []
+        found = set(self._weighed.intersection(words))
         self._add_words(words, found)
         self._add_classes(steps, found)
-        self._add_signs(steps, found)
-        return set(self._weighed.intersection(found))
+        self._add_signs(tokens, steps, found)
+        return found
 
-    def _add_words(self, words: Sequence[str], found: list[str]) -> None:
-        found += words
+    def _add_words(self, words: Sequence[str], found: set[str]) -> None:
+        rows = self._rows
         for place, one in enumerate(words):
-            if (seconds := self._rows.get(one)) is not None and (two := words[place + 1]) in seconds:
-                found.append(f"{one} {two}")
-                if words[place + 2] in seconds[two]:
-                    found.append(f"{one} {two} {words[place + 2]}")
+            if one in rows and (thirds := rows[one].get(words[place + 1])) is not None:
+                if "" in thirds:
+                    found.add(thirds[""])
+                if (third := words[place + 2]) in thirds:
+                    found.add(thirds[third])
 
-    def _add_classes(self, steps: Sequence[Step], found: list[str]) -> None:
-        for here, after, third, fourth in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
+    def _add_classes(self, steps: Sequence[Step], found: set[str]) -> None:
+        for place, here in enumerate(steps):
             for one in here:
-                if (seconds := self._classes.get(one)) is not None:
-                    for two in after:
+                if one in self._classes:
+                    seconds = self._classes[one]
+                    for two in steps[place + 1]:
                         if two in seconds:
-                            found.append(f"{one}+{two}")
-                            found += [f"{one}+{two}+{three}" for three in third if three in seconds[two]]
-                if (farther := self._far.get(one)) is not None:
-                    found += [f"{one}..{far}" for far in third + fourth if far in farther]
+                            thirds = seconds[two]
+                            if "" in thirds:
+                                found.add(thirds[""])
+                            for three in steps[place + 2]:
+                                if three in thirds:
+                                    found.add(thirds[three])
+                if one in self._far:
+                    farther = self._far[one]
+                    for far in steps[place + 2] + steps[place + 3]:
+                        if far in farther:
+                            found.add(farther[far][""])
 
-    def _add_signs(self, steps: Sequence[Step], found: list[str]) -> None:
-        for before, behind in _around_signs(steps):
-            found += [f"{one}<" for one in before]
-            found += [f">{one}" for one in behind]
+    def _add_signs(self, tokens: Sequence[str], steps: Sequence[Step], found: set[str]) -> None:
+        for place, token in enumerate(tokens, 1):
+            if token not in SIGNS:
+                continue
+            before = set().union(*steps[max(0, place - _AROUND) : place])
+            behind = set().union(*steps[place + 1 : place + 1 + _AROUND])
             for one in before:
-                if (others := self._signs.get(one)) is not None:
-                    found += [f"{one}<>{other}" for other in behind if other in others]
+                if one in self._before:
+                    found.add(self._before[one])
+                if one in self._signs:
+                    for other in self._signs[one]:
+                        if other in behind:
+                            found.add(self._signs[one][other][""])
+            for other in behind:
+                if other in self._behind:
+                    found.add(self._behind[other])
 
 
-def _beginnings(names: Iterable[str], link: str) -> dict[str, dict[str, set[str]]]:
-    """Return first part -> second part -> third parts of the names whose parts such a link joins."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for first, second, third in ((*name.split(link), "")[:3] for name in names if link in name.strip("<>")):
-        found.setdefault(first, {}).setdefault(second, set()).add(third)
+def _by_parts(names: Iterable[str], link: str) -> dict[str, dict[str, dict[str, str]]]:
+    """Return first part -> second part -> third part, or "" -> name, of the names whose parts such a link joins."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for name in names:
+        if link in name.strip("<>"):
+            first, second, third = (*name.split(link), "")[:3]
+            found.setdefault(first, {}).setdefault(second, {})[third] = name
     return found
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from string import ascii_lowercase
 
 _LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
 
 
-def words_of(text: str) -> list[str]:
+def all_words_of(text: str) -> list[str]:
     """Return the rows of letters of a text in lower case, in order; a written-out "n't" has been a "t"."""
     return text.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
 
 
+@lru_cache(1024)
+def words_of(sentence: str) -> tuple[str, ...]:
+    """Return `all_words_of` a sentence, which is looked at for signs, for sources and for what each pattern needs."""
+    return tuple(all_words_of(sentence))
+
+
 def words_in(pattern: str) -> frozenset[str]:
-    """Return the words that a pattern names, each in the singular and the plural."""
-    words = words_of(re.sub(r"\\\w", " ", pattern))
-    return frozenset(form for word in words for form in (word, f"{word}s", word.removesuffix("s")))
+    """Return the words that a pattern names, each in the singular and the plural; not those of what may not follow."""
+    words = {*all_words_of(re.sub(r"\(\?![^()]*\)|\\\w", " ", pattern))} - {"s", "es"}  # of "(?:name|address)(?:s|es)?"
+    return frozenset(form for word in words for form in (word, f"{word}s", f"{word}es", word.removesuffix("s")))
 
 
 ADVERBS = r"(?:(?:[a-z]+ly|just|also|still|even|yet|either|quite|so far|at present|at all) ){0,3}"
