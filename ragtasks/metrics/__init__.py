@@ -56,6 +56,8 @@ from ragtasks.metrics.cited import (
     within,
 )
 from ragtasks.metrics.grounding import (
+    CITED_PRECISION,
+    CITED_RECALL,
     COPIED,
     GROUNDED,
     GroundedSentence,
@@ -117,6 +119,8 @@ from ragtasks.metrics.semantic import (
 
 __all__ = [
     "ANS_ACC",
+    "CITED_PRECISION",
+    "CITED_RECALL",
     "COPIED",
     "COUNT",
     "CUTOFFS",

@@ -18,9 +18,10 @@ from operator import or_
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.languages import language_of
+from ragtasks.metrics._citation_forms import Mark, listed_marks, marks_of
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.cited import citation_marks, sentence_ends
-from ragtasks.records import Message, Passage
+from ragtasks.metrics.cited import sentence_ends, support_precision, support_recall
+from ragtasks.records import Message, Passage, Support
 
 GROUNDED = Metric(
     "grounded",
@@ -28,6 +29,11 @@ GROUNDED = Metric(
     higher_is_better=None,
     in_groups=False,
 )
+CITED_PRECISION = Metric(
+    "cited_precision",
+    "support of the sentences that cite by the words of the first passage that they cite; a part counts half",
+)
+CITED_RECALL = Metric("cited_recall", "the same over all sentences; one that does not cite counts 0")
 COPIED = Metric(
     "copied",
     "share of the answer's words in runs of five or more that a passage has word for word; copying wins grounded",
@@ -90,7 +96,9 @@ class GroundedSentence:
     flipped: Span | None = None
     """Words that its passage has with a negation and the answer without one, or the reverse."""
     cited: tuple[int, ...] = ()
-    """Numbers that it cites in brackets, as written."""
+    """Numbers of the passages that it cites, from 1, in their order; some may name none."""
+    support: Support | None = None
+    """How far the first passage that it cites holds its units; None where it cites none, or has no content words."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,11 +114,26 @@ class Grounding:
     copied: float | None
     """Share of its words in runs of five or more that one passage has word for word; None as for `share`."""
 
+    @property
+    def citation_precision(self) -> float | None:
+        """Mean support of the sentences that cite, partial support counting half; None where none does."""
+        return support_precision(*self._support).value
+
+    @property
+    def citation_recall(self) -> float | None:
+        """The same over all sentences; one that does not cite counts 0."""
+        return support_recall(*self._support).value
+
+    @property
+    def _support(self) -> tuple[list[bool], list[Support | None]]:
+        return [bool(item.cited) for item in self.sentences], [item.support for item in self.sentences]
+
     def __repr__(self) -> str:
         """Return the share, and each sentence with what it rests on."""
         n = len(self.sentences)
         share = "no share" if self.share is None else f"{self.share:.0%} held, {self.copied or 0:.0%} copied"
-        lines = [f"<Grounding: {share}, {n} {'sentence' if n == 1 else 'sentences'}>"]
+        cites = "" if self.citation_precision is None else f", citations {self.citation_precision:.0%} supported"
+        lines = [f"<Grounding: {share}{cites}, {n} {'sentence' if n == 1 else 'sentences'}>"]
         lines += [_line(sentence) for sentence in self.sentences[:_MOST_LINES]]
         if n > _MOST_LINES:
             lines.append(f"  ... and {n - _MOST_LINES} more")
@@ -135,6 +158,9 @@ def _line(sentence: GroundedSentence) -> str:
     text = text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
     notes = [f"numbers not found: {', '.join(sentence.numbers_not_found)}"] if sentence.numbers_not_found else []
     notes += ["negation differs"] if sentence.flipped else []
+    if sentence.support in (Support.PARTIAL, Support.NO):
+        does = "supports a part of it" if sentence.support is Support.PARTIAL else "does not support it"
+        notes.append(f"passage {sentence.cited[0]} {does}")
     return f"  {share}  {where:<12}  {text}" + (f"  ({'; '.join(notes)})" if notes else "")
 
 
@@ -142,33 +168,36 @@ def ground(
     answer: str,
     passages: Sequence[str | Passage | Mapping[str, object]],
     history: Sequence[str | Message | Mapping[str, object]] = (),
+    citations: Sequence[Mapping[str, object]] = (),
 ) -> Grounding:
     """Return what each sentence of an answer rests on.
 
     Args:
-        answer: what was answered; citations in brackets are no words of it.
+        answer: what was answered. Citations in it are no words: `[1]`, `[doc 2]`, `[^1]`, Command-R's and OpenAI's.
         passages: what it was given, in order: texts, `Passage`s, or dictionaries with `text` and perhaps `title`.
         history: the conversation so far, the question last: texts, `Message`s, or dictionaries with `text` or
             `content`. What the question says counts as held, since to repeat it claims nothing; what only earlier turns
             hold is counted apart.
+        citations: what an interface listed beside the answer: OpenAI's annotations, or Cohere's citations.
 
     Returns:
         Sentences with shares, sources and places. Time grows with the length of the texts, and no faster.
 
     Raises:
-        ConfigurationError: a passage or a turn without a text.
+        ConfigurationError: a passage or a turn without a text, or a citation without a place.
 
     Source: our own; measured against people's ratings by `perf/grounding.py`, table in docs/grounding.md.
     """
     shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
     turns = [_text_and_title(item, "history", place)[0] for place, item in enumerate(history)]
     held = _held(shown, turns, _language(answer, shown))
-    parts = _parts(answer, held.language)
+    marks = [*marks_of(answer), *listed_marks(citations, [_ids(item) for item in passages])]
+    parts = _parts(answer, marks, held.language)
     counts = [held.counts(part) for part in parts]
     share, with_conversation = _shares(counts) if passages else (None, None)
     texts = [text for text, _ in shown]
     rows = zip(parts, counts, strict=True)
-    sentences = tuple(_sentence(answer, part, count, texts, held.language) for part, count in rows)
+    sentences = tuple(_sentence(answer, part, count, texts, held) for part, count in rows)
     return Grounding(sentences, share, with_conversation, copied(answer, texts))
 
 
@@ -179,7 +208,7 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
     """
     shown = [(passage.text, passage.title) for passage in passages]
     held = _held(shown, [question], _language(answer, shown))
-    parts = _parts(answer, held.language)
+    parts = _parts(answer, marks_of(answer), held.language)
     n_units = sum(len(part.units) + len(part.pairs) for part in parts)
     return sum(_n_held(part, held) for part in parts) / n_units if n_units and passages else None
 
@@ -189,7 +218,7 @@ def copied(answer: str, passages: Sequence[str]) -> float | None:
 
     Case and punctuation apart. None without passages, and for an answer without words.
     """
-    words = _TOKEN.findall(_without_citations(answer).lower())
+    words = _TOKEN.findall(_without(answer, marks_of(answer)).lower())
     if not words or not passages:
         return None
     known = [_runs(passage) for passage in passages]
@@ -224,6 +253,15 @@ def _text_and_title(item: str | Passage | Message | Mapping[str, object], name: 
     return text, str(title)
 
 
+def _ids(item: str | Passage | Mapping[str, object]) -> list[str]:
+    """Return what a citation may call a passage."""
+    if isinstance(item, str):
+        return []
+    names = ("passage_id", "id", "url", "title", "file_id")
+    own = [item.get(name) if isinstance(item, Mapping) else getattr(item, name, None) for name in names]
+    return [str(name) for name in own if name]
+
+
 def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
     """Return the language that an answer is read in; that of the passages where the answer is too short to tell."""
     found = language_of(answer) or (language_of(shown[0][0]) if shown else None)
@@ -235,33 +273,36 @@ def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
 _IDEOGRAPHIC_END = re.compile("[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*")
 
 
-def sentences_of(text: str) -> Iterator[tuple[Span, tuple[int, ...]]]:
-    """Yield the place of each sentence with a letter or digit, and the numbers that it cites in brackets, as written.
+def _sentences(text: str, marks: Sequence[Mark]) -> Iterator[tuple[Span, tuple[int, ...]]]:
+    """Yield the place of each sentence with a letter or digit, and the numbers that it cites, each once.
 
-    A bracket belongs to the sentence that it stands in or behind; one that opens a line, to the sentence after it.
+    A citation belongs to the sentence that it stands in or behind; one that opens a line, to the sentence after it.
+
+    Args:
+        text: an answer with blanks in the place of its citations.
+        marks: the citations.
     """
-    clean = _without_citations(text)
-    places = list(_places_of_sentences(clean))
+    places = list(_places_of_sentences(text))
     starts = [span.start for span in places]
     cited: list[list[int]] = [[] for _ in places]
-    for start, _, numbers in citation_marks(text):
-        place = bisect_left(starts, start) - 1
-        opens_line = not clean[clean.rfind("\n", 0, start) + 1 : start].strip()
-        rest = clean[start : (clean.find("\n", start) + 1 or len(clean) + 1) - 1]
-        if places and (place < 0 or (opens_line and rest.strip() and place + 1 < len(places))):
+    for mark in marks if places else ():
+        place = bisect_left(starts, mark.start) - 1
+        line_end = text.find("\n", mark.end)
+        rest = text[mark.end : line_end if line_end >= 0 else len(text)]
+        opens_line = not text[text.rfind("\n", 0, mark.start) + 1 : mark.start].strip()
+        if place < 0 or (opens_line and rest.strip() and place + 1 < len(places)):
             place += 1
-        if places:
-            cited[place] += numbers
+        cited[place] += mark.numbers
     for span, numbers in zip(places, cited, strict=True):
         yield span, tuple(dict.fromkeys(numbers))
 
 
-def _without_citations(text: str) -> str:
+def _without(text: str, marks: Sequence[Mark]) -> str:
     """Return a text of the same length with blanks in the place of its citations."""
     parts, done = [], 0
-    for start, end, _ in citation_marks(text):
-        parts += [text[done:start], " " * (end - start)]
-        done = end
+    for mark in marks:
+        parts += [text[done : mark.start], " " * (mark.end - mark.start)]
+        done = mark.end
     return "".join([*parts, text[done:]])
 
 
@@ -347,7 +388,7 @@ class _Units(dict[str, str]):
         return unit
 
     def _unit(self, word: str) -> str:
-        if word[0].isdigit():
+        if word[0].isdecimal():
             return _number(word)
         if word in _SYMBOLS:
             return _SYMBOLS[word]
@@ -424,6 +465,8 @@ class _Part:
     """The content words of one sentence, one item a word in `units` and `names`."""
 
     span: Span
+    text: str
+    """As it stands in the answer, with blanks in the place of citations."""
     cited: tuple[int, ...]
     units: list[str]
     names: list[str]
@@ -451,6 +494,8 @@ class _Held:
     """What an answer may rest on: all passages together, the question, all earlier turns together."""
 
     language: str
+    texts: tuple[str, ...]
+    """The passages, titles included."""
     passages: _Index
     question: _Index
     turns: _Index
@@ -493,16 +538,17 @@ def _held(shown: Sequence[tuple[str, str]], turns: Sequence[str], language: str)
     full = tuple(f"{title}\n{text}" if title else text for text, title in shown)
     return _Held(
         language,
+        full,
         _together(full, language),
         _index(turns[-1] if turns else "", language),
         _together(tuple(turns[:-1]), language),
     )
 
 
-def _parts(answer: str, language: str) -> list[_Part]:
-    """Return the sentences of an answer as their content words."""
-    clean = _without_citations(answer)
-    return [_part(clean, span, cited, language) for span, cited in sentences_of(answer)]
+def _parts(answer: str, marks: Sequence[Mark], language: str) -> list[_Part]:
+    """Return the sentences of an answer as their content words; marks listed beside the text stand behind its own."""
+    clean = _without(answer, [mark for mark in marks if mark.end > mark.start])
+    return [_part(clean, span, cited, language) for span, cited in _sentences(clean, marks)]
 
 
 def _part(clean: str, span: Span, cited: tuple[int, ...], language: str) -> _Part:
@@ -513,7 +559,7 @@ def _part(clean: str, span: Span, cited: tuple[int, ...], language: str) -> _Par
         if unit := unit_of[word]:
             units.append(unit)
             names.append(word if place and text[0] != word[0] else "")
-    return _Part(span, cited, units, names, list(pairwise(units)))
+    return _Part(span, clean[span.start : span.end], cited, units, names, list(pairwise(units)))
 
 
 def _n_held(part: _Part, held: _Held) -> int:
@@ -529,10 +575,11 @@ def _shares(counts: Sequence[_Counts]) -> tuple[float | None, float | None]:
     return sum(count.n_held for count in counts) / n_units, sum(count.n_all for count in counts) / n_units
 
 
-def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], language: str) -> GroundedSentence:
+def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], held: _Held) -> GroundedSentence:
+    language = held.language
     text = answer[part.span.start : part.span.end]
     share, with_conversation = _shares([counts])
-    order = _in_order(text, language)
+    order = _in_order(part.text, language)
     spans = [Span(part.span.start + span.start, part.span.start + span.end) for span in order.spans]
     sources = list(zip(spans, counts.words, strict=True))
     nowhere = [answer[span.start : span.end] for span, source in sources if source is Source.NOTHING]
@@ -551,10 +598,29 @@ def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], l
         best,
         tuple(span for span, source in sources if source in (Source.CONVERSATION, Source.NOTHING)),
         tuple(span for span, source in sources if source is Source.CONVERSATION),
-        tuple(word for word in nowhere if word[0].isdigit()),
+        tuple(word for word in nowhere if word[0].isdecimal()),
         Span(part.span.start + flipped.start, part.span.start + flipped.end) if flipped else None,
         part.cited,
+        _support(part, held),
     )
+
+
+_FULL, _PARTLY = 0.6, 0.3
+
+
+def _support(part: _Part, held: _Held) -> Support | None:
+    """Return how far the first passage that a sentence cites holds its units; what names no passage supports nothing.
+
+    The cuts are those that agree best with NIST's assessors on half of their topics (`perf/grounding.py`).
+    """
+    if not part.cited or not part.units:
+        return None
+    if not 1 <= part.cited[0] <= len(held.texts):
+        return Support.NO
+    passage = _index(held.texts[part.cited[0] - 1], held.language)
+    holds = list(map(or_, passage.holds(part), held.question.holds(part)))
+    share = sum(holds) / len(holds)
+    return Support.FULL if share >= _FULL else Support.PARTIAL if share >= _PARTLY else Support.NO
 
 
 def _source(counts: _Counts) -> Source:
@@ -596,7 +662,7 @@ class _InOrder:
 def _in_order(text: str, language: str) -> _InOrder:
     found = _InOrder([], [], [], {})
     unit_of, is_negated, end = _units(language), False, 0
-    for match in _TOKEN.finditer(_without_citations(text)):
+    for match in _TOKEN.finditer(text):
         word = match[0].lower()
         if word in _CLAUSE_WORDS or _CLAUSE_END.search(text, end, match.start()):
             is_negated = False

@@ -223,6 +223,8 @@ METRICS = ExtensionPoint(
     "added metric",
     SuiteMetric,
     {
+        "cited_precision": "ragtasks.suites._diagnosis:CITED_PRECISION_BY_NAME",
+        "cited_recall": "ragtasks.suites._diagnosis:CITED_RECALL_BY_NAME",
         "context_precision": "ragtasks.suites._paper_metrics:PRECISION",
         "context_recall": "ragtasks.suites._paper_metrics:RECALL",
         "extractiveness": "ragtasks.suites._paper_metrics:EXTRACTIVENESS",

@@ -27,6 +27,8 @@ from ragtasks.judges import (
     nuggets_of,
 )
 from ragtasks.metrics import (
+    CITED_PRECISION,
+    CITED_RECALL,
     COUNT,
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -44,7 +46,7 @@ from ragtasks.metrics import (
     support_scores,
 )
 from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
-from ragtasks.suites._diagnosis import diagnosed
+from ragtasks.suites._diagnosis import diagnosed, supported_by_words
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 _NUGGETS, _SUPPORT = frozenset({NUGGET_ASSIGNMENT}), frozenset({CITATION_SUPPORT})
@@ -77,6 +79,8 @@ _METRICS = (
         rubrics=_SUPPORT,
     ),
     Metric("support_recall", "support by first citations, over all sentences", needs_judges=True, rubrics=_SUPPORT),
+    CITED_PRECISION,
+    CITED_RECALL,
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
     Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
     Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
@@ -99,7 +103,10 @@ def _score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; without verdicts, those that need none."""
     indexes = range(len(inputs.responses))
     answers = [parse_cited(response.text, len(response.passages)) for response in inputs.responses]
-    counted = [_counted(*pair) for pair in zip(answers, inputs.labels, strict=True)]
+    counted = [
+        {**supported_by_words(response), **_counted(sentences, label)}
+        for response, sentences, label in zip(inputs.responses, answers, inputs.labels, strict=True)
+    ]
     verdicts = inputs.verdicts
     if verdicts is None:
         return counted

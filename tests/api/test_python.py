@@ -25,7 +25,7 @@ SIGNATURES = {
     "compare": "(a, b, *, metric)",
     "compare_until_decided": "(results, judges, *, metric, setting, margin, seed, output, data)",
     "evaluate_run": "(run, qrels, *, measures, name)",
-    "ground": "(answer, passages, history)",
+    "ground": "(answer, passages, history, citations)",
     "load_benchmark": "(name, data)",
     "read_results": "(path)",
     "retrieve": "(benchmark, retriever, queries, *, name, depth, corpora)",
@@ -37,9 +37,11 @@ MEMBERS = {
     "Differences": {"comparisons", "of_runs", "pairs"},
     "GroundedSentence": {
         *("best", "cited", "flipped", "from_conversation", "not_found", "numbers_not_found", "share"),
-        *("share_with_conversation", "source", "span", "text"),
+        *("share_with_conversation", "source", "span", "support", "text"),
     },
-    "Grounding": {"copied", "sentences", "share", "share_with_conversation"},
+    "Grounding": {
+        *("citation_precision", "citation_recall", "copied", "sentences", "share", "share_with_conversation"),
+    },
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
     "Results": {"by_task", "evaluations", "left_out", "plausibility", "missing", "rows", "to_pandas", "to_polars"},
     "RetrievedRun": {"name", "rankings", "stored"},

@@ -181,7 +181,21 @@ def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
     assert seconds(50_000) < 12 * small  # 4 times if linear, 16 if quadratic
 
 
-TEXTS = st.text(alphabet="ab 1.,!?\n[]不'A%-", max_size=60)
+PIECES = [
+    "[1]",
+    "<co: 0>",
+    "</co: 0>",
+    "[^1]",
+    "[^1]: a",
+    "(doc 2)",
+    "\u30101\u2020a\u3011",
+    ".\u00b9",
+    "not ",
+    "1,000 ",
+]
+TEXTS = st.text(alphabet="ab 1.,!?\n[]不'A%-", max_size=60) | st.lists(
+    st.sampled_from([*PIECES, "word ", "\n", "不"]), max_size=12
+).map("".join)
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
@@ -196,6 +210,6 @@ def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[
     assert grounded(answer, shown, history[-1] if history else "") == found.share
 
 
-@given(TEXTS)
+@given(st.text(alphabet="ab 1.,!?\n不'A%-", max_size=60))
 def test_what_is_copied_whole_is_held_whole(text: str) -> None:
     assert share(text, text) in (None, 1.0)
