@@ -48,6 +48,15 @@ PAPER_RECALL: Mapping[tuple[str, str], tuple[float, int]] = MappingProxyType(
     }
 )
 """Slice -> recall at 5 of Elser with rewritten questions, and its queries (Tables 3 and 4)."""
+PAPER_TABLE_13: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {
+        "reference answers": (0.18, 0.87, 0.89, 0.87, 0.75, 0.87),
+        "GPT-4o": (0.19, 0.20, 0.66, 0.20, 0.26, 0.20),
+        "Llama 3.1 405B Instruct": (0.21, 0.20, 0.69, 0.20, 0.27, 0.20),
+    }
+)
+"""Model -> rl_f, rb_llm and rb_alg, each before and after conditioning, in the reference setting (n = 55)."""
+_CONDITIONED = ("rl_f_raw", "rl_f", "rb_llm_raw", "rb_llm", "rb_alg_raw", "rb_alg")
 
 _BENCHMARK, _SUITE = "mtrag", "mtrag"
 _MOST_REFERENCES = 2  # of a task that Table 5 is about
@@ -61,6 +70,34 @@ _FOUND_NOTE = (
     "Recall of the reference passages among the five that the models were shown, over the tasks that have any; paper: "
     "Elser with rewritten questions, over the whole corpora."
 )
+_CONDITIONED_NOTE = (
+    "What ends in _raw is the score before an answer is read for a refusal; after it, a refusal has 1, an answer 0. "
+    "Alone, judges and overlaps of words like plausible answers to questions that have none (MTRAG paper, Table 13)."
+)
+
+
+def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
+    """Yield what conditioning on refusals does to unanswerable tasks (Table 13); nothing where there is none."""
+    columns = [name for name in _CONDITIONED if name in present]
+    if not any(name.endswith("_raw") for name in columns):
+        return
+    rows: list[tuple[Cell, ...]] = []
+    for setting in Setting:
+        for item in evaluations:
+            chosen = [row for row in item.rows if row.setting == setting.value and _is_unanswerable(row)]
+            scores = [mean_of(chosen, name, present[name].bounds) for name in columns]
+            rows += [(setting.value, item.model, "ours", len(chosen), *scores)] if chosen else []
+        if rows and setting is Setting.REFERENCE and evaluations[0].kind[0] == _BENCHMARK:
+            for model, printed in PAPER_TABLE_13.items():
+                by_name = dict(zip(_CONDITIONED, printed, strict=True))
+                rows.append((setting.value, model, "paper", "55", *(f"{by_name[name]:.2f}" for name in columns)))
+    if rows:
+        title = "Before and after conditioning, on unanswerable tasks"
+        yield Table(title, ("setting", "model", "by", "n", *columns), tuple(rows), _CONDITIONED_NOTE)
+
+
+def _is_unanswerable(row: Row) -> bool:
+    return row.answerability == Answerability.UNANSWERABLE.value
 
 
 def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:

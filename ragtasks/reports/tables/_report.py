@@ -19,7 +19,7 @@ from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
-from ragtasks.reports.tables._paper import paper_tables
+from ragtasks.reports.tables._paper import conditioning_table, paper_tables
 from ragtasks.reports.tables._people import people_table
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table
@@ -146,6 +146,7 @@ def _tables(
         *plausibility_table(given),
         *_ranking(overview),
         *paper_tables(given, present),
+        *conditioning_table(given, present),
         *judge_tables(given),
         *card_tables(given),
         *anchors_table(given),

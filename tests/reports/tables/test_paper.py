@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation
+from ragtasks.results import Evaluation, Row
 from ragtasks.tables import Table, Value
 from tests.reports._rows import KIND, evaluation, row
 
@@ -58,3 +58,24 @@ def test_what_was_shown_stands_beside_what_elser_found() -> None:
 def test_other_benchmarks_and_samples_have_none() -> None:
     for name in ("mtrag (sample)", "mtrag_un", "custom"):
         assert tables(evaluation([row(1, 0.4)], kind=(name, *KIND[1:]))) == {}
+
+
+def test_conditioning_shows_what_it_does_to_unanswerable_tasks() -> None:
+    def scored(number: int, before: float, after: float, **changes: str) -> Row:
+        values = {"rb_alg": after, "rb_alg_raw": before}
+        return row(number, after, **{"answerability": "UNANSWERABLE", **changes}, values=values)
+
+    title = "Before and after conditioning, on unanswerable tasks"
+    rows = [scored(1, 0.5, 1.0), scored(2, 0.3, 0.0), scored(3, 0.9, 0.9, answerability="ANSWERABLE")]
+
+    def shown(*given: Evaluation) -> dict[str, Table]:
+        return {table.title: table for table in report_sections(given)[0].tables if table.title == title}
+
+    table = shown(evaluation(rows, "mine"))[title]
+    assert table.columns == ("setting", "model", "by", "n", "rb_alg_raw", "rb_alg")
+    ours, *paper = table.rows
+    assert ours[:4] == ("reference", "mine", "ours", 2)
+    assert [cell.value for cell in ours[4:] if isinstance(cell, Value)] == [0.4, 0.5]
+    assert ("reference", "GPT-4o", "paper", "55", "0.26", "0.20") in paper
+    assert len(shown(evaluation(rows, "mine", kind=("custom", *KIND[1:])))[title].rows) == 1
+    assert shown(evaluation(rows[2:], "mine")) == {}
