@@ -166,6 +166,9 @@ def test_the_report_sets_users_beside_replays(score: Score, user: ScriptedUser, 
     assert isinstance(met, Value)
     assert isinstance(unmet, Value)
     assert (met.value or 0) > (unmet.value or 0)
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "results", "--metric", "need_met"])
+    assert not stop.value.code
     few = table([item for item in evaluations if "wrong" not in item.model], "Do systems rank alike")
     assert few.rows[0][-1] == "too few systems: 2 of 3"
 
