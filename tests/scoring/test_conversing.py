@@ -169,6 +169,9 @@ def test_the_report_sets_users_beside_replays(score: Score, user: ScriptedUser, 
     with pytest.raises(SystemExit) as stop:
         main(["compare", "results", "--metric", "need_met"])
     assert not stop.value.code
+    (section,) = report_sections(evaluations)
+    assert section.conclusion is not None
+    assert [row[1] for row in section.conclusion.rows] == list(SYSTEMS)  # what is experimental does not lead
     few = table([item for item in evaluations if "wrong" not in item.model], "Do systems rank alike")
     assert few.rows[0][-1] == "too few systems: 2 of 3"
 

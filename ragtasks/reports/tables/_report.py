@@ -46,6 +46,7 @@ from ragtasks.results import (
     Evaluation,
     Row,
     comparable_evaluations,
+    has_simulated_user,
     request_differences,
     scored_on,
     shortened_prompts,
@@ -115,12 +116,14 @@ def _overview_section(given: Sequence[Evaluation]) -> Section:
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
-    opening = conclusion(given, present, metrics[0]) if metrics else None
+    # Experimental: what simulated users found leads nowhere that a replay is.
+    leading = [item for item in given if not has_simulated_user(item)] or given
+    opening = conclusion(leading, present, metrics[0]) if metrics else None
     tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
     if not options.intervals:
         tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
-    sentence = lead_sentence(given, present, metrics[0]) if metrics else ""
+    sentence = lead_sentence(leading, present, metrics[0]) if metrics else ""
     tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
     return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
 
