@@ -14,6 +14,7 @@ from ragtasks.judges import (
     CONTEXT_RECALL,
     IDK,
     PREDICTED,
+    RL_F_CONVERSATION,
     RL_MTB,
     RL_R,
     TARGETS,
@@ -54,6 +55,9 @@ MTB = _judged("rl_mtb", RL_MTB, f"{_MTB}, IDK-conditioned", is_conditioned=True)
 MTB_RAW = _judged("rl_mtb_raw", RL_MTB, f"{_MTB}, not conditioned")
 RELEVANCE = _judged("rl_r", RL_R, f"{_R}, IDK-conditioned", is_conditioned=True)
 RELEVANCE_RAW = _judged("rl_r_raw", RL_R, f"{_R}, not conditioned")
+_F = "share of the response's statements that its passages or earlier turns support, by LLM judges"
+CONVERSATION = _judged("rl_f_conversation", RL_F_CONVERSATION, f"{_F}, IDK-conditioned", is_conditioned=True)
+CONVERSATION_RAW = _judged("rl_f_conversation_raw", RL_F_CONVERSATION, f"{_F}, not conditioned")
 PRECISION = _judged(
     "context_precision", CONTEXT_PRECISION, "average precision of the passages by those that LLM judges find useful"
 )

@@ -234,6 +234,8 @@ METRICS = ExtensionPoint(
         "predicted_completeness": "ragtasks.suites._paper_metrics:PREDICTED_COMPLETENESS",
         "predicted_faithfulness": "ragtasks.suites._paper_metrics:PREDICTED_FAITHFULNESS",
         "predicted_win_rate": "ragtasks.suites._paper_metrics:PREDICTED_WIN_RATE",
+        "rl_f_conversation": "ragtasks.suites._paper_metrics:CONVERSATION",
+        "rl_f_conversation_raw": "ragtasks.suites._paper_metrics:CONVERSATION_RAW",
         "rl_mtb": "ragtasks.suites._paper_metrics:MTB",
         "rl_mtb_raw": "ragtasks.suites._paper_metrics:MTB_RAW",
         "rl_r": "ragtasks.suites._paper_metrics:RELEVANCE",

@@ -6,7 +6,7 @@ equal answers one prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -27,7 +27,7 @@ from ragtasks.judges._question import Finding, Question, Rubric, ask, material_f
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.prompts import PromptTemplate, shipped_template
-from ragtasks.records import Answerability, Response
+from ragtasks.records import Answerability, Passage, Response
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
 # Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds
@@ -110,6 +110,7 @@ def _compare(template: PromptTemplate, response: Response, questions: list[str])
 # answer without statements says so instead of being NaN.
 
 RL_F = "rl_f"
+RL_F_CONVERSATION = "rl_f_conversation"
 
 # Not JSON as they stand: a judge that only repeats the form has given no verdict.
 _STATEMENTS_FORM = '{"id": "CODE", "statements": [STATEMENT, ...]}'
@@ -129,6 +130,32 @@ def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | Non
     second = support or shipped_template("judges/support")
     other = _faithfulness(material_first("statements", "answer"), material_first("support", "passages"), True)
     return replace(_faithfulness(first, second, False), material_first=other)
+
+
+_EARLIER = "Earlier in the conversation, by the {speaker}: {text}"
+
+
+def rl_f_conversation() -> Rubric:
+    """Return the rubric `rl_f_conversation`: `rl_f` where earlier turns are evidence too, behind the passages.
+
+    A claim that rests on what was said before is no invention. The first question is that of `rl_f`, so that one reply
+    serves both.
+    """
+
+    def version(asked: Rubric) -> Rubric:
+        def open_(response: Response) -> Question | Finding:
+            return asked.open(replace(response, passages=(*response.passages, *_earlier_turns(response))))
+
+        description = "share of the answer's statements that the passages or earlier turns support, judged"
+        return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
+
+    ours = rl_f()
+    return replace(version(ours), material_first=ours.material_first and version(ours.material_first))
+
+
+def _earlier_turns(response: Response) -> Iterator[Passage]:
+    for number, message in enumerate(response.task.messages[:-1], start=1):
+        yield Passage(f"turn-{number}", _EARLIER.format(speaker=message.role.value, text=message.text))
 
 
 def _faithfulness(first: PromptTemplate, second: PromptTemplate, shows_task: bool) -> Rubric:
@@ -320,6 +347,7 @@ RUBRICS = ExtensionPoint(
         IDK: "ragtasks.judges.rubrics._answers:idk",
         CLARIFICATION: "ragtasks.judges.rubrics._answers:clarification",
         RL_F: "ragtasks.judges.rubrics._answers:rl_f",
+        RL_F_CONVERSATION: "ragtasks.judges.rubrics._answers:rl_f_conversation",
         RL_MTB: "ragtasks.judges.rubrics._answers:rl_mtb",
         RL_R: "ragtasks.judges.rubrics._answers:rl_r",
         CONTEXT_PRECISION: "ragtasks.judges.rubrics._answers:context_precision",

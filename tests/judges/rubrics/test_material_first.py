@@ -30,7 +30,7 @@ ADDED = {
     "statements": {"form"},
     "support": {"code", "form", "statements"},
 }
-WITH_VERSION = ("clarification", "context_precision", "context_recall", "rb_llm", "rl_f", "rl_mtb")
+WITH_VERSION = ("clarification", "context_precision", "context_recall", "rb_llm", "rl_f", "rl_f_conversation", "rl_mtb")
 
 
 def version_of(name: str) -> Rubric:

@@ -88,6 +88,17 @@ def rendered() -> dict[str, str]:
     return {**texts, "idk_again": first["idk"].again().text}
 
 
+def test_earlier_turns_are_evidence_where_they_count() -> None:
+    with_turns, without = (asked(rubric.open(response())) for rubric in rubrics_named(["rl_f_conversation", "rl_f"]))
+    assert with_turns.text == without.text, "one reply serves both"
+    (turns,) = rubrics_named(["rl_f_conversation"])
+    passage = response().passages[0].text
+    second = asked(with_turns.read(str(obedient()(with_turns.text, 0)))).text
+    assert second.index(passage) < second.index("Earlier in the conversation, by the user: ")
+    assert turns.fingerprint != rl_f().fingerprint
+    assert asked(turns.open(response(passages=()))).text == asked(rl_f().open(response(passages=()))).text
+
+
 @pytest.mark.parametrize("name", sorted(rendered()))
 def test_prompts_are_as_they_were(name: str) -> None:
     assert rendered()[name] == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
