@@ -31,7 +31,7 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path) -> None:
     assert "| Ann, Bob      | kappa" in "\n".join(printed("review", "agreement", "towns"))
     lines = printed("review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
     assert lines == [
@@ -42,7 +42,7 @@ def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys
     assert [(row["reviewer"], row["choice"]) for row in rows(Path("said.jsonl"))][-1] == ("Ann", "edit")
     assert printed("check", "kept")[0] == "kept: no error"
     lines = printed(
-        capsys, "run", "--model", "ragtasks-oracle", "--tasks", "custom_reference",
+        "run", "--model", "ragtasks-oracle", "--tasks", "custom_reference",
         "--metadata", json.dumps({"data": "kept", "encoder": "none"}),
     )  # fmt: skip
     assert any(line.startswith("| reference") and "ragtasks-oracle" in line for line in lines)

@@ -82,7 +82,7 @@ def test_the_comparison_of_outputs_can_fail() -> None:
 def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # what its `export` does
-    done = []
+    walked = []
     for step in steps():
         if not step.commands.startswith("ragtasks"):
             custom._checked.cache_clear()  # a shell would start a new process
@@ -90,13 +90,12 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeyp
             subprocess.run(["bash", "-ec", step.commands], check=True)
             continue
         done = run_command(*shlex.split(step.commands)[1:])
-        out, err = done.out, done.err
         failed = step.printed.startswith(("ragtasks: ", "handbook: 3 errors"))
-        assert done.status == int(failed), err
-        shown = err if step.printed.startswith("ragtasks: ") else out
+        assert done.status == int(failed), done.err
+        shown = done.err if step.printed.startswith("ragtasks: ") else done.out
         assert agrees(step.printed, shown), f"{step.commands}\n{shown}"
-        done.append(step.commands.split()[1])
-    assert done == ["check", "check", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
+        walked.append(step.commands.split()[1])
+    assert walked == ["check", "check", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
 
 
 def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> None:
