@@ -22,6 +22,8 @@ class Setting(str, Enum):
     """Reference passages filled up to five with retrieved ones; tasks with at most two reference passages."""
     FULL_RAG = "full_rag"
     """The first five retrieved passages."""
+    AGENTIC = "agentic"
+    """None beforehand: the model searches the corpus while it answers. The tasks are those of full RAG."""
 
 
 class Answerability(str, Enum):
@@ -172,8 +174,6 @@ class ToolStep:
     """Whether fewer passages were shown than asked for, as no call shows so many."""
     is_repeat: bool = False
     """Whether the same call stands before it."""
-    seconds: float | None = None
-    """What the tool took, where it was not found in the store."""
 
     @property
     def is_search(self) -> bool:
@@ -193,13 +193,16 @@ class Trajectory:
     """Replies of the model, the answer included."""
     n_shortened: int = 0
     """Results that were shortened for a later prompt to fit."""
-    usage: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Tokens and seconds of all its replies, as far as known."""
 
     @property
     def seen(self) -> tuple[str, ...]:
         """Ids of all passages that it was shown, each once, in order."""
         return tuple(dict.fromkeys(passage_id for step in self.steps for passage_id in step.passages))
+
+    @property
+    def first_passages(self) -> tuple[str, ...]:
+        """Ids of the passages of its first call that found any."""
+        return next((step.passages for step in self.steps if step.passages), ())
 
     @property
     def last_passages(self) -> tuple[str, ...]:

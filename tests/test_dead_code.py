@@ -48,9 +48,8 @@ ALLOWED = {
     "f1",
     # Said by the arena's interface, field by field.
     *("is_live", "response_length", "rating_at_equal_length"),
-    # Of models that search while they answer: their harness tasks come next.
-    *("GAVE_UP", "CONTEXT_FULL", "is_repeat", "is_search", "n_rounds", "last_passages", "trajectory"),
-    *("schemas", "calls_left"),
+    # Of models that search while they answer: what servers and tool calls offer them.
+    "schemas",
     # What is read or kept and has no command yet.
     *("needs_rewriting", "read_assignments", "sub_narrative"),
 }

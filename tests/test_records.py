@@ -27,7 +27,7 @@ DATACLASSES = [found for _, found in inspect.getmembers(records, dataclasses.is_
 
 
 def test_the_labels_are_spelt_as_the_files_spell_them() -> None:
-    assert [setting.value for setting in Setting] == ["reference", "reference_rag", "full_rag"]
+    assert [setting.value for setting in Setting] == ["reference", "reference_rag", "full_rag", "agentic"]
     assert all(label.value == label.name for label in Answerability)
     assert [verdict.value for verdict in IdkVerdict] == ["yes", "partial", "no"]
     assert [role.value for role in Role] == ["user", "assistant"]

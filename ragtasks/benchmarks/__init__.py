@@ -15,6 +15,7 @@ from ragtasks.benchmarks._docs import (
     response_of,
     targets_of,
     tasks_checksum,
+    trajectory_row,
 )
 from ragtasks.benchmarks._registry import (
     DEFAULT_BENCHMARK,
@@ -82,4 +83,5 @@ __all__ = [
     "source_of",
     "targets_of",
     "tasks_checksum",
+    "trajectory_row",
 ]

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._definition import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import CLOSED_BOOK, MANIFEST, OFFICIAL, canonical_hash, read_contexts, read_manifest, run_folder
-from ragtasks.records import Answerability, Contexts, Message, Passage, Response, Role, Setting, Task
+from ragtasks.records import (
+    Answerability,
+    CallProblem,
+    Contexts,
+    Ending,
+    Message,
+    Passage,
+    Response,
+    Role,
+    Setting,
+    Task,
+    ToolStep,
+    Trajectory,
+)
 
 Doc = dict[str, Any]
 
@@ -89,7 +103,47 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
     )
     passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
     bare = text.strip()
-    return Response(task, passages, bare, str(doc.get("no_answer") or ""), verbatim=None if bare == text else text)
+    return Response(
+        task,
+        passages,
+        bare,
+        str(doc.get("no_answer") or ""),
+        verbatim=None if bare == text else text,
+        trajectory=_trajectory_in(doc.get("trajectory")),
+    )
+
+
+def trajectory_row(trajectory: Trajectory) -> dict[str, Any]:
+    """Return a trajectory as it stands in a doc; what is as usual is left out of its steps."""
+    steps = [
+        {key: _plain(value) for key, value in asdict(step).items() if value not in _USUAL} for step in trajectory.steps
+    ]
+    return {**asdict(trajectory), "ending": trajectory.ending.value, "steps": steps}
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, CallProblem) else list(value) if isinstance(value, tuple) else value
+
+
+_USUAL: tuple[Any, ...] = (None, False, ())
+
+
+def _trajectory_in(row: Mapping[str, Any] | None) -> Trajectory | None:
+    """Return the trajectory of a doc."""
+    if row is None:
+        return None
+    steps = [
+        ToolStep(
+            **{
+                **step,
+                "passages": tuple(step.get("passages", ())),
+                "scores": tuple(step.get("scores", ())),
+                "problem": CallProblem(step["problem"]) if "problem" in step else None,
+            }
+        )
+        for step in row["steps"]
+    ]
+    return Trajectory(tuple(steps), Ending(row["ending"]), row["n_rounds"], row["n_shortened"])
 
 
 # The passages that the tasks of a setting are given: published ones, those of a stored run, or none.
@@ -102,7 +156,7 @@ def tasks_checksum(tasks: Iterable[Task]) -> str:
 
 def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
     """Return the passages that the tasks of a setting are given."""
-    if run == CLOSED_BOOK:
+    if run == CLOSED_BOOK or setting is Setting.AGENTIC:
         own = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
         return Contexts(run, setting, dict.fromkeys(own, ()))
     if run == OFFICIAL or setting is Setting.REFERENCE:

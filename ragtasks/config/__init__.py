@@ -1,6 +1,7 @@
 """What an evaluation is told: its options, `evaluation.yaml`, and the environment beside them."""
 
 from ragtasks.config._evaluation_file import (
+    BASELINES,
     FILE_KEYS,
     FILE_NAME,
     SUBJECTS,
@@ -33,6 +34,7 @@ from ragtasks.config._options import (
 )
 
 __all__ = [
+    "BASELINES",
     "DEFAULT_ENCODER",
     "FILE_KEYS",
     "FILE_NAME",

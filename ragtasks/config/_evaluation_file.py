@@ -28,7 +28,10 @@ from ragtasks.records import Setting
 
 FILE_NAME = "evaluation.yaml"
 """What `ragtasks init` writes, and the name of its copy beside the results."""
-BASELINES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")
+BASELINES = (
+    *("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty"),
+    *("ragtasks-agent-once", "ragtasks-agent-rewrite", "ragtasks-agent-oracle"),
+)
 """Models that need neither weights nor a server."""
 SUBJECTS = ("model", "answers", "traces", "endpoint", "retriever")
 """What can be evaluated: a file names one of them."""

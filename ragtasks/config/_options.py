@@ -132,7 +132,8 @@ class EvaluationConfig(BaseModel):
     retriever: str = Field(
         default="bm25",
         min_length=1,
-        description="retriever that searches for rewritten questions and in live conversations (docs/retrieval.md)",
+        description="retriever that searches for rewritten questions, in live conversations and for models that search "
+        "themselves (docs/retrieval.md)",
     )
     queries: str = Field(
         default="last_turn",
@@ -141,6 +142,12 @@ class EvaluationConfig(BaseModel):
     )
     rewriter: Endpoint | None = Field(
         default=None, description="model that rewrites questions of live full RAG where `queries` is `llm_rewrite`"
+    )
+    search_calls: int = Field(
+        default=8, ge=1, le=50, description="calls of tools, to search and read, that an agentic task may make"
+    )
+    search_k: int = Field(
+        default=5, ge=1, le=20, description="passages that a search shows an agentic task that does not say how many"
     )
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"
@@ -299,7 +306,7 @@ class EvaluationConfig(BaseModel):
 KEYS = frozenset(EvaluationConfig.model_fields)
 MODEL_KEYS = (
     *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
-    *("best_of", "picker", "queries", "rewriter"),
+    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k"),
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""
 

@@ -146,11 +146,14 @@ class ConversationTask(ConfigurableTask):
         gen_prefix: str | None = None,
     ) -> Any:
         """Return the prompt: what the model's chat template makes of the messages, else plain text."""
-        if not apply_chat_template or chat_template is None:
-            return self._fitting.prompt(doc, lambda shown: self._render_plain(shown, system_instruction))
-        return self._fitting.prompt(
-            doc, lambda shown: self._prompts.renderer.render(self._messages(shown, system_instruction), chat_template)
-        )
+        template = chat_template if apply_chat_template else None
+        return self._fitting.prompt(doc, lambda shown: self._rendered(shown, system_instruction, template))
+
+    def _rendered(self, doc: Doc, instruction: str | None, chat_template: Callable[..., Any] | None) -> Any:
+        """Return the prompt of a doc with all its passages."""
+        if chat_template is None:
+            return self._render_plain(doc, instruction)
+        return self._prompts.renderer.render(self._messages(doc, instruction), chat_template)
 
     def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
         """Return what a model without a chat template is sent; the harness asks for the first doc's on loading."""

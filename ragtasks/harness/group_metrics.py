@@ -15,7 +15,7 @@ from ragtasks.suites import suite_named
 def __getattr__(suite: str) -> list[dict[str, Any]]:
     """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite."""
     try:
-        metrics = suite_named(suite).metrics
+        metrics = suite_named(suite.replace("_agentic", "+agentic")).metrics
     except ConfigurationError as error:
         raise AttributeError(str(error)) from error  # what `hasattr` and the harness's loader understand
     shown = [metric.name for metric in metrics if metric.in_groups]

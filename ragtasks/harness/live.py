@@ -29,12 +29,124 @@ from ragtasks.scoring import LiveRetrieval, record_failure
 
 _LOGGER = logging.getLogger(__name__)
 _SKIPPED = "not asked: turn {turn} of its conversation got no answer"
-_TOO_LONG = "the prompt and its answer do not fit the model's context"
+TOO_LONG = "the prompt and its answer do not fit the model's context"
+"""Why a request has no answer that was not sent."""
 _LATER = "(this prompt is made when turn {turn} is answered)"
 _RENDERING = ("system_instruction", "apply_chat_template", "chat_template")
 
 
-class LiveTask(ConversationTask):
+class RoundsTask(ConversationTask):
+    """A harness task whose requests are made while the model answers: all at once, or one round behind the other."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the docs, and check options, templates and the retriever, before a model runs."""
+        self._pending: dict[str, WaitingRequest] = {}
+        self._replies: dict[str, str] = {}
+        self._request_docs: dict[str, Doc] = {}
+        self._rendering: dict[str, Any] = {}
+        self._is_building = False
+        self._begun: set[int] = set()
+        super().__init__(config)
+
+    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+        if self.evaluation.best_of > 1:
+            raise ConfigurationError(
+                f"best_of: {self.config.task} goes on with one answer to each request. Next step: leave best_of and "
+                "picker out"
+            )
+        super()._take_docs(benchmark, options)
+
+    def _whole(self, limit: int | None) -> int | None:
+        """Return how many docs a limit allows."""
+        return limit
+
+    def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
+        """Return the request of a turn; its prompt is not known yet, for the first turn neither."""
+        made: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
+        return WaitingRequest(
+            made.request_type, doc, made.arguments, made.idx, metadata=made.metadata, conversations=self
+        )
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Make the requests, and index the corpora that will be searched: what fails, fails now."""
+        if options.get("world_size", 1) > 1:
+            raise ConfigurationError(
+                f"{self.config.task}: requests that rest on earlier answers are made in one process, and the harness "
+                f"was started in {options['world_size']}. Next step: start one (a model over several GPUs: "
+                "parallelize=True, or vllm)"
+            )
+        if options.get("cache_requests"):
+            _LOGGER.warning("--cache_requests: prompts of %s depend on earlier answers", self.config.task)
+        self._rendering = {name: options[name] for name in _RENDERING if name in options}
+        self._is_building = True
+        super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
+        self._is_building = False
+        self._fitting = self._fitting_to(options.get("chat_template"))
+        self._replies, self._request_docs, self._begun = {}, {}, set()
+        self._begin_conversations()
+
+    def _fitting_to(self, chat_template: Any) -> Fitting:
+        """Return what makes prompts fit; while requests are built there are no prompts yet that could."""
+        return Fitting() if self._is_building else super()._fitting_to(chat_template)
+
+    def _begin_conversations(self) -> None:
+        """Give each request its round."""
+        self._pending = {request.doc["task_id"]: request for request in self._instances}
+        for request in self._instances:
+            request.request_type = round_type(1)
+
+    def turns_until(self, turn: int) -> Sequence[int]:
+        """Return the one round in which all is asked, until it was begun."""
+        return [] if self._begun else [0]
+
+    def begin(self, turn: int) -> Sequence[WaitingRequest]:
+        """Return the requests of a round."""
+        self._begun.add(turn)
+        docs = [request.doc for request in self._pending.values()]
+        self._request_docs = {doc["task_id"]: doc for doc in docs}
+        return [request for doc in docs if (request := self._ready(doc)) is not None]
+
+    def _ready(self, doc: Doc) -> WaitingRequest | None:
+        """Return the request of a turn with its prompt; None where that does not fit the model: the turn failed."""
+        request = self._pending[doc["task_id"]]
+        self._request_docs[doc["task_id"]] = doc
+        request.doc = doc
+        request.arguments = (self.fewshot_context(doc, **self._rendering), *request.arguments[1:])
+        if self._fitting.kept.get(doc["task_id"], 0) >= 0:
+            return request
+        del self._fitting.kept[doc["task_id"]]
+        self.take(request, NoAnswer(TOO_LONG))
+        return None
+
+    def take(self, request: WaitingRequest, reply: str) -> None:
+        """Keep an answer."""
+        self._replies[request.doc["task_id"]] = reply
+
+    def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
+        """Return the requests that are asked again before they are answered: none here."""
+        return ()
+
+    def reply_to(self, request: WaitingRequest) -> str:
+        """Return what a request was answered."""
+        return self._replies[request.doc["task_id"]]
+
+    def apply_filters(self) -> None:
+        """Score the answers; prompts that did not fit are a failure of the evaluation."""
+        failed = [reply for reply in self._replies.values() if isinstance(reply, NoAnswer)]
+        too_long = [reply for reply in failed if reply.reason == TOO_LONG]
+        if too_long:
+            record_failure(
+                f"{self.config.task}: {len(too_long)} prompts did not fit the model's context and were not sent. Next "
+                'step: a larger context, or "too_long": "drop_passages" in --metadata'
+            )
+        super().apply_filters()
+
+    def _reported(self, doc: Doc) -> Doc:
+        """Return a doc as it was asked."""
+        return super()._reported(self._request_docs.get(doc["task_id"], doc))
+
+
+class LiveTask(RoundsTask):
     """One setting and one domain of a multi-turn RAG benchmark, with the model's own history.
 
     Its YAML is that of a `ConversationTask`. Turns that are not scored (conversational ones, those before the docs of
@@ -44,21 +156,11 @@ class LiveTask(ConversationTask):
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, and check options, templates and the retriever, before a model runs."""
         self._turns: list[Doc] = []
-        self._pending: dict[str, WaitingRequest] = {}
-        self._replies: dict[str, str] = {}
-        self._request_docs: dict[str, Doc] = {}
-        self._rendering: dict[str, Any] = {}
-        self._is_building = False
-        self._begun: set[int] = set()
         self._retrieval: LiveRetrieval | None = None
         self._histories = ModelHistories((), ())
         super().__init__(config)
 
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
-        if self.evaluation.best_of > 1:
-            raise ConfigurationError(
-                "best_of: a live conversation continues with one answer a turn. Next step: leave best_of and picker out"
-            )
         if Setting(options["setting"]) is Setting.FULL_RAG:
             self._retrieval = self._live_retrieval(benchmark)
         super()._take_docs(benchmark, options)
@@ -113,37 +215,14 @@ class LiveTask(ConversationTask):
     def _whole(self, limit: int | None) -> int | None:
         return whole_conversations(self.dataset["test"]["conversation_id"], limit)
 
-    def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
-        """Return the request of a turn; its prompt is not known yet, for the first turn neither."""
-        made: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
-        return WaitingRequest(
-            made.request_type, doc, made.arguments, made.idx, metadata=made.metadata, conversations=self
-        )
-
     def build_all_requests(self, **options: Any) -> None:
         """Make the requests of all turns, and index the corpora that will be searched: what fails, fails now."""
-        if options.get("world_size", 1) > 1:
-            raise ConfigurationError(
-                f"{self.config.task}: live conversations run in one process, and the harness was started in "
-                f"{options['world_size']}. Next step: start one (a model over several GPUs: parallelize=True, or vllm)"
-            )
-        if options.get("cache_requests"):
-            _LOGGER.warning("--cache_requests: prompts of live conversations depend on earlier answers")
-        self._rendering = {name: options[name] for name in _RENDERING if name in options}
-        super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
-        self._is_building = False
-        self._fitting = self._fitting_to(options.get("chat_template"))
-        self._begin_conversations()
+        super().build_all_requests(**options)
         if self._retrieval is not None:
             self._retrieval.prepare(doc["domain"] for doc in self._histories.docs.values())
 
-    def _fitting_to(self, chat_template: Any) -> Fitting:
-        """Return what makes prompts fit; while requests are built there are no prompts yet that could."""
-        return Fitting() if self._is_building else super()._fitting_to(chat_template)
-
     def _begin_conversations(self) -> None:
         self._histories = ModelHistories(self._turns, [request.doc for request in self._instances])
-        self._replies, self._request_docs, self._begun = {}, {}, set()
         scored = {request.doc["task_id"]: request for request in self._instances}
         unscored = {name: doc for name, doc in self._histories.docs.items() if name not in scored}
         metadata = (self.config.task, None, 1)
@@ -169,21 +248,9 @@ class LiveTask(ConversationTask):
             going_on = self._retrieval.with_passages(going_on)
         return [request for doc in going_on if (request := self._ready(doc)) is not None]
 
-    def _ready(self, doc: Doc) -> WaitingRequest | None:
-        """Return the request of a turn with its prompt; None where that does not fit the model: the turn failed."""
-        request = self._pending[doc["task_id"]]
-        self._request_docs[doc["task_id"]] = doc
-        request.doc = doc
-        request.arguments = (self.fewshot_context(doc, **self._rendering), *request.arguments[1:])
-        if self._fitting.kept.get(doc["task_id"], 0) >= 0:
-            return request
-        del self._fitting.kept[doc["task_id"]]
-        self.take(request, NoAnswer(_TOO_LONG))
-        return None
-
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Put an answer into the history, without the thinking text before it; a failed request ends it."""
-        self._replies[request.doc["task_id"]] = reply
+        super().take(request, reply)
         if isinstance(reply, NoAnswer):
             self._histories.fail(request.doc)
         else:
@@ -193,10 +260,7 @@ class LiveTask(ConversationTask):
     def reply_to(self, request: WaitingRequest) -> str:
         """Return what a request was answered, or that it was not asked."""
         ended = self._histories.failed_turn(request.doc)
-        return self._replies[request.doc["task_id"]] if ended is None else NoAnswer(_SKIPPED.format(turn=ended))
-
-    def _too_long(self) -> list[str]:
-        return [reply for reply in self._replies.values() if isinstance(reply, NoAnswer) and reply.reason == _TOO_LONG]
+        return super().reply_to(request) if ended is None else NoAnswer(_SKIPPED.format(turn=ended))
 
     def _skipped_docs(self) -> list[Doc]:
         docs = (self._histories.docs[name] for name in self._histories.scored)
@@ -204,11 +268,6 @@ class LiveTask(ConversationTask):
 
     def apply_filters(self) -> None:
         """Score the answers; turns that could not be asked are a failure of the evaluation."""
-        if too_long := self._too_long():
-            record_failure(
-                f"{self.config.task}: {len(too_long)} prompts did not fit the model's context and were not sent. Next "
-                'step: a larger context, or "too_long": "drop_passages" in --metadata'
-            )
         if skipped := self._skipped_docs():
             record_failure(
                 f"{self.config.task}: {len(skipped)} later turns of conversations in which a turn got no answer were "
@@ -217,10 +276,6 @@ class LiveTask(ConversationTask):
         if self._retrieval is not None and (problem := self._retrieval.problem()):
             record_failure(f"{self.config.task}: {problem}")
         super().apply_filters()
-
-    def _reported(self, doc: Doc) -> Doc:
-        """Return a doc as it was asked, with the own history and the passages that were found."""
-        return super()._reported(self._request_docs.get(doc["task_id"], doc))
 
 
 # Requests that wait for earlier answers: the harness asks for one turn of all conversations at a time.
@@ -246,6 +301,9 @@ class Conversations(Protocol):
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Keep what a request was answered."""
+
+    def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
+        """Return those of the requests that are asked again before they are answered, with their next prompts."""
 
     def reply_to(self, request: WaitingRequest) -> str:
         """Return what a request was answered, or why it could not be asked."""
@@ -279,10 +337,13 @@ def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
     turns = {each: each.turns_until(turn) for each, turn in wanted.items()}
     for turn in sorted({turn for numbers in turns.values() for turn in numbers}):
         due = [request for each, numbers in turns.items() if turn in numbers for request in each.begin(turn)]
-        replies = model.generate_until(due) if due else []
-        for request, reply in zip(due, replies, strict=True):
-            if request.conversations is not None:
-                request.conversations.take(request, reply)
+        while due:
+            replies = model.generate_until(due)
+            for request, reply in zip(due, replies, strict=True):
+                if request.conversations is not None:
+                    request.conversations.take(request, reply)
+            answered = {each: [request for request in due if request.conversations is each] for each in turns}
+            due = [request for each, requests in answered.items() for request in each.next_requests(requests)]
     return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
 
 

@@ -18,8 +18,9 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from ragtasks.benchmarks import Doc
+from ragtasks.benchmarks import Doc, passage_rows, retrieval_side
 from ragtasks.errors import ConfigurationError
+from ragtasks.harness.agentic import AgenticTask, Search
 from ragtasks.harness.prompts import REFUSAL
 from ragtasks.languages import ENGLISH, LANGUAGE, words_of
 
@@ -105,6 +106,83 @@ class RefuseOnEmpty(_Baseline):
     """See `refuse_on_empty`."""
 
     answer = staticmethod(refuse_on_empty)
+
+
+# Agents without a model, for agentic tasks: what one search is worth, what an official rewrite is, and the ceiling.
+
+
+class _Agent(_Baseline):
+    """A harness model that looks at what was found so far, in place of the prompt."""
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        return [self._next(request) for request in requests]
+
+    def _next(self, request: Instance) -> str:
+        task = getattr(request, "conversations", None)
+        if not isinstance(task, AgenticTask):
+            return self._answer(request.doc)  # of the passages that it is given
+        search = task.search_of(request.doc["task_id"])
+        query = self._query(task, search)
+        if query is not None and search.session.calls_left:
+            words = " ".join(query.replace("<", " ").split())
+            return f'<search k="{self._k}">{words[: task.toolbox.limits.query_characters]}</search>'
+        return f"<answer>{self._answer({**search.doc, 'passages': passage_rows(search.session.passages)})}</answer>"
+
+    _k = 5
+
+    def _query(self, task: AgenticTask, search: Search) -> str | None:
+        """Return what is searched for next; None to answer."""
+        raise NotImplementedError
+
+    def _answer(self, doc: Doc) -> str:
+        return extractive(doc)
+
+
+@register_model("ragtasks-agent-once")
+class AgentOnce(_Agent):
+    """Searches for the last turn and answers with the best sentences."""
+
+    def _query(self, task: AgenticTask, search: Search) -> str | None:
+        return None if search.exchanges else str(search.doc["question"])
+
+
+@register_model("ragtasks-agent-rewrite")
+class AgentRewrite(_Agent):
+    """The same with the official rewrite, where the benchmark has one."""
+
+    def _query(self, task: AgenticTask, search: Search) -> str | None:
+        return None if search.exchanges else _rewrite(task, search.doc)
+
+
+@register_model("ragtasks-agent-oracle")
+class AgentOracle(_Agent):
+    """Searches for the official rewrite, then for the relevant passages' own words until all are found: the ceiling.
+
+    It answers as the benchmark does, and searches for nothing where nothing is relevant.
+    """
+
+    _k = 20
+
+    def _query(self, task: AgenticTask, search: Search) -> str | None:
+        seen = {passage.passage_id for passage in search.session.passages}
+        tried = len(search.exchanges) - 1
+        missing = [name for name in task.relevant(search.doc["task_id"]) if name not in seen]
+        if not missing:
+            return None
+        if tried < 0:
+            return _rewrite(task, search.doc)
+        passage = task.toolbox.passage(search.doc["domain"], missing[tried % len(missing)])
+        return passage.text if passage is not None else None
+
+    def _answer(self, doc: Doc) -> str:
+        return oracle(doc)
+
+
+def _rewrite(task: AgenticTask, doc: Doc) -> str:
+    """Return the official rewrite of a question, the question itself where there is none."""
+    load = retrieval_side(task.benchmark.name).load_rewrites
+    rewrites = load(task.benchmark.root, doc["domain"]) if load is not None else {}
+    return str(rewrites.get(doc["task_id"], doc["question"]))
 
 
 # The extractive baseline: the sentences of the passages that share most with the question, word for word.

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,6 +39,8 @@ class TaskPrompts:
         self.system = _loaded(evaluation.system_prompt, system, yaml)
         self.plain = _loaded(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
         self.max_words = evaluation.max_words or options.get("max_words", _MAX_WORDS)
+        self.fields: dict[str, Any] = {}
+        """What the system text is filled in with beside a doc's own."""
         self._folds = evaluation.system_role == "user"
         self.renderer = self._fresh_renderer()
 
@@ -58,7 +61,7 @@ class TaskPrompts:
         return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
 
     def _system_text(self, doc: Doc, instruction: str | None) -> str:
-        return system_text(doc, self.system, max_words=self.max_words, instruction=instruction)
+        return system_text(doc, self.system, max_words=self.max_words, instruction=instruction, fields=self.fields)
 
     def decides(self) -> dict[str, Any]:
         """Return what prompts depend on beside their docs."""
@@ -66,6 +69,7 @@ class TaskPrompts:
             "system_prompt": self.system.sha256,
             "plain_prompt": self.plain.sha256,
             "max_words": self.max_words,
+            **self.fields,
         }
 
     def provenance(self) -> dict[str, str]:
@@ -125,13 +129,21 @@ REFUSAL = "I do not have specific information"
 ChatMessages = list[dict[str, str]]
 
 
-def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
+def system_text(
+    doc: Doc,
+    template: PromptTemplate,
+    *,
+    max_words: int,
+    instruction: str | None,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
     """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
 
     A conversation in another language than English has a rule on the language of the answer behind it.
     """
     extra = json.loads(doc.get("extra") or "{}")
-    text = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL, extra=extra).strip()
+    passages = doc["passages"]
+    text = template.render(passages=passages, max_words=max_words, refusal=REFUSAL, extra=extra, **fields).strip()
     if LANGUAGE in extra:
         text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
     return f"{instruction}\n\n{text}" if instruction else text
@@ -329,6 +341,10 @@ class Fitting:
             self.n_dropped += len(passages) - n_kept
         self.kept[doc["task_id"]] = n_kept if self._fits(self.room.count(prompt)) else -1
         return prompt
+
+    def has_room(self, prompt: Any) -> bool:
+        """Return whether a prompt fits as it is; where nobody knows the room it does."""
+        return self.room is None or self._fits(self.room.count(prompt))
 
     def _fits(self, n_tokens: int) -> bool:
         return self.room is None or n_tokens + self.n_reply <= self.room.n_tokens

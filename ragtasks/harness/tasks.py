@@ -142,7 +142,8 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
         hint = f"its harness tasks: {', '.join(sorted(tasks))}" if tasks else close_matches(benchmark, names)
         where = f" in setting {', '.join(missing)}" if missing else ""
         raise ConfigurationError(f"benchmark {benchmark} has no harness task{where}. Next step: name `tasks`; {hint}")
-    return [known[setting] for setting in settings or known]
+    # Searching costs several requests a task: nobody gets it who did not name it.
+    return [known[setting] for setting in settings or known if settings or setting is not Setting.AGENTIC]
 
 
 def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:

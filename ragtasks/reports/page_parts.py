@@ -13,7 +13,7 @@ import orjson
 
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.judges import UNASKED, VerdictOutcome
-from ragtasks.metrics import Metric
+from ragtasks.metrics import Metric, k_precision
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.results import UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
@@ -83,6 +83,7 @@ class Part:
         }
         self._values: dict[str, list[float | None]] = {}
         self._reasons: dict[str, dict[str, str]] = {}
+        self._trajectories: dict[str, dict[str, Any]] = {}
         self._verdicts = Stream()
         self._has_verdicts = False
 
@@ -108,6 +109,8 @@ class Part:
             values.append(None if value is None else round(value, _DIGITS))
         for name, reason in row.unscored.items():
             self._reasons.setdefault(name, {})[str(place)] = reason
+        if "trajectory" in logged.doc:
+            self._trajectories[str(place)] = _trajectory_cells(logged.doc, logged.answer)
         self._verdicts.add([[item.get(key) for key in _VERDICT] for item in verdicts])
         self._has_verdicts = self._has_verdicts or bool(verdicts)
 
@@ -115,11 +118,36 @@ class Part:
         """Return the block of all columns but the verdicts, with the metrics in the order given, others behind them."""
         names = [*(name for name in order if name in self._values), *sorted(self._values.keys() - set(order))]
         values = {name: self._values[name] for name in names}
-        return packed({**self._columns, "values": values, "unscored": self._reasons})
+        trajectories = {"trajectories": self._trajectories} if self._trajectories else {}
+        return packed({**self._columns, "values": values, "unscored": self._reasons, **trajectories})
 
     def pack_verdicts(self) -> str | None:
         """Return the block of the verdicts on each response, None where there are none at all."""
         return self._verdicts.finish() if self._has_verdicts else None
+
+
+def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """Return what the page says of a trajectory: calls with the places of what they found, and what became of that."""
+    trajectory, passages = doc["trajectory"], doc["passages"]
+    place_of = {item["passage_id"]: place for place, item in enumerate(passages)}
+    relevant, held = set(trajectory.get("relevant", ())), [k_precision(answer, [item["text"]]) for item in passages]
+    steps = [
+        {
+            "tool": step["tool"],
+            "text": " ".join(str(value) for name, value in step["arguments"].items() if name != "k"),
+            "found": [place_of[name] for name in step.get("passages", ()) if name in place_of],
+            "problem": step.get("problem"),
+            "repeat": step.get("is_repeat", False),
+        }
+        for step in trajectory["steps"]
+    ]
+    return {
+        "steps": steps,
+        "ending": trajectory["ending"],
+        "relevant": [place for name, place in place_of.items() if name in relevant],
+        "n_relevant": len(relevant),
+        "held": [None if share is None else round(share, 2) for share in held],
+    }
 
 
 def collect_parts(

@@ -51,7 +51,7 @@ from ragtasks.results._provenance import (
     shortened_prompts,
     stopped_judging,
 )
-from ragtasks.results._rows import MODEL, NEED_MET, NEED_METRICS, USAGE_METRICS, USAGE_NAMES, Row, row_of
+from ragtasks.results._rows import MODEL, NEED_MET, NEED_METRICS, USAGE_METRICS, USAGE_NAMES, Row, joined_usage, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -108,6 +108,7 @@ __all__ = [
     "has_simulated_user",
     "holds_own_rows",
     "is_own_row",
+    "joined_usage",
     "mapped_rows",
     "merge_evaluations",
     "message_text",

@@ -32,7 +32,7 @@ from ragtasks.results._saved import (
     value_at,
 )
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
-from ragtasks.suites import suite_named
+from ragtasks.suites import suite_named, without_agentic
 
 _APART = re.compile(r" \((run|own history|simulated user)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
 
@@ -212,7 +212,7 @@ def _evaluations(
             model=_label(model, run, history),
             kind=kind,
             rows=tuple(read(samples[task] for task in names)),
-            suite=suite,
+            suite=max((str(provenance[task].get("suite", suite)) for task in names), key=len),
             provenance={task: provenance[task] for task in names},
             source=file,
             samples={task: samples[task].path for task in names},
@@ -248,7 +248,8 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
     parts: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(provenance_in(results).items()):
         run, suite = provenance.get("configuration", {}).get("run", OFFICIAL), provenance.get("suite", DEFAULT_SUITE)
-        parts.setdefault((run, own_history(provenance), suite, kind_of(provenance)), []).append(task)
+        part = (run, own_history(provenance), without_agentic(suite), kind_of(provenance))
+        parts.setdefault(part, []).append(task)
     return parts
 
 

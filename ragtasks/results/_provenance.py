@@ -18,6 +18,7 @@ from ragtasks.results._drift import with_drift
 from ragtasks.results._evaluations import Evaluation, Kind
 from ragtasks.results._saved import value_at
 from ragtasks.results._summary import UNKNOWN, Summary
+from ragtasks.suites import without_agentic
 
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
@@ -113,7 +114,7 @@ def scored_on(evaluation: Evaluation) -> dict[str, str]:
     rubrics = _shared_text(evaluation, "scoring", "rubrics")
     fields = {
         "data revision": evaluation.revision,
-        "metrics": evaluation.suite,
+        "metrics": without_agentic(evaluation.suite),
         "encoder of BERTScore": f"{encoder}, rescaled" if is_rescaled else encoder,
         "retriever": _shared_text(evaluation, "scoring", "retriever", "line"),
         "IDK detector": detector,
@@ -263,7 +264,7 @@ def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """
     merged: dict[tuple[Kind, str, str], Evaluation] = {}
     for evaluation, name in zip(evaluations, model_names(evaluations), strict=True):
-        key = (evaluation.kind, evaluation.suite, name)
+        key = (evaluation.kind, without_agentic(evaluation.suite), name)
         merged[key] = _together(merged.get(key), evaluation, name)
     return list(merged.values())
 
@@ -280,7 +281,9 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
         alike = (scored_on(evaluation), request_fields(evaluation))
         keys = {(row.setting, row.task_id) for row in evaluation.rows}
         for name in _merging_numbered(evaluation.model):
-            others, places = taken.setdefault((evaluation.kind, evaluation.suite, name), (alike, set()))
+            others, places = taken.setdefault(
+                (evaluation.kind, without_agentic(evaluation.suite), name), (alike, set())
+            )
             if others == alike and places.isdisjoint(keys):
                 places.update(keys)
                 names.append(name)
@@ -301,7 +304,7 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
 
 def group_of(evaluation: Evaluation) -> Group:
     """Return what an evaluation shares with all that its scores compare with."""
-    return evaluation.kind, evaluation.suite, tuple(scored_on(evaluation).items())
+    return evaluation.kind, without_agentic(evaluation.suite), tuple(scored_on(evaluation).items())
 
 
 def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> Evaluation:
@@ -309,6 +312,7 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
         return replace(evaluation, model=name)
     return replace(
         before,
+        suite=max(before.suite, evaluation.suite, key=len),  # of a model that searches too: it has all metrics
         rows=before.rows + evaluation.rows,
         provenance=_joined(before.provenance, evaluation.provenance),
         samples=_joined(before.samples, evaluation.samples),

@@ -59,6 +59,9 @@ class Row:
     """Who was asked (`model`, `judge NAME`, `picker NAME`, `user NAME`) -> what each reply took, useless or not."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
+    recall_after: tuple[float, ...] = ()
+    """Share of the relevant passages that the model had seen after each of its calls, the first for none; () where no
+    passage is relevant, or the model could not search."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Metric that was recalibrated -> how far its value moves without each conversation of the anchors in turn."""
 
@@ -114,6 +117,7 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
         spending=_spending(doc, notes),
         again=tuple(_numbers(item["values"]) for item in notes.get("repeats", ())),
+        recall_after=_recall_after(doc.get("trajectory")),
         served=tuple(sorted({(item["judge"], name) for item in verdicts if (name := item.get("served_model"))})),
     )
 
@@ -163,6 +167,18 @@ def _share(labels: Sequence[bool | None]) -> float | None:
     return sum(given) / len(given) if given else None
 
 
+def _recall_after(trajectory: Mapping[str, Any] | None) -> tuple[float, ...]:
+    relevant = set(trajectory.get("relevant", ())) if trajectory else set()
+    if trajectory is None or not relevant:
+        return ()
+    seen: set[str] = set()
+    found = [0.0]
+    for step in trajectory["steps"]:
+        seen |= relevant.intersection(step.get("passages", ()))
+        found.append(len(seen) / len(relevant))
+    return tuple(found)
+
+
 # What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a
 # server's replies under `calls`, and under `calls` of each verdict; a score counts the replies that could be used.
 
@@ -189,6 +205,13 @@ USAGE_METRICS = tuple(
 """What any answer may have taken, whatever its suite; a row has those that somebody counted."""
 USAGE_NAMES = frozenset(_DESCRIBED)
 """Their names."""
+
+
+def joined_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several replies took that belong to one answer; an amount that one of them lacks is not known."""
+    known = [name for name in _AMOUNTS if parts and all(name in part for part in parts)]
+    calls = [call for part in parts for call in part.get("calls", ())]
+    return {**{name: math.fsum(part[name] for part in parts) for name in known}, **({"calls": calls} if calls else {})}
 
 
 def _usage_values(usage: Mapping[str, Any], verdicts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, response_of
+from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
@@ -26,7 +27,7 @@ from ragtasks.metrics import RuleBasedIdk, is_error_text
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
 from ragtasks.results import Evaluation, gold_model, samples_of
 
-EXEMPT = frozenset({"ragtasks-oracle", "ragtasks-extractive", "ragtasks-refuse", "ragtasks-refuse-on-empty"})
+EXEMPT = frozenset(BASELINES)
 """Models that are baselines by declaration: that they all say the same is their purpose."""
 
 _LONGEST_EXCERPT = 80
@@ -551,15 +552,15 @@ def _published_ids(benchmark: Benchmark) -> dict[str, set[str]]:
 
 def _published(benchmark: Benchmark, setting: Setting) -> Mapping[str, tuple[Passage, ...]]:
     try:
-        return benchmark.read_contexts(setting).passages
+        return {} if setting is Setting.AGENTIC else benchmark.read_contexts(setting).passages
     except RagtasksError:
         return {}  # a benchmark without passages of its own in this setting
 
 
 def _other_setting(answers: Answers) -> Found:
     """Yield answers whose passages are those that another setting gives to the task, and not those of their own."""
-    if answers.benchmark is None or answers.setting is None:
-        return
+    if answers.benchmark is None or answers.setting is None or answers.setting is Setting.AGENTIC:
+        return  # who searches may find just those
     benchmark, published = answers.benchmark, _published(answers.benchmark, answers.setting)
     others = {setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting}
     for place, response in enumerate(answers.responses):

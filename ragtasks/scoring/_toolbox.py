@@ -13,7 +13,6 @@ A retriever that fails is one (`RagtasksError`): that is no doing of the model.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +66,17 @@ class ToolResult:
     """The passages in it, in order."""
     problem: CallProblem | None = None
     """Why there are none; None also where a search found nothing."""
+    numbers: tuple[int, ...] = ()
+    """Number of each passage among all that the task was shown, from 1: answers may cite it."""
+
+    def shortened(self, n_characters: int) -> str:
+        """Return the text with the first characters of each passage, or ids alone for 0."""
+        if not self.passages:
+            return self.text
+        return "\n\n".join(
+            passage_block(number, passage, n_characters)
+            for number, passage in zip(self.numbers, self.passages, strict=True)
+        )
 
 
 class Toolbox:
@@ -137,6 +147,10 @@ class Toolbox:
             _schema(READ, "Show a passage with the text around it in its document.", read, "passage_id"),
         ]
 
+    def passage(self, domain: str, passage_id: str) -> Passage | None:
+        """Return a passage of a domain's corpus, None where there is none of this id."""
+        return self._corpus(domain).passages.get(passage_id)
+
     def session(self, domain: str) -> ToolSession:
         """Return the calls of one task, over the corpus of its domain."""
         return ToolSession(self, domain)
@@ -147,14 +161,11 @@ class Toolbox:
         for domain in dict.fromkeys(session.domain for session, _ in calls):
             wanted = [item for item in begun if item.domain == domain and item.query is not None]
             corpus = self._corpus(domain)
-            begin, n_before = time.monotonic(), corpus.n_searched
             found = corpus.search([item.query for item in wanted if item.query is not None]) if wanted else {}
-            n_new = corpus.n_searched - n_before
-            seconds = round((time.monotonic() - begin) / n_new, 4) if n_new else None
             for item in wanted:
                 ranked = found[item.query or ""][: item.k]
                 item.passages = [corpus.passages[one.passage_id] for one in ranked]
-                item.scores, item.seconds = [one.score for one in ranked], seconds
+                item.scores = [one.score for one in ranked]
             for item in begun:
                 if item.domain == domain and item.passage_id is not None:
                     item.passages = list(corpus.neighbours(item.passage_id, self.limits.neighbours))
@@ -181,7 +192,6 @@ class _Begun:
     text: str = ""
     passages: list[Passage] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    seconds: float | None = None
 
 
 class ToolSession:
@@ -213,9 +223,9 @@ class ToolSession:
         """Return the result of one call; `arguments` as in `ToolCall`."""
         return self._toolbox.call_all([(self, ToolCall(tool, arguments))])[0]
 
-    def end(self, ending: Ending, *, n_shortened: int = 0, usage: Mapping[str, Any] | None = None) -> Trajectory:
+    def end(self, ending: Ending, *, n_shortened: int = 0) -> Trajectory:
         """Return what the model did."""
-        return Trajectory(tuple(self._steps), ending, self.round, n_shortened, dict(usage or {}))
+        return Trajectory(tuple(self._steps), ending, self.round, n_shortened)
 
     def begin(self, call: ToolCall) -> _Begun:
         """Look at a call and count it; for `Toolbox.call_all`."""
@@ -270,24 +280,28 @@ class ToolSession:
             begun.problem,
             begun.is_bounded,
             same in self._before,
-            begun.seconds,
         )
         self._before.add(same)
         self._steps.append(step)
         self._passages |= {item.passage_id: item for item in begun.passages if item.passage_id not in self._passages}
-        return ToolResult(begun.text or self._result_text(begun), tuple(begun.passages), begun.problem)
+        return self._result(begun)
 
-    def _result_text(self, begun: _Begun) -> str:
-        if not begun.passages:
-            return "Nothing was found. Try other words."
+    def _result(self, begun: _Begun) -> ToolResult:
+        place = {passage_id: number for number, passage_id in enumerate(self._passages, 1)}
+        numbers = tuple(place[passage.passage_id] for passage in begun.passages)
         note = f"(The first {begun.k}: a search shows no more.)\n\n" if begun.is_bounded else ""
-        return note + "\n\n".join(passage_block(passage) for passage in begun.passages)
+        blocks = "\n\n".join(map(passage_block, numbers, begun.passages)) or "Nothing was found. Try other words."
+        return ToolResult(begun.text or note + blocks, tuple(begun.passages), begun.problem, numbers)
 
 
-def passage_block(passage: Passage) -> str:
-    """Return a passage as results show it: its id, its title where the text lacks it, its text."""
+def passage_block(number: int, passage: Passage, n_characters: int | None = None) -> str:
+    """Return a passage as results show it: number, id, title where the text lacks it, and the text, maybe cut."""
+    head = f"[{number}] id: {passage.passage_id}"
     title = passage.title if not passage.text.lstrip().startswith(passage.title) else ""
-    return "\n".join(filter(None, (f"[id: {passage.passage_id}]", title, passage.text.strip())))
+    text = "\n".join(filter(None, (title, passage.text.strip())))
+    if n_characters is None or len(text) <= n_characters:
+        return f"{head}\n{text}"
+    return f"{head}\n{text[:n_characters].rstrip()} [...]" if n_characters else f"{head} [...]"
 
 
 def _begin_read(begun: _Begun, arguments: Mapping[str, Any]) -> None:

@@ -1,6 +1,14 @@
 """Suites: the metrics that score a kind of benchmark, declared once and found by the suite's name."""
 
-from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, added_metric_names, suite_named, suite_with
+from ragtasks.suites._suite import (
+    ScoringInputs,
+    Suite,
+    SuiteMetric,
+    added_metric_names,
+    suite_named,
+    suite_with,
+    without_agentic,
+)
 
 __all__ = [
     "ScoringInputs",
@@ -9,4 +17,5 @@ __all__ = [
     "added_metric_names",
     "suite_named",
     "suite_with",
+    "without_agentic",
 ]

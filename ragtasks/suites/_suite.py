@@ -199,6 +199,7 @@ SUITES = ExtensionPoint(
     "suite",
     Suite,
     {
+        "agentic": "ragtasks.suites._agentic:SUITE",
         "coral": "ragtasks.suites._coral:SUITE",
         "faithdial": "ragtasks.suites._faithdial:SUITE",
         "ikat_facts": "ragtasks.suites._ikat_facts:SUITE",
@@ -245,6 +246,8 @@ METRICS = ExtensionPoint(
 """Metrics that can be added to a suite; those of the suites themselves stand in them."""
 
 _PLUS = "+"
+AGENTIC = "agentic"
+"""What is added to the name of a suite for models that search while they answer: all metrics of what they did."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -253,8 +256,19 @@ def suite_named(name: str) -> Suite:
     base, *added = name.split(_PLUS)
     suite = SUITES.get(base)
     for metric in added:
-        suite = with_metric(suite, base, _added(metric))
+        suite = _searching(suite) if metric == AGENTIC else with_metric(suite, base, _added(metric))
     return suite
+
+
+def _searching(suite: Suite) -> Suite:
+    """Return a suite with the metrics of what a model did before it answered."""
+    trajectories = SUITES.get(AGENTIC)
+    return extended(suite, trajectories.metrics, trajectories.score, official_rubrics=suite.official_rubrics)
+
+
+def without_agentic(name: str) -> str:
+    """Return the name of a suite less that its models search: what both kinds of models have, compares."""
+    return _PLUS.join(part for part in name.split(_PLUS) if part != AGENTIC)
 
 
 def _added(name: str) -> SuiteMetric:
@@ -274,7 +288,8 @@ def suite_with(name: str, config: EvaluationConfig) -> str:
 
     A combination of scores adds what it predicts, and those of its inputs that the suite has not.
     """
-    base, added = name.partition(_PLUS)[0], list(config.metrics)
+    base, *parts = name.split(_PLUS)
+    added = [*(part for part in parts if part == AGENTIC), *config.metrics]
     if config.combination is not None:
         own = {metric.name for metric in SUITES.get(base).metrics}
         wanted = (*INPUTS, *(PREDICTED + target for target in TARGETS))

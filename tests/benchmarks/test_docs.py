@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_doc, build_docs, open_benchmark, response_of
+from ragtasks.benchmarks import (
+    Benchmark,
+    Doc,
+    benchmark_folder,
+    build_doc,
+    build_docs,
+    contexts_for,
+    open_benchmark,
+    response_of,
+)
 from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.files import OFFICIAL
 from ragtasks.records import Answerability, Contexts, Passage, Setting
 
 
@@ -18,7 +28,7 @@ def sample() -> Benchmark:
 
 
 def docs_of(benchmark: Benchmark, setting: Setting, domain: str, *, conversational: bool = False) -> list[Doc]:
-    contexts = benchmark.read_contexts(setting)
+    contexts = contexts_for(benchmark, setting, OFFICIAL, Path())
     return build_docs(benchmark, setting, domain, conversational=conversational, contexts=contexts)
 
 
@@ -27,7 +37,7 @@ def docs_of(benchmark: Benchmark, setting: Setting, domain: str, *, conversation
 def test_docs_are_the_tasks_of_a_domain_that_the_setting_covers(
     sample: Benchmark, setting: Setting, domain: str
 ) -> None:
-    covered = sample.read_contexts(setting).passages
+    covered = contexts_for(sample, setting, OFFICIAL, Path()).passages
     expected = [task for task in sample.tasks if task.domain == domain and task.task_id in covered]
     everything = docs_of(sample, setting, domain, conversational=True)
     assert [doc["task_id"] for doc in everything] == [task.task_id for task in expected]
@@ -38,7 +48,7 @@ def test_docs_are_the_tasks_of_a_domain_that_the_setting_covers(
 
 def test_a_doc_survives_json_and_gives_its_task_back(sample: Benchmark) -> None:
     for setting in Setting:
-        contexts = sample.read_contexts(setting)
+        contexts = contexts_for(sample, setting, OFFICIAL, Path())
         tasks = {task.task_id: task for task in sample.tasks}
         for doc in docs_of(sample, setting, "fiqa", conversational=True):
             response = response_of(json.loads(json.dumps(doc)), "an answer")
@@ -84,4 +94,4 @@ def test_real_docs_have_the_paper_s_numbers(mtrag_root: Path) -> None:
     benchmark = open_benchmark("mtrag", mtrag_root)
     sizes = {s.value: sum(len(docs_of(benchmark, s, domain)) for domain in DOMAINS) for s in Setting}
     # Without the ten conversational tasks, which the paper leaves out.
-    assert sizes == {"reference": 832, "reference_rag": 426, "full_rag": 832}
+    assert sizes == {"reference": 832, "reference_rag": 426, "full_rag": 832, "agentic": 832}

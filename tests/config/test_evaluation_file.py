@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ragtasks.config import (
+    BASELINES,
     FILE_KEYS,
     EvaluationConfig,
     EvaluationFile,
@@ -19,7 +20,7 @@ from ragtasks.config import (
     read_evaluation_file,
     written,
 )
-from ragtasks.config._evaluation_file import BASELINES, AnswersSection, ModelSection, RetrieverSection
+from ragtasks.config._evaluation_file import AnswersSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
 from tests._commands import run_command
 

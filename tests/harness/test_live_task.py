@@ -263,7 +263,7 @@ def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Ev
 
 
 def test_several_processes_are_refused(load_task: Callable[..., ConversationTask]) -> None:
-    with pytest.raises(ConfigurationError, match=r"live conversations run in one process.*started in 2"):
+    with pytest.raises(ConfigurationError, match=r"made in one process.*started in 2"):
         load_task(TASK).build_all_requests(world_size=2)
 
 
@@ -273,7 +273,7 @@ def test_several_processes_are_refused(load_task: Callable[..., ConversationTask
         ({"run": "bm25.last_turn"}, "a run was searched for before"),
         ({"queries": "rewrite"}, "own rewrites are of its own history"),
         ({"queries": "last_trun"}, "last_turn"),
-        ({"best_of": 2, "picker": "openai/m"}, "one answer a turn"),
+        ({"best_of": 2, "picker": "openai/m"}, "one answer to each request"),
         ({"queries": "llm_rewrite"}, "needs one"),
         ({"rewriter": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}, "no other form takes one"),
         ({"retriever": "bm26"}, "bm25"),

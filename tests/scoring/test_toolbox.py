@@ -44,12 +44,22 @@ def test_a_search_finds_what_full_rag_is_given(sample: Benchmark, session: ToolS
     result = session.call("search", {"query": QUERY})
     expected = searcher(sample, "govt", "bm25", tmp_path)(QUERY)
     assert result.passages == expected
-    assert result.text.startswith(f"[id: {expected[0].passage_id}]\n")
+    assert result.text.startswith(f"[1] id: {expected[0].passage_id}\n")
     assert all(passage.text.strip() in result.text for passage in expected)
     (step,) = session.end(Ending.ANSWERED).steps
     assert step.passages == tuple(passage.passage_id for passage in expected)
     assert len(step.scores) == 5
     assert list(step.scores) == sorted(step.scores, reverse=True)
+
+
+def test_passages_have_one_number_each_and_can_be_shortened(session: ToolSession) -> None:
+    first = session.call("search", {"query": QUERY, "k": 2})
+    again = session.call("search", {"query": QUERY, "k": 3})
+    assert (first.numbers, again.numbers) == ((1, 2), (1, 2, 3))
+    heads = [f"[{number}] id: {passage.passage_id}" for number, passage in zip((1, 2), first.passages, strict=True)]
+    assert first.shortened(0) == "\n\n".join(f"{head} [...]" for head in heads)
+    assert first.shortened(30).startswith(f"{heads[0]}\n{first.passages[0].text.strip()[:30].rstrip()} [...]")
+    assert first.shortened(10**6) == first.text
 
 
 def test_reading_shows_a_passage_between_its_neighbours(session: ToolSession) -> None:
@@ -149,8 +159,7 @@ def test_a_line_that_a_kill_cut_off_is_searched_again(sample: Benchmark, tmp_pat
     assert content.count(b"\n") == 2
     file.write_bytes(content[:-20])
     again = Toolbox(sample, "bm25", tmp_path)
-    session = again.session("govt")
-    assert [session.call("search", {"query": query}) for query in (QUERY, "parks")] == whole
+    assert [again.session("govt").call("search", {"query": query}) for query in (QUERY, "parks")] == whole
     assert again.n_searched == 1
     assert file.read_bytes() == content
 

@@ -426,7 +426,7 @@
   // In the setting `reference` passages are given, not retrieved; in `reference_rag` the reference ones are.
   function sourceOf(item, isReference) {
     if (!isReference) return item.setting === "reference" ? "shown" : "retrieved";
-    return item.setting === "full_rag" ? "both" : "reference";
+    return ["full_rag", "agentic"].includes(item.setting) ? "both" : "reference";
   }
 
   function passageOf([id, title, text], badges) {
@@ -451,6 +451,37 @@
           make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - unseen.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
           ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(item, references.has(passage[0])))])),
           ...unseen.map((passage) => passageOf(passage, [badge("reference"), " ", make("span", "badge warn", "not shown")])),
+        ];
+      }),
+    ];
+  }
+
+  // What a model called before it answered, what each call found, what of it is relevant and stands in the answer.
+  function trajectory(items, texts) {
+    if (!items.some((item) => item.trajectories?.[item.place])) return [];
+    const endings = { answered: "then it answered", gave_up: "then it gave up", out_of_calls: "it called on when no call was left", context_full: "what it found did not fit its context", error: "a request failed" };
+    const found = (item, past, place) => {
+      const [id, title] = texts.passages[item.shown[item.place][place]];
+      const held = past.held[place];
+      const badges = past.relevant.includes(place) ? [make("span", "badge reference", "relevant"), " "] : [];
+      return make("li", "", `[${place + 1}] `, ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` holds ${Math.round(100 * held)} % of the answer's words`) : "");
+    };
+    const call = (item, past, step) => make(
+      "li", "",
+      make("span", "badge", step.tool), " ", make("b", "", step.text || "(nothing)"), " ",
+      ...(step.repeat ? [make("span", "badge warn", "repeated"), " "] : []),
+      ...(step.problem ? [make("span", "badge warn", step.problem.replaceAll("_", " "))] : []),
+      step.problem ? "" : step.found.length ? make("ul", "", ...step.found.map((place) => found(item, past, place))) : make("span", "quiet", "found nothing"),
+    );
+    return [
+      make("h3", "", "Searches"),
+      sides(items, (item) => {
+        const past = item.trajectories?.[item.place];
+        if (!past) return [make("p", "quiet", "its passages were handed over")];
+        const relevant = past.n_relevant ? `${past.relevant.length} of ${past.n_relevant} relevant passages seen` : "no passage is known to be relevant";
+        return [
+          make("p", "quiet", `${past.steps.length} call${past.steps.length === 1 ? "" : "s"}, ${endings[past.ending] ?? past.ending}; ${relevant}`),
+          make("ol", "trajectory", ...past.steps.map((step) => call(item, past, step))),
         ];
       }),
     ];
@@ -502,6 +533,7 @@
       ...heading(task),
       ...conversation(task, texts.histories[task.history]),
       ...answers(task, items),
+      ...trajectory(items, texts),
       ...passages(task, items, texts),
       ...metrics(items),
       ...judges(items),

@@ -279,13 +279,13 @@ def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting
     rows: list[tuple[Cell, ...]] = []
     for part in turn_slices([row for _, row in pairs]):
         chosen = [pair for pair in pairs if part.holds(pair[1])]
-        rows.append((part.value or part.dimension, len(chosen), *_means(chosen, metric)))
+        rows.append((part.value or part.dimension, len(chosen), *means_of_pairs(chosen, metric)))
     note = _NOTE + (_RETRIEVED if setting == "full_rag" else "")
     heads = ("turn", "n", "gold history", "own history", "difference")
     return Table(f"{metric.name} by gold and own history in setting {setting}: {names}", heads, tuple(rows), note)
 
 
-def _means(pairs: Sequence[tuple[Row, Row]], metric: Metric) -> list[Value]:
+def means_of_pairs(pairs: Sequence[tuple[Row, Row]], metric: Metric) -> list[Value]:
     """Return both means and the difference; a task that one side did not score is in none."""
     low, high = metric.bounds
     values = [_values(pair, metric.name) for pair in pairs]

@@ -39,6 +39,7 @@ from ragtasks.reports.tables._scores import (
     with_baselines,
     without_intervals,
 )
+from ragtasks.reports.tables._searching import gain_tables, recall_tables
 from ragtasks.reports.tables._usage import usage_table
 from ragtasks.reports.tables._users import user_tables
 from ragtasks.results import (
@@ -155,6 +156,8 @@ def _tables(
         *anchors_table(given),
         *repeats_table(given),
         *histories,
+        *(table for name in metrics for table in gain_tables(given, present[name])),
+        *recall_tables(given),
         *losses,
         *by_dimension,
         errors,
@@ -166,7 +169,8 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
     valued = {
         name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
     }
-    return {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued - USAGE_NAMES}
+    richest = max(evaluations, key=lambda item: len(item.suite))  # of a model that searches it has all metrics
+    return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
 
 def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:

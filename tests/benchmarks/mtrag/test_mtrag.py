@@ -123,7 +123,7 @@ def test_every_official_task_ends_at_its_turn(official: Benchmark) -> None:
 
 
 def test_settings_cover_the_official_tasks_that_they_should(official: Benchmark) -> None:
-    contexts = {setting: official.read_contexts(setting) for setting in Setting}
+    contexts = {setting: official.read_contexts(setting) for setting in Setting if setting is not Setting.AGENTIC}
     sizes = {setting.value: len(found.passages) for setting, found in contexts.items()}
     assert sizes == {"reference": 842, "reference_rag": 436, "full_rag": 842}
     conversational = {t.task_id for t in official.tasks if t.answerability is Answerability.CONVERSATIONAL}

@@ -108,7 +108,7 @@ def test_the_number_of_tasks_is_the_setting_s() -> None:
     queries = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", "sample", REAL_DATA))
     topics = open_benchmark("trec_rag24", benchmark_folder("trec_rag24", "sample", REAL_DATA))
     every = {setting: sum(mtrag.count_tasks(setting, ["fiqa"], conversational=False).values()) for setting in Setting}
-    assert every == {Setting.REFERENCE: 108, Setting.REFERENCE_RAG: 79, Setting.FULL_RAG: 108}
+    assert every == {Setting.REFERENCE: 108, Setting.REFERENCE_RAG: 79, Setting.FULL_RAG: 108, Setting.AGENTIC: 108}
     n_conversational = sum(task.answerability is Answerability.CONVERSATIONAL for task in mtrag.tasks)
     assert sum(mtrag.count_tasks(Setting.FULL_RAG, [], conversational=True).values()) == 108 + n_conversational
     # A null query has nothing to be given; TREC's sets of topics are benchmarks of their own.

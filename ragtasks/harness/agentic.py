@@ -1,0 +1,238 @@
+"""Agentic tasks: the model searches the corpus while it answers, up to some calls, and then answers.
+
+All tasks advance a step at a time: what they ask in a step is one batch of the model, what they search for one batch of
+the retriever. A prompt is made of the replies before it and of stored searches, so a killed run that begins again finds
+each step in the saved answers and asks only what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, Doc, retrieval_side, trajectory_row
+from ragtasks.config.environment import run_store, secret
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import OFFICIAL, canonical_hash
+from ragtasks.harness import text_protocol
+from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.live import TOO_LONG, LiveTask, RoundsTask, WaitingRequest
+from ragtasks.harness.scores import writable
+from ragtasks.harness.text_protocol import parse_reply, results_message
+from ragtasks.metrics import answer_text
+from ragtasks.records import Ending, Role, Trajectory
+from ragtasks.results import joined_usage
+from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
+
+_CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One reply with calls, and what they found."""
+
+    reply: str
+    """The reply, as later prompts show it."""
+    calls: tuple[ToolCall, ...]
+    """What it called."""
+    results: list[ToolResult] = field(default_factory=list)
+    """What that found."""
+    calls_left: int = 0
+    """Calls that were left behind it."""
+    level: int = 0
+    """How far its results are shortened."""
+
+    @property
+    def message(self) -> str:
+        """The results as the model reads them."""
+        n_characters = _CHARACTERS[self.level]
+        texts = [item.text if n_characters is None else item.shortened(n_characters) for item in self.results]
+        return results_message(texts, self.calls_left)
+
+
+@dataclass(slots=True)
+class Search:
+    """One task while its model searches."""
+
+    doc: Doc
+    """The task, with the history that the model sees."""
+    session: ToolSession
+    """Its calls."""
+    exchanges: list[Exchange] = field(default_factory=list)
+    """What was called and found, in order."""
+    usages: list[Mapping[str, Any]] = field(default_factory=list)
+    """What each reply took."""
+    n_shortened: int = 0
+    """Results that were shortened."""
+    trajectory: Trajectory | None = None
+    """What the model did; None as long as it goes on."""
+
+    def prompt_doc(self) -> Doc:
+        """Return the doc as the next prompt shows it: calls and results stand behind the question."""
+        if not self.exchanges:
+            return self.doc
+        turns = [{"role": Role.USER.value, "content": self.doc["question"]}]
+        for exchange in self.exchanges:
+            turns.append({"role": Role.ASSISTANT.value, "content": exchange.reply})
+            turns.append({"role": Role.USER.value, "content": exchange.message})
+        return {**self.doc, "history": [*self.doc["history"], *turns[:-1]], "question": turns[-1]["content"]}
+
+    def shorten(self) -> bool:
+        """Shorten the oldest results that can be, the last ones at last; False where none can."""
+        older = [(level, item) for level in (0, 1) for item in self.exchanges[:-1] if item.level == level]
+        last = [(item.level, item) for item in self.exchanges[-1:] if item.level < len(_CHARACTERS) - 1]
+        for _, exchange in [*older, *last]:
+            exchange.level += 1
+            self.n_shortened += 1
+            return True
+        return False
+
+    def end(self, ending: Ending) -> None:
+        """Note how it ended."""
+        self.trajectory = self.session.end(ending, n_shortened=self.n_shortened)
+
+
+class AgenticTask(RoundsTask):
+    """One domain of a benchmark, whose model is shown no passages and searches for them.
+
+    Its YAML is that of a `ConversationTask` with the setting `agentic` and the suite `NAME+agentic`.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the docs, and check options, templates and the retriever, before a model runs."""
+        self._searches: dict[str, Search] = {}
+        self._relevant: dict[str, list[str]] = {}
+        super().__init__(config)
+
+    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+        if self.evaluation.run != OFFICIAL:
+            raise ConfigurationError(
+                f"run {self.evaluation.run!r}: an agentic task searches for itself, and a run was searched for before. "
+                "Next step: leave it out, and choose `retriever`"
+            )
+        limits = ToolLimits(calls=self.evaluation.search_calls, k=self.evaluation.search_k)
+        self.toolbox = Toolbox(benchmark, self.evaluation.retriever, run_store(), secret, limits)
+        self._prompts.fields = {"calls": limits.calls, "k": limits.k, "most_k": limits.most_k}
+        super()._take_docs(benchmark, options)
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Make the requests, and index the corpora: what fails, fails now."""
+        super().build_all_requests(**options)
+        domains = list(dict.fromkeys(request.doc["domain"] for request in self._pending.values()))
+        self.toolbox.prepare(domains)
+        self._relevant = _relevant_passages(self.benchmark, domains)
+
+    def _begin_conversations(self) -> None:
+        self._searches = {}
+        super()._begin_conversations()
+
+    def relevant(self, task_id: str) -> Sequence[str]:
+        """Return the relevant passages of a task; for the ceiling, and for those who look at what was found."""
+        return self._relevant.get(task_id, ())
+
+    def search_of(self, task_id: str) -> Search:
+        """Return what a task's model has called and found so far; for baselines, which read no prompt."""
+        return self._searches[task_id]
+
+    def _ready(self, doc: Doc) -> WaitingRequest | None:
+        """Return the first request of a task."""
+        self._request_docs[doc["task_id"]] = doc
+        self._searches[doc["task_id"]] = Search(doc, self.toolbox.session(doc["domain"]))
+        return self._request(doc["task_id"])
+
+    def _request(self, task_id: str) -> WaitingRequest | None:
+        """Return the next request of a task with its prompt; None where that does not fit the model: it ended."""
+        request, search = self._pending[task_id], self._searches[task_id]
+        request.doc = search.doc
+        prompt = self._prompt(search)
+        while not self._fitting.has_room(prompt):
+            if not search.shorten():
+                search.end(Ending.CONTEXT_FULL)
+                self._end(request, "" if search.exchanges else NoAnswer(TOO_LONG))
+                return None
+            prompt = self._prompt(search)
+        request.arguments = (prompt, *request.arguments[1:])
+        return request
+
+    def _prompt(self, search: Search) -> Any:
+        options = self._rendering
+        template = options.get("chat_template") if options.get("apply_chat_template") else None
+        return self._rendered(search.prompt_doc(), options.get("system_instruction"), template)
+
+    def take(self, request: WaitingRequest, reply: str) -> None:
+        """Take a reply: calls wait for `next_requests`, an answer ends the task."""
+        search = self._searches[request.doc["task_id"]]
+        search.usages.append(getattr(reply, "usage", {}))
+        if isinstance(reply, NoAnswer):
+            search.end(Ending.ERROR)
+            self._end(request, NoAnswer(reply.reason, joined_usage(search.usages)))
+            return
+        parsed = parse_reply(answer_text(str(writable(reply) or ""), self.evaluation.end_of_thinking))
+        if parsed.calls and search.session.calls_left:
+            search.exchanges.append(Exchange(parsed.text, parsed.calls))
+            return
+        if parsed.calls:
+            for call in parsed.calls:
+                search.session.call(call.tool, call.arguments)  # noted as one too many
+        search.end(Ending.OUT_OF_CALLS if parsed.calls else Ending.ANSWERED if parsed.answer else Ending.GAVE_UP)
+        self._end(request, parsed.answer)
+
+    def _end(self, request: WaitingRequest, answer: str) -> None:
+        """Give a task its answer, with the passages that the model saw and what its replies took."""
+        search = self._searches[request.doc["task_id"]]
+        if not isinstance(answer, NoAnswer):
+            answer = SystemAnswer(answer, search.session.passages, joined_usage(search.usages))
+        super().take(request, answer)
+
+    def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
+        """Return the requests of tasks that called tools, with what these found; all calls are one batch."""
+        searches = [self._searches[request.doc["task_id"]] for request in requests]
+        going_on = [search for search in searches if search.trajectory is None]
+        calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].calls]
+        results = iter(self.toolbox.call_all(calls))
+        for search in going_on:
+            exchange = search.exchanges[-1]
+            exchange.results = [next(results) for _ in exchange.calls]
+            exchange.calls_left = search.session.calls_left
+            search.session.round += 1
+        found = (self._request(search.doc["task_id"]) for search in going_on)
+        return [request for request in found if request is not None]
+
+    def _reported(self, doc: Doc) -> Doc:
+        """Return a doc with what its model did, and which passages are relevant."""
+        reported, search = super()._reported(doc), self._searches.get(doc["task_id"])
+        if search is None or search.trajectory is None:
+            return reported
+        relevant = list(self.relevant(doc["task_id"]))
+        return {**reported, "trajectory": {**trajectory_row(search.trajectory), "relevant": relevant}}
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that decides the requests but what is found and answered."""
+        return canonical_hash([super().fingerprint(), self._tools()])[:16]
+
+    def _tools(self) -> dict[str, Any]:
+        return {"protocol": text_protocol.NAME, **self.toolbox.describe()}
+
+    def _public_metadata(self) -> dict[str, Any]:
+        public = super()._public_metadata()
+        public["ragtasks"]["tools"] = self._tools()
+        return public
+
+
+class LiveAgenticTask(AgenticTask, LiveTask):
+    """The same with the model's own earlier answers; what it found at earlier turns is not shown again."""
+
+
+def _relevant_passages(benchmark: Benchmark, domains: Sequence[str]) -> dict[str, list[str]]:
+    """Return task id -> relevant passages; nothing of a corpus whose judgements cannot be read."""
+    found: dict[str, list[str]] = {}
+    for domain in domains:
+        try:
+            qrels = retrieval_side(benchmark.name).load_qrels(benchmark.root, domain)
+        except RagtasksError:
+            continue
+        for qrel in qrels:
+            if qrel.relevance > 0:
+                found.setdefault(qrel.query_id, []).append(qrel.passage_id)
+    return found

@@ -1,0 +1,152 @@
+"""What a model did that searches while it answers: what it saw of what is relevant, and how it went about it.
+
+`SUITE_NAME+agentic` adds these to the metrics of any suite, whose passages are then all that the model saw. A passage
+that is found again counts where it was seen first. Conversational questions need no search; on unanswerable ones the
+fewer searches the better, as there is nothing to be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ragtasks.benchmarks import retrieval_side
+from ragtasks.errors import RagtasksError
+from ragtasks.files import Ranked
+from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, score_run
+from ragtasks.records import Answerability, Ending, Qrel, Response, Score, Trajectory
+from ragtasks.suites._suite import ScoringInputs, Suite
+
+_DEPTH = 1000
+_MEASURES = (
+    RetrievalMetric("recall", "Recall", "R", _DEPTH, "share of all relevant passages"),
+    RetrievalMetric("ndcg", "nDCG", "nDCG", _DEPTH, "discounted gain over the best possible"),
+)
+_LISTS = {
+    "seen": "of all passages seen, in the order in which they were seen",
+    "first": "of the first call that found any",
+    "last": "of the last call that found any",
+}
+_OTHERS = frozenset(Answerability)
+
+METRICS = (
+    *(Metric(f"{item.name}_{name}", f"{item.title} {of}") for name, of in _LISTS.items() for item in _MEASURES),
+    Metric("replies", "replies of the model, the answer included", None, bounds=COUNT, in_groups=False),
+    Metric("searches", "searches before the answer", None, bounds=COUNT),
+    Metric("reads", "passages read in their document", None, bounds=COUNT, in_groups=False),
+    Metric("repeated_calls", "share of the calls that were made before; unscored without a call", False),
+    Metric("empty_searches", "share of the searches that found nothing; unscored without a search", False),
+    Metric("failed_calls", "share of the calls that could not be done; unscored without a call", False),
+    Metric("unsearched", "share of answers without a search before", None),
+    Metric(
+        "needless_search",
+        "share of conversational questions that were searched for",
+        False,
+        undefined_on=_OTHERS - {Answerability.CONVERSATIONAL},
+    ),
+    Metric(
+        "searches_unanswerable",
+        "searches where nothing answers the question",
+        False,
+        bounds=COUNT,
+        undefined_on=_OTHERS - {Answerability.UNANSWERABLE},
+    ),
+    Metric("gave_up", "share of tasks that ended with neither a call nor an answer", False),
+    Metric("out_of_calls", "share of tasks that called on when no call was left", False),
+    Metric("context_full", "share of tasks whose results did not fit the model's context", False),
+)
+"""Every metric of a trajectory, in the order of the harness's table."""
+
+
+def score(inputs: ScoringInputs) -> list[Scores]:
+    """Return the scores of each response's trajectory, in order; a response without one is unscored."""
+    found = {name: _ranked_scores(inputs, name) for name in _LISTS}
+    return [
+        {**{key: value for lists in found.values() for key, value in lists[place].items()}, **_behaviour(response)}
+        for place, response in enumerate(inputs.responses)
+    ]
+
+
+def _ranked_scores(inputs: ScoringInputs, name: str) -> list[Scores]:
+    """Return recall and nDCG of one of the lists of each response."""
+    rankings = [_ranking(response.trajectory, name) for response in inputs.responses]
+    judged, reason = _judgements(inputs)
+    # A task stands here once, or once a label: places tell them apart.
+    qrels = [
+        Qrel(str(place), qrel.passage_id, qrel.relevance)
+        for place, response in enumerate(inputs.responses)
+        for qrel in judged.get(response.task.task_id, ())
+    ]
+    run = {str(place): ranking for place, ranking in enumerate(rankings) if ranking is not None}
+    values = score_run(run, qrels, _MEASURES).values if qrels else {}
+
+    def scored(place: int, measure: str) -> Score:
+        if rankings[place] is None:
+            return Score(None, "no trajectory")
+        row = values.get(str(place))
+        return Score(None, reason or "no relevance judgement") if row is None else Score(row[measure])
+
+    return [
+        {f"{measure.name}_{name}": scored(place, measure.name) for measure in _MEASURES}
+        for place in range(len(rankings))
+    ]
+
+
+def _ranking(trajectory: Trajectory | None, name: str) -> tuple[Ranked, ...] | None:
+    if trajectory is None:
+        return None
+    lists = {"seen": trajectory.seen, "first": trajectory.first_passages, "last": trajectory.last_passages}
+    return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(lists[name])))
+
+
+def _judgements(inputs: ScoringInputs) -> tuple[dict[str, list[Qrel]], str]:
+    """Return task id -> judgements, and why there are none."""
+    found: dict[str, list[Qrel]] = {}
+    reason = ""
+    side = retrieval_side(inputs.benchmark.name)
+    for domain in dict.fromkeys(response.task.domain for response in inputs.responses):
+        try:
+            for qrel in side.load_qrels(inputs.benchmark.root, domain):
+                found.setdefault(qrel.query_id, []).append(qrel)
+        except RagtasksError as error:
+            reason = str(error).splitlines()[0]
+    return found, reason
+
+
+def _behaviour(response: Response) -> Scores:
+    """Return how a model went about it."""
+    trajectory = response.trajectory
+    if trajectory is None:
+        names = [metric.name for metric in METRICS[len(_LISTS) * len(_MEASURES) :]]
+        return {name: Score(None, "no trajectory") for name in names}
+    steps = trajectory.steps
+    searches = [step for step in steps if step.is_search]
+    n, answerability = float(len(searches)), response.task.answerability
+    where = partial(_where, answerability)
+    return {
+        "replies": Score(float(trajectory.n_rounds)),
+        "searches": Score(n),
+        "reads": Score(float(sum(not step.is_search and step.problem is None for step in steps))),
+        "repeated_calls": _share([step.is_repeat for step in steps], "no call"),
+        "empty_searches": _share([not step.passages for step in searches], "no search"),
+        "failed_calls": _share([step.problem is not None for step in steps], "no call"),
+        "unsearched": Score(float(not searches)),
+        "needless_search": where(Answerability.CONVERSATIONAL, float(bool(searches))),
+        "searches_unanswerable": where(Answerability.UNANSWERABLE, n),
+        **{ending.value: Score(float(trajectory.ending is ending)) for ending in _ENDINGS},
+    }
+
+
+_ENDINGS = (Ending.GAVE_UP, Ending.OUT_OF_CALLS, Ending.CONTEXT_FULL)
+
+
+def _share(flags: Sequence[bool], without: str) -> Score:
+    return Score(sum(flags) / len(flags)) if flags else Score(None, without)
+
+
+def _where(answerability: Answerability, wanted: Answerability, value: float) -> Score:
+    return Score(value) if answerability is wanted else Score(None, f"only {wanted.value} tasks")
+
+
+SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False)
+"""What is added to a suite whose models search."""

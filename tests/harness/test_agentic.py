@@ -1,0 +1,239 @@
+"""Agentic tasks: scripted agents with known numbers, limits, resumed runs, what is logged and scored."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.errors import ConfigurationError
+from retrieval_cache import searcher
+from tests.clients._server import Action, chat_server, completion, refusal
+from tests.harness.conftest import SAMPLE, CommandResult
+from tests.harness.test_live_task import arguments
+from tests.harness.test_live_task import logged as samples_of
+from tests.harness.test_resuming import evaluations
+
+TASK = "mtrag_agentic_govt"
+N_TASKS = 27
+RESULTS = "<results>"
+
+Evaluate = Callable[..., dict[str, Any]]
+Command = Callable[..., CommandResult]
+
+
+def once(text: str, _: int = 0) -> Action:
+    """Search for the question, then answer."""
+    return completion("<answer>It costs $95.</answer>" if RESULTS in text else f"I look. <search>{text}</search>")
+
+
+def logged(output: Path, task: str = TASK) -> list[dict[str, Any]]:
+    return samples_of(output, task)
+
+
+def run(command: Command, url: str, output: Path, task: str = TASK, **metadata: Any) -> CommandResult:
+    return command(*arguments(url, output, task), "--metadata", json.dumps({**SAMPLE, **metadata}))
+
+
+def scores(output: Path, task: str = TASK) -> dict[str, float]:
+    (file,) = output.rglob("results_*.json")
+    found = json.loads(file.read_text())["results"][task]
+    return {key.partition(",")[0]: value for key, value in found.items() if key.endswith(",sample")}
+
+
+def test_an_agent_is_shown_what_it_searched_for_and_scored_on_what_it_saw(
+    command: Command, benchmark_sample: Benchmark, tmp_path: Path
+) -> None:
+    with chat_server(once) as server:
+        done = run(command, server.base_url, tmp_path)
+    assert done.status == 0, done.err
+    assert len(server.bodies) == 2 * N_TASKS
+    search = searcher(benchmark_sample, "govt", "bm25", tmp_path / "store")
+    tasks = {task.task_id: task for task in benchmark_sample.tasks}
+    samples = logged(tmp_path)
+    for sample in samples:
+        doc = sample["doc"]
+        found = search(tasks[doc["task_id"]].question)
+        assert [item["passage_id"] for item in doc["passages"]] == [item.passage_id for item in found]
+        (step,) = doc["trajectory"]["steps"]
+        assert step["arguments"] == {"query": " ".join(doc["question"].split())}
+        assert (doc["trajectory"]["ending"], doc["trajectory"]["n_rounds"]) == ("answered", 2)
+        assert [call["input_tokens"] for call in doc["usage"]["calls"]] == [7, 7]
+        assert sample["filtered_resps"] == ["It costs $95."]
+        messages = json.loads(sample["arguments"]["gen_args_0"]["arg_0"][0])
+        roles = [message["role"] for message in messages[-3:]]
+        assert roles == ["user", "assistant", "user"]
+        assert messages[-2]["content"].startswith("I look.\n<search>")
+        assert all(item.text.strip() in messages[-1]["content"] for item in found)
+    values = scores(tmp_path)
+    side = retrieval_side("mtrag")
+    relevant: dict[str, set[str]] = {}
+    for qrel in side.load_qrels(benchmark_sample.root, "govt"):
+        relevant.setdefault(qrel.query_id, set()).add(qrel.passage_id)
+    seen = {item["doc"]["task_id"]: {one["passage_id"] for one in item["doc"]["passages"]} for item in samples}
+    recalls = [len(seen[name] & ids) / len(ids) for name, ids in relevant.items() if name in seen]
+    assert values["recall_seen"] == values["recall_last"] == pytest.approx(fmean(recalls))
+    assert (values["searches"], values["unsearched"], values["gave_up"], values["out_of_calls"]) == (1, 0, 0, 0)
+
+
+def test_the_same_query_for_ever_ends_at_the_limit(command: Command, tmp_path: Path) -> None:
+    with chat_server(lambda *_: completion("<search>deck permit</search>")) as server:
+        done = run(command, server.base_url, tmp_path, search_calls=3)
+    assert done.status == 0, done.err
+    assert len(server.bodies) == 4 * N_TASKS
+    last = [body["messages"][-1]["content"] for body in server.bodies if len(body["messages"]) >= 8]
+    assert any("No searches are left. Give your answer now" in text for text in last)
+    values = scores(tmp_path)
+    assert (values["out_of_calls"], values["searches"], values["repeated_calls"]) == (1, 3, 0.75)
+    assert (values["failed_calls"], values["empty"]) == (0.25, 1)
+    assert {item["doc"]["trajectory"]["ending"] for item in logged(tmp_path)} == {"out_of_calls"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("It costs $95.", {"unsearched": 1, "searches": 0, "gave_up": 0, "recall_seen": 0}),
+        ("<answer> </answer>", {"unsearched": 1, "gave_up": 1, "empty": 1}),
+        ("<think>hm</think><answer>Yes.</answer>", {"unsearched": 1, "gave_up": 0}),
+    ],
+)
+def test_an_agent_that_does_not_search(
+    command: Command, tmp_path: Path, reply: str, expected: Mapping[str, float]
+) -> None:
+    with chat_server(lambda *_: completion(reply)) as server:
+        done = run(command, server.base_url, tmp_path)
+    assert done.status == 0, done.err
+    assert len(server.bodies) == N_TASKS
+    values = scores(tmp_path)
+    assert {name: values[name] for name in expected} == expected
+
+
+def test_broken_calls_are_told_to_the_model_and_counted(command: Command, tmp_path: Path) -> None:
+    def script(text: str, _: int) -> Action:
+        if RESULTS in text:
+            return completion("<answer>done</answer>")
+        long, many = "word " * 2048, '<search k="1000000">permit park city</search>'
+        return completion(f"<search>{long}</search>{many}<read>made-up</read><search></search>")
+
+    with chat_server(script) as server:
+        done = run(command, server.base_url, tmp_path)
+    assert done.status == 0, done.err
+    steps = logged(tmp_path)[0]["doc"]["trajectory"]["steps"]
+    assert [step.get("problem") for step in steps] == ["query_too_long", None, "unknown_passage", "malformed"]
+    assert (len(steps[1]["passages"]), steps[1]["is_bounded"]) == (20, True)
+    assert scores(tmp_path)["failed_calls"] == 0.75
+
+
+def test_results_that_do_not_fit_are_shortened_and_then_the_task_ends(command: Command, tmp_path: Path) -> None:
+    def script(text: str, _: int) -> Action:
+        words = ("permit", "park", "credit", "recycling", "water")
+        left = next((n for n in range(5) if f"{n} searches are left" in text or f"{n} search is left" in text), 5)
+        return completion("<answer>x</answer>" if "No searches" in text else f"<search>{words[left - 1]}</search>")
+
+    with chat_server(script) as server:
+        done = run(command, server.base_url, tmp_path, search_calls=5, context_tokens=4500)
+        assert done.status == 0, done.err
+        trajectories = [item["doc"]["trajectory"] for item in logged(tmp_path)]
+        assert any(item["n_shortened"] for item in trajectories)
+        assert {item["ending"] for item in trajectories} == {"answered"}
+        assert all(len(item["steps"]) == 5 for item in trajectories)
+        n_before = len(server.bodies)
+        small = run(command, server.base_url, tmp_path / "small", context_tokens=1030)
+        assert len(server.bodies) == n_before
+    assert small.status == 1
+    assert f"{TASK}: {N_TASKS} prompts did not fit the model's context and were not sent" in small.err
+
+
+def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path: Path) -> None:
+    with chat_server(lambda text, _: refusal(400) if "deck" in text and RESULTS in text else once(text)) as server:
+        first = run(command, server.base_url, tmp_path)
+        assert first.status == 1
+        n_failed = sum("no_answer" in item["doc"] for item in logged(tmp_path))
+        assert 0 < n_failed < N_TASKS
+        server.script, n_before = once, len(server.bodies)
+        for file in (*tmp_path.rglob("results_*"), *tmp_path.rglob("samples_*")):
+            file.unlink()
+        second = run(command, server.base_url, tmp_path)
+    assert second.status == 0, second.err
+    assert len(server.bodies) == n_before + n_failed
+
+
+@pytest.mark.slow
+def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
+    running: list[int] = []
+    kill_at = [8, 20, 33, 45]
+
+    def twice(text: str, _: int = 0) -> Action:
+        if kill_at and running and len(server.asked) >= kill_at[0]:
+            kill_at.pop(0)
+            os.kill(running.pop(), signal.SIGKILL)
+        return once(text)
+
+    def complete(folder: Path) -> list[Any]:
+        statuses: list[int] = []
+        given = [*arguments(server.base_url, folder, TASK, n_concurrent=2), "--metadata", json.dumps(SAMPLE)]
+        with evaluations(given) as begin:
+            while not statuses or statuses[-1] == -signal.SIGKILL:
+                process, ended = begin()
+                running[:] = [process]
+                statuses.append(ended())
+        assert statuses[-1] == 0
+        return [(item["doc"]["trajectory"], item["doc"]["passages"], item["resps"], item["arguments"])
+                for item in logged(folder)]  # fmt: skip
+
+    with chat_server(twice) as server:
+        killed = complete(tmp_path / "killed")
+        assert kill_at == []
+        assert len(server.asked) <= 2 * N_TASKS + 4 * 2  # what was on its way when a process died
+        assert len({json.dumps(body["messages"]) for body in server.bodies}) == 2 * N_TASKS
+        assert complete(tmp_path / "whole") == killed
+
+
+def test_baselines_give_floor_and_ceiling(evaluate: Evaluate) -> None:
+    found = {
+        name: evaluate(f"ragtasks-agent-{name}", "mtrag_agentic", limit=None)["results"]["mtrag_agentic"]
+        for name in ("once", "rewrite", "oracle")
+    }
+    recall = {name: row["recall_seen,sample"] for name, row in found.items()}
+    assert recall["once"] < recall["rewrite"] < recall["oracle"] == 1
+    assert found["once"]["searches,sample"] == 1
+    assert found["oracle"]["searches_unanswerable,sample"] == 0
+
+
+def test_an_agent_that_is_given_passages_answers_from_them(evaluate: Evaluate) -> None:
+    task = "mtrag_full_rag_govt"
+    once, extractive = (evaluate(f"ragtasks-{name}", task)["samples"][task] for name in ("agent-once", "extractive"))
+    assert [item["resps"] for item in once] == [item["resps"] for item in extractive]
+
+
+def test_a_run_of_before_is_refused(evaluate: Evaluate) -> None:
+    with pytest.raises(ConfigurationError, match="an agentic task searches for itself"):
+        evaluate("ragtasks-refuse", TASK, metadata={"run": "closed_book"})
+
+
+def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> None:
+    task = "mtrag_live_agentic_govt"
+    with chat_server(once) as server:
+        done = run(command, server.base_url, tmp_path, task)
+    assert done.status == 0, done.err
+    samples = logged(tmp_path, task)
+    assert len(samples) == N_TASKS
+    replies = {turn["content"] for item in samples for turn in item["doc"]["history"] if turn["role"] == "assistant"}
+    assert replies == {"It costs $95."}
+    assert all(len(item["doc"]["trajectory"]["steps"]) == 1 for item in samples)
+
+
+def test_results_name_retriever_limits_protocol_and_prompt(evaluate: Evaluate) -> None:
+    results = evaluate("ragtasks-agent-once", TASK, metadata={"retriever": "bm25-standard", "search_calls": 2})
+    metadata = results["configs"][TASK]["metadata"]["ragtasks"]
+    tools = metadata["tools"]
+    assert (tools["protocol"], tools["retriever"], tools["calls"], tools["k"]) == ("text", "bm25-standard", 2, 5)
+    assert list(tools["searches"]) == ["govt"]
+    assert metadata["prompts"]["system"].startswith("generation/agentic (")
