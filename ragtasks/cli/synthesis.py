@@ -263,6 +263,9 @@ train_commands = typer.Typer(help="Train a query rewriter or a retriever on dial
 app.add_typer(train_commands, name="train")
 
 _DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
+_QUESTIONS = Annotated[
+    Path, typer.Argument(help="Such a folder, your own conversations, or a JSON file in the form of QReCC.")
+]
 _TRAIN_OUT = Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")]
 _EPOCHS = Annotated[int, typer.Option(min=1, help="Largest number of passes over the training dialogues.")]
 _BATCH = Annotated[int, typer.Option(min=1, help="Examples per step.")]
@@ -275,7 +278,7 @@ _SEEDS = Annotated[
 
 @train_commands.command()
 def rewriter(  # noqa: PLR0917 (one parameter an option)
-    data: _DATA,
+    data: _QUESTIONS,
     out: _TRAIN_OUT,
     base: Annotated[str, typer.Option(help="T5, GPT-2, Mamba and their like: name on the hub, or folder.")],
     seeds: _SEEDS = "0",
@@ -289,9 +292,10 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Train a model to write questions so that they can be understood alone."""
     from ragtasks.progress import progress_bars
-    from ragtasks.synthesis import Fitting, train_rewriter
+    from ragtasks.synthesis import Fitting, read_qrecc, train_rewriter
 
-    benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)
+    benchmark = read_qrecc(data) if data.is_file() else named_benchmark("custom", str(data))
+    numbers = _numbers(seeds)
     for number, folder in _places(out, numbers):
         fitting = Fitting(epochs, batch_size, learning_rate, patience, number)
         with progress_bars() as progress:
@@ -303,9 +307,8 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
             f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
             f"{scores.seconds_a_question:.3f} s a question"
         )
-        echo(
-            f"next: ragtasks retrieve --benchmark custom --data {data} --retriever bm25 --queries llm_rewrite:{folder}"
-        )
+        place = "mtrag" if data.is_file() else f"custom --data {data}"  # a file of questions has no passages
+        echo(f"next: ragtasks retrieve --benchmark {place} --retriever bm25 --queries llm_rewrite:{folder}")
 
 
 @train_commands.command()

@@ -22,7 +22,7 @@ from ragtasks.synthesis.review import (
     review_section,
     write_reviews,
 )
-from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.training import Fitting, read_qrecc, train_retriever, train_rewriter
 
 __all__ = [
     "LONGEST_NOTE",
@@ -44,6 +44,7 @@ __all__ = [
     "has_dialogues",
     "quality_section",
     "read_pairs",
+    "read_qrecc",
     "read_reviews",
     "review_section",
     "synthesize",

@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 import orjson
 
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark, retrieval_side
+from ragtasks.benchmarks.custom import REWRITE as OWN_REWRITE
+from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.files import NO_CODE, Ranked, canonical_hash, loading
+from ragtasks.files import NO_CODE, Problems, Ranked, canonical_hash, loading, parse_json
 from ragtasks.metrics import retrieval_metric, score_run, token_f1
-from ragtasks.records import Passage, Qrel, Task
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+from ragtasks.results import rows_benchmark
 from retrieval_cache import (
     REWRITE,
     DenseRetriever,
@@ -245,7 +248,9 @@ def train_rewriter(
 ) -> TrainedOne:
     """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint."""
     needs_new_folder(folder)
-    gold = build_queries(benchmark, "rewrite").texts
+    own = rewrites_of(benchmark.tasks)
+    gold = {task.task_id: own.get(task.task_id, task.question) for task in benchmark.tasks}
+    gold = gold if own else dict(build_queries(benchmark, "rewrite").texts)
     later_turns = [task for task in benchmark.tasks if len(task.messages) > 1]
     if not any(gold[task.task_id] != task.question for task in later_turns):
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
@@ -546,4 +551,64 @@ def split_by_dialogue(tasks: Sequence[Task], seed: int) -> Split:
         tuple(task for task in tasks if task.conversation_id not in test | validation),
         tuple(task for task in tasks if task.conversation_id in validation),
         tuple(task for task in tasks if task.conversation_id in test),
+    )
+
+
+# Rewritten questions in the form of QReCC (Anantha et al. 2021): one JSON list of turns, each with its conversation.
+
+_QRECC_KEYS = ("Conversation_no", "Turn_no", "Context", "Question", "Rewrite")
+_QRECC_STEP = (
+    "fix these rows; the form is that of qrecc_train.json: Conversation_no, Turn_no, Question, Rewrite, and Context, a "
+    "list of texts, question and reply in turn"
+)
+
+
+def read_qrecc(file: Path) -> Benchmark:
+    """Return the questions of a file in the form of QReCC, each with its rewrite; errors are named by row, from 1."""
+    problems = Problems(file, "rewritten questions", _QRECC_STEP)
+    try:
+        rows = parse_json(file.read_bytes())
+    except OSError as error:
+        raise problems.unreadable(error) from error
+    except ValueError:
+        rows = None
+    if not isinstance(rows, list) or not rows:
+        problems.add(0, "a JSON list of turns", type(rows).__name__ if rows is not None else "no JSON")
+        problems.raise_if_any()
+    tasks: dict[str, Task] = {}
+    for number, row in enumerate(rows, start=1):
+        task = _qrecc_task(number, row, problems)
+        if task is not None and tasks.setdefault(task.task_id, task) is not task:
+            problems.add(number, "each turn once", f"{task.task_id} again")
+    problems.raise_if_any()
+    return rows_benchmark(tasks.values())
+
+
+def _qrecc_task(number: int, row: Any, problems: Problems) -> Task | None:
+    """Return the task of a row, None after noting what is wrong with it."""
+    missing = [key for key in _QRECC_KEYS if not isinstance(row, dict) or key not in row]
+    if missing:
+        problems.add(number, f"an object with {', '.join(_QRECC_KEYS)}", f"no {', '.join(missing)}")
+        return None
+    context, question, rewrite = (row[key] for key in ("Context", "Question", "Rewrite"))
+    texts = [*context, question, rewrite] if isinstance(context, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not question.strip() or not rewrite.strip():
+        problems.add(number, "texts as Question and Rewrite, and a list of texts as Context", texts)
+        return None
+    roles = (Role.USER if place % 2 == 0 else Role.ASSISTANT for place in range(len(context)))
+    history = tuple(Message(role, text) for role, text in zip(roles, context, strict=True))
+    name = str(row["Conversation_no"])
+    answer = row.get("Answer")
+    return Task(
+        task_id=task_id(name, int(row["Turn_no"])) if str(row["Turn_no"]).isdecimal() else f"{name} row {number}",
+        conversation_id=name,
+        turn=len(history) // 2 + 1,
+        domain="qrecc",
+        messages=(*history, Message(Role.USER, question)),
+        target=answer if isinstance(answer, str) else "",
+        answerability=Answerability.ANSWERABLE,
+        question_types=(),
+        multi_turn="Follow-up" if history else "N/A",
+        references=(),
+        extra={OWN_REWRITE: " ".join(rewrite.split())},
     )

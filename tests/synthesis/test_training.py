@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
-from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
+from ragtasks.cli import app
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
 from ragtasks.synthesis.training import split_by_dialogue
 from retrieval_cache import Place, Recipe, Rewriter, TrainedRewriter, evaluate_runs, retrieve, write_recipe
 from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
@@ -155,3 +158,59 @@ def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: 
     write_recipe(base, Recipe("seq2seq", True, 64, 4))
     with pytest.raises(JudgeError, match="rewritten; nothing is stored"):
         retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{base}", depth=5)
+
+
+def qrecc_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
+    """Return the dialogues in the form of QReCC."""
+    return [
+        {
+            "Conversation_no": int(task.conversation_id[1:]),
+            "Turn_no": task.turn,
+            "Context": [message.text for message in task.messages[:-1]],
+            "Question": task.question,
+            "Rewrite": task.extra.get("rewrite", task.question),
+            "Answer": task.target,
+        }
+        for task in benchmark.tasks
+    ]
+
+
+def test_questions_in_the_form_of_qrecc_are_those_of_the_dialogues(benchmark: Benchmark, tmp_path: Path) -> None:
+    file = tmp_path / "qrecc_train.json"
+    file.write_text(json.dumps(qrecc_rows(benchmark)))
+    read = read_qrecc(file)
+    assert [task.messages for task in read.tasks] == [task.messages for task in benchmark.tasks]
+    assert [task.turn for task in read.tasks] == [task.turn for task in benchmark.tasks]
+    assert [task.extra["rewrite"] for task in read.tasks] == [row["Rewrite"] for row in qrecc_rows(benchmark)]
+    assert len(split_by_dialogue(read.tasks, 0).train) == len(split_by_dialogue(benchmark.tasks, 0).train)
+
+
+def test_every_error_of_such_a_file_is_named_by_row(benchmark: Benchmark, tmp_path: Path) -> None:
+    good = qrecc_rows(benchmark)[0]
+    rows = [good, good, {**good, "Turn_no": 2, "Rewrite": " "}, "text", {"Question": "Who?"}]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps(rows))
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_qrecc(file)
+    assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:5]] == [
+        f"line {number}" for number in (2, 3, 4, 5)
+    ]
+    for content in ("", "{}", "[]"):
+        file.write_text(content)
+        with pytest.raises(BenchmarkFileError, match="expected a JSON list of turns"):
+            read_qrecc(file)
+    with pytest.raises(BenchmarkFileError, match="readable file"):
+        read_qrecc(tmp_path / "none.json")
+
+
+@pytest.mark.slow
+def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Path) -> None:
+    file = tmp_path / "qrecc_train.json"
+    file.write_text(json.dumps(qrecc_rows(benchmark)))
+    base = write_t5(tmp_path / "t5", words_of(benchmark.root))
+    made = CliRunner().invoke(
+        app, ["train", "rewriter", str(file), "--base", str(base), "--output", str(tmp_path / "made"), "--epochs", "1"]
+    )
+    assert made.exit_code == 0, made.output
+    assert "llm_rewrite:" in made.output
+    assert (tmp_path / "made" / "ragtasks_rewriter.json").is_file()
