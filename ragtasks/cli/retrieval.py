@@ -22,7 +22,9 @@ _RETRIEVED = ("reference_rag", "full_rag")
 
 @app.command()
 def retrieve(  # noqa: PLR0917 (one parameter an option)
-    retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
+    retriever: Annotated[
+        str, typer.Option(help="Such as bm25, dense:minilm, dense:openai/NAME, hybrid(bm25,dense:minilm), run:FILE.")
+    ],
     queries: Annotated[
         str,
         typer.Option(help="Query form: last_turn, rewrite, llm_rewrite, decompose, ...; FORM/FORM fuses several."),
