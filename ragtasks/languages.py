@@ -52,6 +52,7 @@ _A_WORD_EACH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af
 """Characters of Chinese, Japanese and Korean."""
 
 
+@lru_cache(maxsize=1 << 12)
 def language_of(text: str) -> str | None:
     """Return the ISO 639-1 code of a text's language; None where the text is too short to tell, or nothing is sure.
 

@@ -14,9 +14,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from ragtasks.benchmarks import Benchmark, response_of
 from ragtasks.config import BASELINES
@@ -147,9 +149,14 @@ class Answers:
         known_words: set[str] = set()
         for words, target in zip(self.words, self.targets, strict=True):
             known_words.update(words[:-1], target)
-        for text in {text for response in self.responses for text in _surroundings(response)}:
-            known_words.update(_words(text))
+        known_words |= _words_of(frozenset(text for response in self.responses for text in _surroundings(response)))
         return sorted(known_words)
+
+
+@lru_cache(maxsize=4)
+def _words_of(texts: frozenset[str]) -> frozenset[str]:
+    """Return every word of some texts; answers of several systems have the same ones around them."""
+    return frozenset(word for text in texts for word in _words(text))
 
 
 Found = Iterable[tuple[int, str]]
@@ -474,26 +481,37 @@ def _misplaced(answers: Answers) -> Found:
     spread = Counter(word for words in targets for word in words)
     weight = {word: math.log((n + 1) / count) for word, count in spread.items()}
     unknown = math.log(n + 1)
-    holders: dict[str, list[int]] = defaultdict(list)
-    for place, words in enumerate(targets):
-        if answers.responses[place].task.answerability in _ANSWERED:  # the others' reference answers fit any refusal
-            for word in words:
-                holders[word].append(place)
-    mass = [sum(weight[word] for word in words) for words in targets]
-    for place, listed in enumerate(answers.words):
+    rare = [word for word, count in spread.items() if count <= max(3, n // 10)]
+    numbers = {word: number for number, word in enumerate(rare)}
+    # The reference answers of other kinds of tasks fit any refusal.
+    of_answered = [item.task.answerability in _ANSWERED for item in answers.responses]
+    fitted = [words if counts else () for words, counts in zip(targets, of_answered, strict=True)]
+    weights = np.array([weight[word] for word in rare])
+    holders = _word_matrix(fitted, numbers).multiply(weights).T.tocsc()
+    mass = np.array([sum(weight[word] for word in words) for words in targets])
+    listed = [set(words) for words in answers.words]
+    shared = (_word_matrix(listed, numbers) @ holders).tocsr()
+    for place, words in enumerate(listed):
         if not targets[place]:
             continue  # without a reference answer of its own there is nothing that it could fit less
-        words = set(listed)
         own_mass = sum(weight.get(word, unknown) for word in words)
-        shared: dict[int, float] = defaultdict(float)
-        for word in words:
-            if spread[word] <= max(3, n // 10):
-                for other in holders[word]:
-                    shared[other] += weight[word]
-        fits = {other: 2 * value / (own_mass + mass[other]) for other, value in shared.items()}
-        best = max(fits, key=lambda other: (fits[other], -other), default=place)
-        if fits.get(best, 0.0) >= max(_LEAST_FIT, fits.get(place, 0.0) + _MARGIN):
-            yield place, f"fits {answers.responses[best].task.task_id}: {answers.responses[place].text}"
+        row = slice(shared.indptr[place], shared.indptr[place + 1])
+        others = shared.indices[row]
+        fits = 2 * shared.data[row] / (own_mass + mass[others])
+        own = fits[others == place].sum()
+        best = max(fits, default=0.0)
+        if best >= max(_LEAST_FIT, own + _MARGIN):
+            other = answers.responses[others[fits == best].min()]
+            yield place, f"fits {other.task.task_id}: {answers.responses[place].text}"
+
+
+def _word_matrix(texts: Sequence[Collection[str]], numbers: Mapping[str, int]) -> Any:
+    """Return a sparse matrix, a row a text: 1 where it has the word of that number."""
+    from scipy.sparse import csr_matrix
+
+    found = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
+    rows, columns = ([pair[side] for pair in found] for side in (0, 1))
+    return csr_matrix((np.ones(len(found)), (rows, columns)), shape=(len(texts), len(numbers)))
 
 
 def _textless(answers: Answers) -> Found:
