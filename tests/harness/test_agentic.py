@@ -178,7 +178,11 @@ def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> 
 
     def complete(folder: Path) -> list[Any]:
         statuses: list[int] = []
-        given = [*arguments(server.base_url, folder, TASK, n_concurrent=2), "--metadata", json.dumps(SAMPLE)]
+        given = [
+            *arguments(server.base_url, folder, TASK, n_concurrent=2),
+            "--metadata",
+            json.dumps({**SAMPLE, "max_implausible": 1}),
+        ]
         with evaluations(given) as begin:
             while not statuses or statuses[-1] == -signal.SIGKILL:
                 process, ended = begin()
@@ -196,6 +200,7 @@ def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> 
         assert complete(tmp_path / "whole") == killed
 
 
+@pytest.mark.slow
 def test_baselines_give_floor_and_ceiling(evaluate: Evaluate) -> None:
     found = {
         name: evaluate(f"ragtasks-agent-{name}", "mtrag_agentic", limit=None)["results"]["mtrag_agentic"]

@@ -464,14 +464,17 @@
       const [id, title] = texts.passages[item.shown[item.place][place]];
       const held = past.held[place];
       const badges = past.relevant.includes(place) ? [make("span", "badge reference", "relevant"), " "] : [];
-      return make("li", "", `[${place + 1}] `, ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` holds ${Math.round(100 * held)} % of the answer's words`) : "");
+      return make("li", "", `[${place + 1}] `, ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` ${Math.round(100 * held)} % of the answer's words`) : "");
     };
+    // Of a long result: its first five and what is relevant.
+    const listed = (past, step) => step.found.filter((place, rank) => rank < 5 || past.relevant.includes(place));
+    const rest = (past, step) => { const n = step.found.length - listed(past, step).length; return n ? [make("li", "quiet", `${n} more`)] : []; };
     const call = (item, past, step) => make(
       "li", "",
       make("span", "badge", step.tool), " ", make("b", "", step.text || "(nothing)"), " ",
       ...(step.repeat ? [make("span", "badge warn", "repeated"), " "] : []),
       ...(step.problem ? [make("span", "badge warn", step.problem.replaceAll("_", " "))] : []),
-      step.problem ? "" : step.found.length ? make("ul", "", ...step.found.map((place) => found(item, past, place))) : make("span", "quiet", "found nothing"),
+      step.problem ? "" : step.found.length ? make("ul", "", ...listed(past, step).map((place) => found(item, past, place)), ...rest(past, step)) : make("span", "quiet", "found nothing"),
     );
     return [
       make("h3", "", "Searches"),

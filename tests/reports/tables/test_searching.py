@@ -1,0 +1,58 @@
+"""Models that search: what that gained over passages handed over, and recall after each call, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragtasks.metrics import Metric
+from ragtasks.reports.tables._scores import without_intervals
+from ragtasks.reports.tables._searching import gain_tables, recall_tables
+from ragtasks.results import Row
+from tests.reports.tables.test_losses import METRIC, evaluation, row
+
+RB_ALG = Metric(METRIC, "a metric")
+
+
+def both(task_id: str, given: float | None, searched: float | None, **changes: Any) -> list[Row]:
+    return [row(task_id, given, "full_rag", **changes), row(task_id, searched, "agentic", **changes)]
+
+
+def test_the_gain_is_of_the_tasks_that_both_settings_scored() -> None:
+    rows = [
+        *both("a", 0.2, 0.6),
+        *both("b", 0.4, 0.4, answerability="UNANSWERABLE", turn=2),
+        *both("c", None, 1.0),
+        row("d", 1.0, "agentic"),
+    ]
+    (table,) = map(without_intervals, gain_tables([evaluation(rows)], RB_ALG))
+    assert table.title == "What searching gained in rb_alg: m"
+    found = {(cells[0], cells[1]): [getattr(cell, "value", cell) for cell in cells[2:]] for cells in table.rows}
+    assert found["all", ""][0] == 3
+    assert [round(value, 6) for value in found["all", ""][1:]] == [0.3, 0.5, 0.2]
+    assert [round(value, 6) for value in found["answerability", "UNANSWERABLE"][1:]] == [0.4, 0.4, 0]
+    assert set(found) == {
+        ("all", ""), ("answerability", "ANSWERABLE"), ("answerability", "UNANSWERABLE"),
+        ("turn", "first"), ("turn", "later"),
+    }  # fmt: skip
+
+
+def test_settings_of_two_evaluations_of_one_model_are_set_side_by_side() -> None:
+    given, searched = both("a", 0.2, 0.6)
+    (table,) = gain_tables([evaluation([given]), evaluation([searched], "m #2")], RB_ALG)
+    assert table.title == "What searching gained in rb_alg: m beside m #2"
+    assert list(gain_tables([evaluation([given]), evaluation([searched], "other")], RB_ALG)) == []
+
+
+def test_recall_after_each_call_counts_a_task_that_stopped_with_what_it_had_seen() -> None:
+    rows = [
+        row("a", 1.0, "agentic", recall_after=(0.0, 0.5, 1.0)),
+        row("b", 1.0, "agentic", recall_after=(0.0, 0.25)),
+        row("c", 1.0, "agentic", recall_after=(0.0,)),
+        row("d", 1.0, "agentic"),
+    ]
+    (table,) = map(without_intervals, recall_tables([evaluation(rows), evaluation([row("a", 1.0)], "other")]))
+    assert table.columns == ("model", "n", "1 call", "2 calls")
+    (cells,) = table.rows
+    assert cells[:2] == ("m", 3)
+    assert [round(cell.value, 6) for cell in cells[2:]] == [0.25, round(1.25 / 3, 6)]
+    assert list(recall_tables([evaluation([row("a", 1.0)])])) == []
