@@ -230,7 +230,7 @@ def copied(answer: str, passages: Sequence[str]) -> float | None:
     return sum(inside) / len(words)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _runs(passage: str) -> frozenset[str]:
     words = _TOKEN.findall(passage.lower())
     return frozenset(" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
@@ -517,14 +517,14 @@ def _first_source(holds: tuple[bool, bool, bool]) -> Source:
     return next((source for source, is_held in zip(Source, holds, strict=False) if is_held), Source.NOTHING)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _index(text: str, language: str) -> _Index:
     words = _TOKEN.findall(text.lower())
     units = [unit for unit in map(_units(language).__getitem__, words) if unit]
     return _Index(frozenset(units), frozenset(words), frozenset(pairwise(units)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)
 def _together(texts: tuple[str, ...], language: str) -> _Index:
     indexes = [_index(text, language) for text in texts]
     return _Index(
@@ -658,7 +658,7 @@ class _InOrder:
             yield (self.units[place], self.units[after]), (self.negated[place], self.negated[after]), place
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _in_order(text: str, language: str) -> _InOrder:
     found = _InOrder([], [], [], {})
     unit_of, is_negated, end = _units(language), False, 0
