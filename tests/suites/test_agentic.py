@@ -1,0 +1,76 @@
+"""What a model did that searches: scores of trajectories with known numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
+from ragtasks.metrics import IdkLabel, Scores, Semantics
+from ragtasks.records import Answerability, CallProblem, Ending, Passage, Response, ToolStep, Trajectory
+from ragtasks.suites import ScoringInputs, suite_named, without_agentic
+
+TASK = "sample-govt-01<::>2"
+
+
+@pytest.fixture(scope="module")
+def sample() -> Benchmark:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+
+
+def scores(
+    sample: Benchmark, trajectory: Trajectory | None, answerability: Answerability = Answerability.ANSWERABLE
+) -> Scores:
+    task = next(task for task in sample.tasks if task.task_id == TASK)
+    response = Response(replace(task, answerability=answerability), (Passage("p", "t"),), "x", trajectory=trajectory)
+    inputs = ScoringInputs(sample, [response], [IdkLabel(None, "")], Semantics(None, "none"))
+    return suite_named("agentic").score(inputs)[0]
+
+
+def search(*passages: str, **more: object) -> ToolStep:
+    return ToolStep("search", {"query": "x"}, 1, passages, **more)  # type: ignore[arg-type]
+
+
+def test_recall_is_of_what_was_seen_first_and_last(sample: Benchmark) -> None:
+    relevant = [q.passage_id for q in retrieval_side("mtrag").load_qrels(sample.root, "govt") if q.query_id == TASK]
+    assert len(relevant) == 3
+    steps = (search("other", relevant[0]), search(relevant[0], relevant[1]), search())
+    found = scores(sample, Trajectory(steps, Ending.ANSWERED, 4))
+    recall = {name: found[f"recall_{name}"].value for name in ("seen", "first", "last")}
+    assert recall == pytest.approx({"seen": 2 / 3, "first": 1 / 3, "last": 2 / 3})
+    assert scores(sample, Trajectory((search(*relevant),)))["ndcg_seen"].value == pytest.approx(1)
+    assert (found["searches"].value, found["replies"].value) == (3, 4)
+    assert found["empty_searches"].value == pytest.approx(1 / 3)
+
+
+def test_how_a_model_went_about_it(sample: Benchmark) -> None:
+    steps = (
+        search("a"),
+        search("a", is_repeat=True),
+        ToolStep("read", {}, 2, ("a", "b")),
+        ToolStep("fly", {}, 3, problem=CallProblem.UNKNOWN_TOOL),
+    )
+    found = scores(sample, Trajectory(steps, Ending.GAVE_UP, 4), Answerability.UNANSWERABLE)
+    values = {name: found[name].value for name in ("searches", "reads", "repeated_calls", "failed_calls", "gave_up")}
+    assert values == {"searches": 2, "reads": 1, "repeated_calls": 0.25, "failed_calls": 0.25, "gave_up": 1}
+    assert (found["searches_unanswerable"].value, found["needless_search"].value) == (2, None)
+    needless = scores(sample, Trajectory((search("a"),)), Answerability.CONVERSATIONAL)
+    assert (needless["needless_search"].value, needless["searches_unanswerable"].value) == (1, None)
+    silent = scores(sample, Trajectory())
+    assert (silent["unsearched"].value, silent["recall_seen"].value) == (1, 0)
+    assert silent["empty_searches"].reason == "no search"
+
+
+def test_a_response_of_a_model_that_cannot_search_is_unscored(sample: Benchmark) -> None:
+    assert {score.reason for score in scores(sample, None).values()} == {"no trajectory"}
+    assert all(score.value is None for score in scores(sample, None).values())
+
+
+def test_any_suite_takes_the_metrics() -> None:
+    names = [metric.name for metric in suite_named("agentic").metrics]
+    for base in ("mtrag", "multihop_rag", "trec_rag24"):
+        combined = [metric.name for metric in suite_named(f"{base}+agentic").metrics]
+        assert combined == [*(metric.name for metric in suite_named(base).metrics), *names]
+    assert without_agentic("mtrag+agentic+rl_r") == "mtrag+rl_r"
