@@ -133,6 +133,14 @@ def test_a_turn_that_nobody_can_be_asked_asks_no_model() -> None:
     assert model.asked == [["a::1"]]
 
 
+@pytest.mark.parametrize("n_replies", [0, 2])
+def test_a_model_that_gives_another_number_of_replies_fails(n_replies: int) -> None:
+    model, one = Model(), Scripted("a", [1])
+    model.generate_until = lambda _: ["a reply"] * n_replies  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="zip"):
+        getattr(model, round_type(1))([one.requests[1]])
+
+
 def test_every_round_has_a_method_of_its_own_name_on_what_the_harness_calls() -> None:
     assert [round_type(number) for number in (1, 2, 12)] == [
         "generate_round_1",

@@ -262,6 +262,17 @@ def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Ev
     assert history_in(results)["counts"]["turns_not_scored"] == 3
 
 
+def test_no_passages_of_a_run_made_before_are_read(load_task: Callable[..., ConversationTask]) -> None:
+    assert {len(found) for found in load_task("mtrag_full_rag_govt").dataset["test"]["passages"]} != {0}
+    assert {len(found) for found in load_task("mtrag_live_full_rag_govt").dataset["test"]["passages"]} == {0}
+
+
+def test_requests_are_made_for_one_process_where_none_is_named(load_task: Callable[..., ConversationTask]) -> None:
+    task = load_task(TASK)
+    task.build_all_requests(limit=1)
+    assert len(task.instances) == 7
+
+
 def test_several_processes_are_refused(load_task: Callable[..., ConversationTask]) -> None:
     with pytest.raises(ConfigurationError, match=r"made in one process.*started in 2"):
         load_task(TASK).build_all_requests(world_size=2)

@@ -78,6 +78,11 @@ def test_each_task_keeps_its_ratings_and_no_judge_sees_an_answer_that_did_not_co
     assert not any("From April to October." in prompt.messages[-1].content for prompt in judge.asked), "no reference"
 
 
+def test_each_task_has_what_its_own_ratings_took() -> None:
+    tasks = [answers("It is 3.", None, "It is 8.", task_id="a<::>1"), answers("It is 5.", task_id="b<::>1")]
+    assert [len(picked.calls) for picked in pick_best(tasks, rater())] == [2, 1]
+
+
 @pytest.mark.parametrize(("n_rated", "fails"), [(19, False), (18, True)])
 def test_fewer_than_95_of_100_ratings_fail_the_evaluation_and_the_rest_stands(n_rated: int, fails: bool) -> None:
     tasks = [answers("It is 3." if n < n_rated else "It is odd.", task_id=f"c{n}<::>1") for n in range(20)]
