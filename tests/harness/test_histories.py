@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -73,9 +75,16 @@ def test_a_limit_within_a_conversation(limit: int) -> None:
 class Scripted:
     """Conversations that write down what they are asked for, and of which some turns cannot be asked."""
 
-    def __init__(self, name: str, turns: list[int], ended: frozenset[int] = frozenset()) -> None:
-        self._name, self._left, self._ended = name, list(turns), ended
-        self.requests = {turn: self._request(turn) for turn in turns}
+    def __init__(
+        self,
+        name: str,
+        turns: list[int],
+        ended: frozenset[int] = frozenset(),
+        follow_ups: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        """Take turns, those that end, and the numbers of requests that are made from the reply to others."""
+        self._name, self._left, self._ended, self._follow_ups = name, list(turns), ended, dict(follow_ups)
+        self.requests = {number: self._request(number) for number in (*turns, *follow_ups.values())}
         self.taken: dict[int, str] = {}
 
     def _request(self, turn: int) -> WaitingRequest:
@@ -91,6 +100,11 @@ class Scripted:
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         self.taken[request.turn] = reply
+
+    def next_requests(self, answered: list[WaitingRequest]) -> list[WaitingRequest]:
+        assert all(request.conversations is self for request in answered)
+        followed = [turn for request in answered if (turn := self._follow_ups.pop(request.turn, None)) is not None]
+        return [self.requests[turn] for turn in followed]
 
     def reply_to(self, request: WaitingRequest) -> str:
         return self.taken.get(request.turn, "not asked")
@@ -131,6 +145,17 @@ def test_a_turn_that_nobody_can_be_asked_asks_no_model() -> None:
     model, ended = Model(), Scripted("a", [1, 2], frozenset({2}))
     assert getattr(model, round_type(1))([ended.requests[2]]) == ["not asked"]
     assert model.asked == [["a::1"]]
+
+
+def test_what_follows_from_a_reply_is_asked_together_before_the_next_turn() -> None:
+    model, one, other = (
+        Model(),
+        Scripted("a", [1, 2], follow_ups={1: 11, 11: 12}),
+        Scripted("b", [1], follow_ups={1: 21}),
+    )
+    getattr(model, round_type(1))([one.requests[2], other.requests[1]])
+    assert model.asked == [["a::1", "b::1"], ["a::11", "b::21"], ["a::12"], ["a::2"]]
+    assert list(one.taken) == [1, 11, 12, 2]
 
 
 @pytest.mark.parametrize("n_replies", [0, 2])
