@@ -57,7 +57,9 @@ def test_labels_are_points_of_the_challenge(rubric: str, label: str, points: int
         read(question, "maybe")
 
 
-def test_the_scales_are_those_of_the_metrics() -> None:
+def test_the_scales_are_those_of_the_challenge_and_of_the_metrics() -> None:
+    assert LABELS[CORRECTNESS] == {"clean": 2, "padded": 1, "none": 0, "wrong": -1}
+    assert LABELS[FAITHFULNESS] == {"full": 1, "partial": 0, "no": -1}
     bounds = {metric.name: metric.bounds for metric in suite_named("liverag").metrics if metric.name in LABELS}
     assert bounds == {CORRECTNESS: (-1, 2), FAITHFULNESS: (-1, 1)}
     assert _in_points(CORRECTNESS, Score(None, "no verdict")) == Score(None, "no verdict")
