@@ -23,6 +23,8 @@ from tests.harness.test_resuming import evaluations
 
 TASK = "mtrag_agentic_govt"
 N_TASKS = 27
+N_FEW = 8
+"""Tasks where not all are needed."""
 RESULTS = "<results>"
 
 Evaluate = Callable[..., dict[str, Any]]
@@ -38,8 +40,11 @@ def logged(output: Path, task: str = TASK) -> list[dict[str, Any]]:
     return samples_of(output, task)
 
 
-def run(command: Command, url: str, output: Path, task: str = TASK, **metadata: Any) -> CommandResult:
-    return command(*arguments(url, output, task), "--metadata", json.dumps({**SAMPLE, **metadata}))
+def run(
+    command: Command, url: str, output: Path, task: str = TASK, limit: int = N_FEW, **metadata: Any
+) -> CommandResult:
+    given = [*arguments(url, output, task), "--limit", str(limit)]
+    return command(*given, "--metadata", json.dumps({**SAMPLE, **metadata}))
 
 
 def scores(output: Path, task: str = TASK) -> dict[str, float]:
@@ -52,7 +57,7 @@ def test_an_agent_is_shown_what_it_searched_for_and_scored_on_what_it_saw(
     command: Command, benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     with chat_server(once) as server:
-        done = run(command, server.base_url, tmp_path)
+        done = run(command, server.base_url, tmp_path, limit=N_TASKS)
     assert done.status == 0, done.err
     assert len(server.bodies) == 2 * N_TASKS
     search = searcher(benchmark_sample, "govt", "bm25", tmp_path / "store")
@@ -87,7 +92,7 @@ def test_the_same_query_for_ever_ends_at_the_limit(command: Command, tmp_path: P
     with chat_server(lambda *_: completion("<search>deck permit</search>")) as server:
         done = run(command, server.base_url, tmp_path, search_calls=3)
     assert done.status == 0, done.err
-    assert len(server.bodies) == 4 * N_TASKS
+    assert len(server.bodies) == 4 * N_FEW
     last = [body["messages"][-1]["content"] for body in server.bodies if len(body["messages"]) >= 8]
     assert any("No searches are left. Give your answer now" in text for text in last)
     values = scores(tmp_path)
@@ -110,7 +115,7 @@ def test_an_agent_that_does_not_search(
     with chat_server(lambda *_: completion(reply)) as server:
         done = run(command, server.base_url, tmp_path)
     assert done.status == 0, done.err
-    assert len(server.bodies) == N_TASKS
+    assert len(server.bodies) == N_FEW
     values = scores(tmp_path)
     assert {name: values[name] for name in expected} == expected
 
@@ -148,7 +153,7 @@ def test_results_that_do_not_fit_are_shortened_and_then_the_task_ends(command: C
         small = run(command, server.base_url, tmp_path / "small", context_tokens=1030)
         assert len(server.bodies) == n_before
     assert small.status == 1
-    assert f"{TASK}: {N_TASKS} prompts did not fit the model's context and were not sent" in small.err
+    assert f"{TASK}: {N_FEW} prompts did not fit the model's context and were not sent" in small.err
 
 
 def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path: Path) -> None:
@@ -156,7 +161,7 @@ def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path:
         first = run(command, server.base_url, tmp_path)
         assert first.status == 1
         n_failed = sum("no_answer" in item["doc"] for item in logged(tmp_path))
-        assert 0 < n_failed < N_TASKS
+        assert 0 < n_failed < N_FEW
         server.script, n_before = once, len(server.bodies)
         for file in (*tmp_path.rglob("results_*"), *tmp_path.rglob("samples_*")):
             file.unlink()
@@ -229,7 +234,7 @@ def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> 
         done = run(command, server.base_url, tmp_path, task)
     assert done.status == 0, done.err
     samples = logged(tmp_path, task)
-    assert len(samples) == N_TASKS
+    assert len(samples) >= N_FEW  # whole conversations
     replies = {turn["content"] for item in samples for turn in item["doc"]["history"] if turn["role"] == "assistant"}
     assert replies == {"It costs $95."}
     assert all(len(item["doc"]["trajectory"]["steps"]) == 1 for item in samples)
