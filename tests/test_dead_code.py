@@ -26,7 +26,7 @@ NAMED_IN_TEMPLATE = re.compile(r"\.(\w+)")
 # Names that somebody else uses, or that are part of a definition; no line without its reason.
 ALLOWED = {
     # The interpreter, on modules and on context managers; pydantic, on its models.
-    *("__dir__", "__getattr__", "trace", "model_config", "_as_object"),
+    *("__dir__", "__getattr__", "trace", "model_config", "_as_object", "_value_"),
     # Named by lm_eval or by a library: its parameters, and what it calls on what we derive from it.
     *("_filters", "fewshot_docs", "doc_to_text", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),

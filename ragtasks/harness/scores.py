@@ -23,6 +23,7 @@ from ragtasks.scoring import (
     ResponseScorer,
     ScoredResponse,
     check_together,
+    note_turn_errors,
     pick_best,
     plausibility_of,
     ready_judge,
@@ -196,6 +197,9 @@ def score_together(tasks: Sequence[AnsweredTask]) -> None:
     scored = [(task, responses, [next(results) for _ in responses]) for task, responses in answers]
     if not getattr(model_in_use(), "is_baseline", False):
         _check(scored)
+    else:
+        for _, responses, own in scored:
+            note_turn_errors(responses, [result.notes for result in own])
     for task, responses, scores in scored:
         task.take_results(scores, responses)
 

@@ -116,6 +116,7 @@ from ragtasks.metrics.semantic import (
     semantic_scores,
     whole_weights,
 )
+from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnError, TurnErrorKind, turn_error
 
 __all__ = [
     "ANS_ACC",
@@ -139,6 +140,8 @@ __all__ = [
     "RETRIEVAL_METRICS",
     "SUB_NARRATIVE_SCORES",
     "SUPPORT_SCORES",
+    "TURN_ERROR_METRICS",
+    "TURN_ERROR_NAMES",
     "BertScore",
     "BertScorer",
     "CitedSentence",
@@ -167,6 +170,8 @@ __all__ = [
     "Semantics",
     "Source",
     "Span",
+    "TurnError",
+    "TurnErrorKind",
     "accuracy",
     "accuracy_official",
     "answer_text",
@@ -223,6 +228,7 @@ __all__ = [
     "support_scores",
     "token_f1",
     "token_recall",
+    "turn_error",
     "whole_weights",
     "within",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.metrics import TURN_ERROR_METRICS
 from ragtasks.records import Setting
 from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from, p_text
 from ragtasks.results import (
@@ -133,7 +134,8 @@ def _context(alike: Sequence[Evaluation]) -> str:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    by_name = {item.name: item for item in (*suite_named(part.suite).metrics, *NEED_METRICS)} | METRICS
+    more = (*suite_named(part.suite).metrics, *NEED_METRICS, *TURN_ERROR_METRICS)
+    by_name = {item.name: item for item in more} | METRICS
     rows = list(part.rows.values())
     for metric in metrics:
         if any(metric in row.values for row in rows):

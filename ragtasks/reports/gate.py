@@ -14,7 +14,7 @@ from enum import Enum
 
 from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.metrics import Metric
+from ragtasks.metrics import TURN_ERROR_METRICS, Metric
 from ragtasks.reports.tables import DIMENSIONS, Slice, slices_of
 from ragtasks.results import (
     CAUSES,
@@ -84,7 +84,7 @@ class Side:
     @property
     def metrics(self) -> dict[str, Metric]:
         """Metrics of one response each that have a better end, by name."""
-        found = suite_named(self.suite).metrics
+        found = (*suite_named(self.suite).metrics, *TURN_ERROR_METRICS)
         return {item.name: item for item in found if item.aggregate is None and item.higher_is_better is not None}
 
     @property

@@ -62,6 +62,7 @@ def write_page(
     """
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
+    seen = set().union(*(part.failures for part in parts))
     drawn = plots() if callable(plots) else plots
     titles = [evaluation.kind[0] for evaluation in evaluations] or [section.title for section in tables]
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
@@ -87,7 +88,7 @@ def write_page(
         described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
         coded=coded,
         plots=[_addresses(*plot) for plot in drawn],
-        failures=failures,
+        failures=[failure for failure in failures if failure.name in seen],
         style=Markup(style),
         script=Markup(script),
         policy=Markup(content_policy(style, script, has_files=is_apart)),
@@ -174,6 +175,7 @@ def _blocks(
             "setting": part.setting,
             "group": places[part.group],
             "scores": place(part.pack_scores(list(metrics))),
+            "support": place(part.pack_support()),
             "verdicts": place(part.pack_verdicts()),
         }
         for part in parts

@@ -13,12 +13,13 @@ import orjson
 
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.judges import UNASKED, VerdictOutcome
-from ragtasks.metrics import Metric, k_precision
+from ragtasks.metrics import TURN_ERROR_NAMES, Metric, Source, TurnErrorKind, ground, k_precision
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
-from ragtasks.results import UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
+from ragtasks.results import TURN_ERROR, UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
 
-# What can go wrong with a response, as kinds to filter by: the classes of the tables of losses, and gaps.
+# What can go wrong with a response, as kinds to filter by: what went wrong in its turn, for results where nobody looked
+# the classes of the tables of losses, and gaps.
 
 UNSCORED = "unscored"
 """The metric that losses are of has no value."""
@@ -38,26 +39,28 @@ class Failure:
     """When a response has it."""
 
 
-FAILURES = (REFUSED, ANSWERED, MISSED, NOT_USED, UNSCORED, NO_VERDICT)
-"""Names of all kinds, in the order in which they are shown; a response has at most one of the first four."""
+_TURN_ERRORS = {kind.value: kind.says for kind in TurnErrorKind}
+_LOSSES = (REFUSED, ANSWERED, MISSED, NOT_USED)
+FAILURES = tuple(dict.fromkeys((*_TURN_ERRORS.values(), *_LOSSES, UNSCORED, NO_VERDICT)))
+"""Names of all kinds, in the order in which they are shown; a response has at most one beside the last two."""
 
 
 def explained(metric: str) -> list[Failure]:
     """Return all kinds, in the order of `FAILURES`."""
-    meanings = (
-        "the passages have an answer, at least of a part, and the response wholly refuses",
-        "the passages have no answer, and the response does not wholly refuse",
-        "answered, and none of the reference passages was shown",
-        f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
-        f"{metric} has no value: the reason stands beside it",
-        "at least one judge was asked and gave none",
-    )
-    return [Failure(*both) for both in zip(FAILURES, meanings, strict=True)]
+    meanings = {
+        **{kind.says: kind.meaning for kind in TurnErrorKind},
+        REFUSED: "the passages have an answer, at least of a part, and the response wholly refuses",
+        ANSWERED: "the passages have no answer, and the response does not wholly refuse",
+        NOT_USED: f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
+        UNSCORED: f"{metric} has no value: the reason stands beside it",
+        NO_VERDICT: "at least one judge was asked and gave none",
+    }
+    return [Failure(name, meanings[name]) for name in FAILURES]
 
 
 def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
     """Return the names of the kinds that a response has, in the order of `FAILURES`."""
-    found = {failure_kind(row, loss)}
+    found = {failure_kind(row, loss) if row.turn_error is None else _TURN_ERRORS.get(row.turn_error, "")}
     if row.values.get(metric) is None:
         found.add(UNSCORED)
     if any(outcome not in _NO_PROBLEM for outcome in outcomes):
@@ -79,13 +82,20 @@ class Part:
         self.setting = setting
         self.metric = metric
         self._columns: dict[str, list[Any]] = {
-            name: [] for name in ("task", "answer", "shown", "idk", "idk_reason", "failures")
+            name: [] for name in ("task", "answer", "shown", "idk", "idk_reason", "failures", "why")
         }
+        self._support = Stream()
         self._values: dict[str, list[float | None]] = {}
         self._reasons: dict[str, dict[str, str]] = {}
         self._trajectories: dict[str, dict[str, Any]] = {}
         self._verdicts = Stream()
         self._has_verdicts = False
+
+    @property
+    def failures(self) -> set[str]:
+        """The kinds of failure that any response has."""
+        bits = set(self._columns["failures"])
+        return {name for name, bit in _BITS.items() if any(bit & item for item in bits)}
 
     def __len__(self) -> int:
         """Return the number of responses."""
@@ -99,10 +109,13 @@ class Part:
             _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
         )
         passages = text_store.passages(logged.doc)
-        cells = (text_store.task(logged.doc), logged.answer, passages, row.idk, notes.get("idk_reason", ""), failures)
+        why = notes.get(TURN_ERROR, {}).get("reason", "")
+        task = text_store.task(logged.doc)
+        cells = (task, logged.answer, passages, row.idk, notes.get("idk_reason", ""), failures, why)
+        self._support.add(_support(logged))
         for column, cell in zip(self._columns.values(), cells, strict=True):
             column.append(cell)
-        for name in row.values.keys() - self._values.keys():
+        for name in row.values.keys() - self._values.keys() - TURN_ERROR_NAMES:
             self._values[name] = [None] * place
         for name, values in self._values.items():
             value = row.values.get(name)
@@ -120,6 +133,10 @@ class Part:
         values = {name: self._values[name] for name in names}
         trajectories = {"trajectories": self._trajectories} if self._trajectories else {}
         return packed({**self._columns, "values": values, "unscored": self._reasons, **trajectories})
+
+    def pack_support(self) -> str:
+        """Return the block of what the sentences of each answer rest on."""
+        return self._support.finish()
 
     def pack_verdicts(self) -> str | None:
         """Return the block of the verdicts on each response, None where there are none at all."""
@@ -148,6 +165,26 @@ def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
         "n_relevant": len(relevant),
         "held": [None if share is None else round(share, 2) for share in held],
     }
+
+
+_SOURCES = {source: place for place, source in enumerate(Source)}
+
+
+def _support(logged: Logged) -> list[list[Any]]:
+    """Return a row a sentence: start, end, share in percent, source, [passage, start, end], words nowhere, flipped."""
+    passages = [passage["text"] for passage in logged.doc["passages"]]
+    if not logged.answer or not passages:
+        return []
+    history = [*(message["content"] for message in logged.doc["history"]), logged.doc["question"]]
+    rows: list[list[Any]] = []
+    for one in ground(logged.answer, logged.doc["passages"], history).sentences:
+        best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
+        share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
+        known = set(one.from_conversation)
+        nowhere = [[span.start, span.end] for span in one.not_found if span not in known]
+        flipped = [one.flipped.start, one.flipped.end] if one.flipped else None
+        rows.append([one.span.start, one.span.end, share, _SOURCES[one.source], best, nowhere, flipped])
+    return rows
 
 
 def collect_parts(

@@ -51,7 +51,17 @@ from ragtasks.results._provenance import (
     shortened_prompts,
     stopped_judging,
 )
-from ragtasks.results._rows import MODEL, NEED_MET, NEED_METRICS, USAGE_METRICS, USAGE_NAMES, Row, joined_usage, row_of
+from ragtasks.results._rows import (
+    MODEL,
+    NEED_MET,
+    NEED_METRICS,
+    TURN_ERROR,
+    USAGE_METRICS,
+    USAGE_NAMES,
+    Row,
+    joined_usage,
+    row_of,
+)
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -77,6 +87,7 @@ __all__ = [
     "REQUEST_FIELDS",
     "ROWS",
     "ROW_KEYS",
+    "TURN_ERROR",
     "UNKNOWN",
     "USAGE_METRICS",
     "USAGE_NAMES",

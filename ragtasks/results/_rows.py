@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtasks.files import canonical_hash
 from ragtasks.judges import UNASKED
-from ragtasks.metrics import COUNT, Metric
+from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
 from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
 
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
@@ -51,6 +51,8 @@ class Row:
     """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
     implausible: Mapping[str, str] | None = None
     """Check -> what shows that this can be no answer; None where nothing was checked, as in older results."""
+    turn_error: str | None = None
+    """What went wrong in the turn, a `TurnErrorKind`; empty where nothing is seen, None where nobody looked."""
     answer_hash: str = ""
     """Of the answer and the passages that it rests on; empty where they are not there."""
     again: tuple[Mapping[str, float | None], ...] = ()
@@ -110,10 +112,12 @@ def row_of(sample: Mapping[str, Any]) -> Row:
             **{name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
             **_usage_values(doc.get("usage", {}), [item.get("calls", ()) for item in verdicts]),
             **need_values(doc.get("need", {})),
+            **_turn_error_values(notes),
         },
         unscored=notes.get("unscored", {}),
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
         implausible=notes.get("implausible"),
+        turn_error=notes[TURN_ERROR].get("kind", "") if TURN_ERROR in notes else None,
         answer_hash=_answer_hash(sample.get("filtered_resps"), doc["passages"]),
         spending=_spending(doc, notes),
         again=tuple(_numbers(item["values"]) for item in notes.get("repeats", ())),
@@ -177,6 +181,17 @@ def _recall_after(trajectory: Mapping[str, Any] | None) -> tuple[float, ...]:
         seen |= relevant.intersection(step.get("passages", ()))
         found.append(len(seen) / len(relevant))
     return tuple(found)
+
+
+TURN_ERROR = "turn_error"
+"""Key of what went wrong in a turn, in the notes of a scored response: kind and reason, {} where nothing is seen."""
+
+
+def _turn_error_values(notes: Mapping[str, Any]) -> dict[str, float]:
+    """Return kind -> 1 for what went wrong and 0 for all else; {} where nobody looked."""
+    if TURN_ERROR not in notes:
+        return {}
+    return {name: float(name == notes[TURN_ERROR].get("kind")) for name in sorted(TURN_ERROR_NAMES)}
 
 
 # What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a

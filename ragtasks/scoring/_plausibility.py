@@ -25,9 +25,9 @@ from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
-from ragtasks.metrics import RuleBasedIdk, is_error_text
+from ragtasks.metrics import RuleBasedIdk, is_error_text, turn_error
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
-from ragtasks.results import Evaluation, gold_model, samples_of
+from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
 
 EXEMPT = frozenset(BASELINES)
 """Models that are baselines by declaration: that they all say the same is their purpose."""
@@ -210,12 +210,25 @@ def check_together(
     setting: Setting,
     benchmark: Benchmark | None,
 ) -> CheckedAnswers:
-    """Return what was found among the answers to a setting, and write it into each response's notes."""
+    """Return what was found among the answers to a setting, and write it into each response's notes.
+
+    What went wrong in each turn is noted with it (see `note_turn_errors`).
+    """
     found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
     answered = [place for place, response in enumerate(responses) if not response.no_answer]
     for place in answered:
         notes[place][IMPLAUSIBLE] = found[place]
+    note_turn_errors(responses, notes)
     return CheckedAnswers(where, tuple((responses[place].task.task_id, found[place]) for place in answered))
+
+
+def note_turn_errors(responses: Sequence[Response], notes: Sequence[dict[str, Any]]) -> None:
+    """Write into each response's notes what went wrong in its turn: kind and reason, {} where nothing is seen."""
+    for response, noted in zip(responses, notes, strict=True):
+        if not response.no_answer:
+            verdict = noted.get("idk")
+            error = turn_error(response, IdkVerdict(verdict) if verdict else None, noted.get(IMPLAUSIBLE))
+            noted[TURN_ERROR] = {"kind": error.kind.value, "reason": error.reason} if error else {}
 
 
 def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

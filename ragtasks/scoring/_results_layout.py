@@ -25,7 +25,14 @@ from ragtasks.results import (
     row_of,
     saved_summary,
 )
-from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
+from ragtasks.scoring._plausibility import (
+    EXEMPT,
+    CheckedAnswers,
+    check_together,
+    note_turn_errors,
+    plausibility_of,
+    replies_in,
+)
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named
 
@@ -68,6 +75,8 @@ def _checked(
 ) -> list[CheckedAnswers]:
     """Check the answers of each setting together, and note at each scored response what was found."""
     if model_of(evaluation.results) in EXEMPT:
+        for task, (scores, _) in zip(evaluation.tasks, done, strict=True):
+            note_turn_errors(task.responses, [result.notes for result in scores])
         return []
     groups: dict[tuple[str, str], list[tuple[SavedTask, int, ScoredResponse, ResponseScorer]]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):

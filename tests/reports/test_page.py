@@ -164,7 +164,7 @@ def test_a_loss_is_of_the_first_metric_asked_for_that_has_values_and_the_page_sa
     book, *_ = blocks = blocks_of(page)
     meanings = {item["name"]: item["meaning"] for item in book["failures"]}
     assert meanings[NOT_USED].endswith(f"and {metric} is worse than in setting reference")
-    assert f"<dd>{meanings[NOT_USED]}</dd>" in page.read_text(encoding="utf-8")
+    assert (f"<dd>{meanings[NOT_USED]}</dd>" in page.read_text(encoding="utf-8")) is is_not_used
     (full_rag,) = (part for part in book["parts"] if part["setting"] == "full_rag")
     bit = 1 << FAILURES.index(NOT_USED)
     assert {bool(bits & bit) for bits in blocks[full_rag["scores"]]["failures"]} == {is_not_used}

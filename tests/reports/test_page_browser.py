@@ -374,6 +374,39 @@ def test_keys_move_between_tasks_and_reach_the_search(tab: Tab, page: Path) -> N
     assert "task=c%3C%3A%3A%3E4" in tab.run("return location.hash")
 
 
+def grounded(sample: dict[str, Any]) -> None:
+    """Give turn 2 an answer of which one sentence rests on its passage, and one on nothing; an emoji counts as one."""
+    doc = sample["doc"]
+    doc["passages"] = [
+        {"passage_id": "p1", "title": "Cards", "text": "Prices \U0001f600. A library card costs twelve euros."}
+    ]
+    sample["filtered_resps"] = ["\U0001f600 A library card costs twelve euros. Streaming films needs museum vouchers."]
+    wrong = {"kind": "invented", "reason": "50% of its words stand nowhere: films"}
+    doc["scoring"]["turn_error"] = wrong if doc["turn"] == 2 else {}
+
+
+def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure(tab: Tab, tmp_path: Path) -> None:
+    save(tmp_path, "m", change_sample=grounded, tasks=TURNS)
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+    tab.shows("a<::>1")
+    tab.press("f")
+    tab.shows("a<::>2")
+    tab.press("f")
+    tab.shows("b<::>2")
+    tab.press("F")
+    tab.shows("a<::>2")
+    assert tab.texts("#detail .badge.warn")[0] == "invents"
+    assert "50% of its words stand nowhere: films" in " ".join(tab.texts("#detail .quiet"))
+    signs = tab.run("return [...document.querySelectorAll('.held')].map((item) => item.dataset.source)")
+    assert signs == ["1", "\u2013"]
+    assert tab.texts(".held.nothing .nowhere") == ["Streaming", "films", "needs", "museum", "vouchers"]
+    tab.run("document.querySelector('.held.passage').focus()")
+    assert tab.texts(".source mark") == ["library card costs twelve euros"]
+    assert tab.texts(".source b") == ["rests on passage 1 (100 % of its words)"]
+    tab.run("document.querySelector('.held.nothing').focus()")
+    assert tab.texts(".source mark") == []
+
+
 def test_a_click_shows_a_task_and_its_link_opens_it_again(tab: Tab, page: Path) -> None:
     tab.open(page, "#view=conversations")
     tab.set("setting", "full_rag")
@@ -533,7 +566,7 @@ def details(tab: Tab, page: Path) -> list[list[str]]:
 def test_a_large_page_shows_every_answer_from_files_that_it_loads(tab: Tab, page: Path, large: Path) -> None:
     assert not files_folder(page).exists()
     files = sorted(files_folder(large).iterdir())
-    assert len(files) == 11  # tasks, texts of two domains, scores and verdicts of four parts
+    assert len(files) == 15  # tasks, texts of two domains; scores, support and verdicts of four parts
     tab.open(large)
     assert tab.run("return document.querySelectorAll('[id^=block-]').length") == 1
     tab.open(large, "#view=conversations")

@@ -313,6 +313,15 @@
     choose(visible[next], false);
   }
 
+  // From failure to failure; the search goes on at the other end.
+  function stepFailure(by) {
+    const failed = visible.filter((place) => part.failures[place] !== 0);
+    if (!failed.length) return;
+    const index = visible.indexOf(chosen);
+    const later = failed.filter((place) => by * (visible.indexOf(place) - index) > 0);
+    choose(by > 0 ? (later[0] ?? failed[0]) : (later.at(-1) ?? failed.at(-1)), false);
+  }
+
   function choose(place, byHand) {
     chosen = place;
     bringIntoSight();
@@ -347,19 +356,80 @@
     return make("div", "sides", ...items.map((item) => make("div", "", named(item), ...content(item))));
   }
 
-  function answers(task, items) {
+  // Sentences of an answer with what they rest on; places count characters, as Python does, and not UTF-16 units.
+  const SOURCES = ["passage", "question", "conversation", "nothing"];
+  const SAYS = { question: "repeats the question", conversation: "from the conversation", nothing: "rests on nothing that was shown" };
+
+  function supported(item, texts) {
+    const points = Array.from(item.answer[item.place]);
+    const rows = item.support[item.place] ?? [];
+    if (!rows.length) return marked(item.answer[item.place]);
+    const pieces = [];
+    let end = 0;
+    for (const row of rows) {
+      pieces.push(...marked(points.slice(end, row[0]).join("")), sentenceOf(item, texts, points, row));
+      [, end] = row;
+    }
+    return [...pieces, ...marked(points.slice(end).join(""))];
+  }
+
+  function sentenceOf(item, texts, points, [start, end, share, kind, best, nowhere, flipped]) {
+    const source = share === null ? "none" : SOURCES[kind];
+    const inside = [];
+    let place = start;
+    for (const [from, to] of nowhere) {
+      inside.push(...marked(points.slice(place, from).join("")), make("u", "nowhere", ...marked(points.slice(from, to).join(""))));
+      place = to;
+    }
+    inside.push(...marked(points.slice(place, end).join("")));
+    if (share === null) return make("span", "", ...inside);
+    const label = source === "passage" && best ? String(best[0] + 1) : { question: "q", conversation: "c", nothing: "–", passage: "p" }[source];
+    const sentence = make("span", `held ${source}`, ...inside);
+    sentence.dataset.source = label; // drawn by the style, so that a copied answer is the answer
+    const says = `${source === "passage" ? `rests on passage ${best ? best[0] + 1 : ""}` : SAYS[source]} (${share} % of its words)`;
+    const note = flipped ? `${says}; negated in one of both: “${points.slice(...flipped).join("")}”` : says;
+    sentence.tabIndex = 0;
+    sentence.setAttribute("aria-label", `${points.slice(start, end).join("")} (${note})`);
+    sentence.setAttribute("role", "note");
+    const show = () => showSource(sentence, note, best === null ? null : [best, texts.passages[item.shown[item.place][best[0]]]]);
+    sentence.addEventListener("focus", show);
+    sentence.addEventListener("mouseenter", show);
+    return sentence;
+  }
+
+  // The passage's piece stands under the answer that is looked at, with what is around it.
+  function showSource(sentence, note, found) {
+    const box = sentence.closest(".sides > div, .sides").querySelector(".source");
+    for (const other of sentence.parentNode.querySelectorAll(".held.now")) other.classList.remove("now");
+    sentence.classList.add("now");
+    const parts = [make("b", "", note)];
+    if (found) {
+      const [[, from, to], [id, title, text]] = found;
+      const points = Array.from(text);
+      const around = (a, b) => points.slice(Math.max(0, a), Math.max(0, b)).join("");
+      parts.push(
+        make("p", "", from > 160 ? "… " : "", around(from - 160, from), make("mark", "", around(from, to)), around(to, to + 160), to + 160 < points.length ? " …" : ""),
+        make("small", "", title || id),
+      );
+    }
+    box.replaceChildren(...parts);
+  }
+
+  function answers(task, items, texts) {
     const idk = (item) => {
       const verdict = item.idk[item.place];
       const says = { yes: "a refusal", partial: "a partial refusal", no: "no refusal" };
       return `${says[verdict] ?? "no verdict on whether it is a refusal"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
     };
-    const text = (item) => (item.answer[item.place] ? marked(item.answer[item.place]) : [make("i", "", "empty")]);
+    const text = (item) => (item.answer[item.place] ? supported(item, texts) : [make("i", "", "empty")]);
     return [
       make("h3", "", items.length > 1 ? "Answers" : "Answer"),
       sides(items, (item) => [
         make("div", "text answer", ...text(item)),
+        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "Small signs: the passage that a sentence rests on, c: the conversation, –: nothing; underlined words stand nowhere. Point at a sentence.")) : null,
         make("p", "quiet", idk(item)),
         make("div", "badges", ...failuresOf(item)),
+        item.why[item.place] ? make("p", "quiet", item.why[item.place]) : null,
         noteForm(item, task),
       ]),
       make("h3", "", "Reference answer"),
@@ -508,7 +578,7 @@
     const place = item.placeOf.get(task.id);
     if (place === undefined) return null;
     const verdicts = item.verdicts === null ? null : await block(item.verdicts);
-    return { ...item, place, given: verdicts?.[place] ?? [] };
+    return { ...item, place, given: verdicts?.[place] ?? [], support: { [place]: (await block(item.support))[place] } };
   }
 
   async function compared(task) {
@@ -535,7 +605,7 @@
     detail.replaceChildren(
       ...heading(task),
       ...conversation(task, texts.histories[task.history]),
-      ...answers(task, items),
+      ...answers(task, items, texts),
       ...trajectory(items, texts),
       ...passages(task, items, texts),
       ...metrics(items),
@@ -614,6 +684,7 @@
     const steps = { j: 1, k: -1, ...arrows };
     if (event.key === "/") form.query.focus();
     else if (event.key in steps) step(steps[event.key]);
+    else if (event.key === "f" || event.key === "F") stepFailure(event.key === "f" ? 1 : -1);
     else return;
     event.preventDefault();
   }

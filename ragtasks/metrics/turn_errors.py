@@ -1,0 +1,277 @@
+"""What went wrong in one turn: one kind with its reason, from labels and from what the words alone tell.
+
+No judge is asked. A kind is a diagnosis to open an answer by, never a score to rank systems by: the words of a right
+answer may be all others than the reference's. How often each kind is right stands in docs/grounding.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import pairwise
+
+from ragtasks.metrics._metric import Metric
+from ragtasks.metrics.grounding import Grounding, Source, copied, ground, grounded
+from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role
+
+
+class TurnErrorKind(str, Enum):
+    """Kinds, in the order in which they are looked for: the first that holds is the turn's."""
+
+    says: str
+    """What the answer does, in a few words."""
+    meaning: str
+    """When a turn is of the kind."""
+
+    def __new__(cls, value: str, says: str, meaning: str) -> TurnErrorKind:
+        """Make a kind of its name, and of what stands in tables and legends."""
+        kind = str.__new__(cls, value)
+        kind._value_, kind.says, kind.meaning = value, says, meaning
+        return kind
+
+    BROKEN = "broken", "is broken", "empty, an error's text, or wrapped in what is no answer"
+    WRONG_LANGUAGE = "wrong_language", "is in another language", "the user writes in another one"
+    REFUSED_KNOWN = "refused_known", "refuses what is there", "it refuses although a reference passage was shown"
+    MISSED = (
+        *("missed", "retrieval missed it"),
+        "no reference passage was shown, and the answer has less than half of the reference answer's words",
+    )
+    ANSWERED_UNKNOWN = "answered_unknown", "answers what is not there", "the passages have no answer, and it gives one"
+    CUT_OFF = "cut_off", "is cut off", "it breaks off in the middle of a sentence"
+    ASKED_BACK = "asked_back", "asks back needlessly", "it only asks the user, and the question can be answered"
+    REPEATED = "repeated", "repeats an earlier answer", "most of it stands word for word in an earlier answer"
+    LOST_THREAD = "lost_thread", "lost the thread", "it is more like an earlier answer than like the reference answer"
+    CONTRADICTED = (
+        *("contradicted", "contradicts its passage"),
+        "a sentence rests on a passage, but for a negation or a number that is not there",
+    )
+    INVENTED = "invented", "invents", "most of its words stand in no passage and not in the conversation"
+    UNUSED = (
+        *("unused", "found but not used"),
+        "a reference passage was shown, and the answer has little of the reference answer",
+    )
+
+
+TURN_ERROR_METRICS = tuple(
+    Metric(kind.value, f"share of turns: {kind.says}", higher_is_better=False) for kind in TurnErrorKind
+)
+"""One a kind: 1 for a turn of this kind, 0 for any other; what went wrong, by its share."""
+TURN_ERROR_NAMES = frozenset(metric.name for metric in TURN_ERROR_METRICS)
+"""Their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnError:
+    """What went wrong in a turn."""
+
+    kind: TurnErrorKind
+    """Which kind."""
+    reason: str
+    """What shows it, in a few words."""
+
+
+def turn_error(
+    response: Response, idk: IdkVerdict | None = None, implausible: Mapping[str, str] | None = None
+) -> TurnError | None:
+    """Return what went wrong with a response; None where nothing is seen, or no answer came at all.
+
+    Args:
+        response: what was asked, shown and answered.
+        idk: whether it says that it does not know; None leaves out the kinds that need to know it.
+        implausible: check -> what it shows, as the plausibility checks note it.
+    """
+    if response.no_answer:
+        return None
+    turn = _Turn(response, idk, implausible or {})
+    for kind in TurnErrorKind:
+        if reason := _LOOKS[kind](turn):
+            return TurnError(kind, reason)
+        if kind is TurnErrorKind.ANSWERED_UNKNOWN and not turn.is_answer:
+            return None  # a refusal: what it says of the passages is not looked at
+    return None
+
+
+_BROKEN = ("empty", "emptied", "error", "wrapped", "echo")
+_HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
+_FITS = 0.5  # of the reference's words, in the answer: it says much the same
+_LITTLE = 0.25
+_HELD = 0.5  # of the answer's words, in passages and conversation
+_CLOSE = 0.4
+_CLOSER = 0.15
+_COPIED = 0.6
+_LEAST_WORDS = 8
+_MOST_NAMED = 5
+_SHORT_QUESTION = 40
+
+
+class _Turn:
+    """A response with what its words tell, each computed where a kind needs it."""
+
+    def __init__(self, response: Response, idk: IdkVerdict | None, implausible: Mapping[str, str]) -> None:
+        self.response, self.task, self.idk, self.implausible = response, response.task, idk, implausible
+        self.can_be_answered = self.task.answerability in _HAVE_ANSWERS
+        self.shown = {passage.passage_id for passage in response.passages}
+        self.references = {passage.passage_id for passage in self.task.references}
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it tries to answer a question that asks for something."""
+        return self.idk is not IdkVerdict.YES and self.task.answerability is not Answerability.CONVERSATIONAL
+
+    @cached_property
+    def words(self) -> int:
+        return len(self.response.text.split())
+
+    @cached_property
+    def grounding(self) -> Grounding:
+        """What it rests on: passages, question, earlier turns."""
+        return ground(self.response.text, self.response.passages, [message.text for message in self.task.messages])
+
+    @cached_property
+    def recall(self) -> float:
+        """Share of the reference answer's content that it has, for the label that it fits best."""
+        answers = [variant.target for variant in self.task.variants if variant.answerability in _HAVE_ANSWERS]
+        return max((_share(answer, self.response.text) for answer in answers), default=0.0)
+
+    @cached_property
+    def precision(self) -> float:
+        """Share of its content that the reference answer has."""
+        return max(_share(self.response.text, variant.target) for variant in self.task.variants)
+
+    @cached_property
+    def earlier(self) -> list[tuple[str, str]]:
+        """The earlier questions, each with its answer."""
+        pairs = pairwise(self.task.messages)
+        return [(one.text, two.text) for one, two in pairs if (one.role, two.role) == (Role.USER, Role.ASSISTANT)]
+
+
+def _share(text: str, other: str) -> float:
+    """Return the share of a text's content that another one has; 0 where it has none."""
+    return grounded(text, [Passage("", other)]) or 0.0 if other.strip() else 0.0
+
+
+def _likeness(one: str, other: str) -> float:
+    both = _share(one, other), _share(other, one)
+    return 2 * both[0] * both[1] / sum(both) if sum(both) else 0.0
+
+
+def _broken(turn: _Turn) -> str:
+    return next((f"{name}: {turn.implausible[name]}" for name in _BROKEN if name in turn.implausible), "")
+
+
+def _wrong_language(turn: _Turn) -> str:
+    return turn.implausible.get("language", "")
+
+
+def _cut_off(turn: _Turn) -> str:
+    return turn.implausible.get("cut_off", "")
+
+
+def _refused_known(turn: _Turn) -> str:
+    if not turn.can_be_answered or turn.idk is not IdkVerdict.YES or not turn.references & turn.shown:
+        return ""
+    return f"{len(turn.references & turn.shown)} of {len(turn.references)} reference passages were shown"
+
+
+def _missed(turn: _Turn) -> str:
+    if not turn.can_be_answered or not turn.references or turn.references & turn.shown:
+        return ""
+    says = "it refuses" if turn.idk is IdkVerdict.YES else "" if turn.recall >= _FITS else _says(turn)
+    return f"none of {len(turn.references)} reference passages was shown; {says}" if says else ""
+
+
+def _says(turn: _Turn) -> str:
+    return f"it has {turn.recall:.0%} of the reference answer's words"
+
+
+def _answered_unknown(turn: _Turn) -> str:
+    is_unknown = turn.task.answerability is Answerability.UNANSWERABLE
+    if not is_unknown or turn.idk is not IdkVerdict.NO or _asks_alone(turn):
+        return ""
+    return "no refusal in it"
+
+
+def _asks_alone(turn: _Turn) -> bool:
+    """Return whether it is a question to the user, and says nothing else."""
+    text = turn.response.text.rstrip().rstrip("\"'*_)")
+    return text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION and turn.precision < _HELD
+
+
+def _asks_back(turn: _Turn) -> str:
+    return "it is a question to the user" if turn.can_be_answered and _asks_alone(turn) else ""
+
+
+def _repeated(turn: _Turn) -> str:
+    if turn.words < _LEAST_WORDS or turn.recall >= _FITS:
+        return ""
+    for number, (_, answer) in enumerate(turn.earlier, start=1):
+        share = copied(turn.response.text, [answer]) or 0.0
+        if share >= _COPIED and share > (copied(turn.task.target, [answer]) or 0.0) + _CLOSER:
+            return f"{share:.0%} of it stands in the answer of turn {number}, word for word"
+    return ""
+
+
+def _lost_thread(turn: _Turn) -> str:
+    """Look for an earlier answer that it is clearly more like than the reference answer of its own turn."""
+    if turn.words < _LEAST_WORDS or turn.recall >= _FITS or not turn.earlier:
+        return ""
+    own = _likeness(turn.response.text, turn.task.target)
+    best, number = max((_likeness(turn.response.text, answer), n) for n, (_, answer) in enumerate(turn.earlier, 1))
+    if best < max(_CLOSE, own + _CLOSER):
+        return ""
+    return f"like the answer of turn {number} ({best:.2f}) more than its own reference ({own:.2f})"
+
+
+def _contradicted(turn: _Turn) -> str:
+    if turn.recall >= _FITS:
+        return ""
+    for sentence in turn.grounding.sentences:
+        if sentence.source is not Source.PASSAGES or (sentence.share or 0.0) < _HELD:
+            continue
+        if sentence.flipped is not None:
+            words = turn.response.text[sentence.flipped.start : sentence.flipped.end]
+            return f"negated in one of both, its passage or itself: {_quoted(words)}"
+        wrong = [number for number in sentence.numbers_not_found if number not in turn.task.target]
+        if wrong:
+            return f"numbers that no passage has: {', '.join(wrong[:_MOST_NAMED])}"
+    return ""
+
+
+def _invented(turn: _Turn) -> str:
+    share = turn.grounding.share_with_conversation
+    if not turn.shown or share is None or share >= _HELD or turn.words < _LEAST_WORDS or turn.precision >= _HELD:
+        return ""
+    text = turn.response.text
+    places = [span for sentence in turn.grounding.sentences for span in sentence.not_found]
+    words = list(dict.fromkeys(text[span.start : span.end] for span in places))
+    return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"
+
+
+def _unused(turn: _Turn) -> str:
+    found = turn.references & turn.shown
+    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= _HELD:
+        return ""
+    return f"{len(found)} of {len(turn.references)} reference passages were shown; {_says(turn)}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{" ".join(text.split())[:80]}"'
+
+
+_LOOKS: Mapping[TurnErrorKind, Callable[[_Turn], str]] = {
+    TurnErrorKind.BROKEN: _broken,
+    TurnErrorKind.WRONG_LANGUAGE: _wrong_language,
+    TurnErrorKind.REFUSED_KNOWN: _refused_known,
+    TurnErrorKind.MISSED: _missed,
+    TurnErrorKind.ANSWERED_UNKNOWN: _answered_unknown,
+    TurnErrorKind.CUT_OFF: _cut_off,
+    TurnErrorKind.ASKED_BACK: _asks_back,
+    TurnErrorKind.REPEATED: _repeated,
+    TurnErrorKind.LOST_THREAD: _lost_thread,
+    TurnErrorKind.CONTRADICTED: _contradicted,
+    TurnErrorKind.INVENTED: _invented,
+    TurnErrorKind.UNUSED: _unused,
+}
+"""Kind -> what shows it in a turn, "" where it does not hold."""

@@ -1,0 +1,108 @@
+"""What went wrong in a turn: each kind on an answer that shows it, and none on right answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.metrics import TurnErrorKind, turn_error
+from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
+
+FEES = Passage(
+    "fees", "A library card costs 12 euros a year. Children do not pay. A lost card is replaced for 5 euros."
+)
+HOURS = Passage("hours", "The library opens at nine on weekdays and is closed on Sundays and on public holidays.")
+FIRST, FIRST_ANSWER = "When does the library open?", "The library opens at nine o'clock on weekdays, never on Sundays."
+QUESTION, TARGET = "And what is the price of a card?", "A card costs 12 euros a year; children do not pay anything."
+MESSAGES = (Message(Role.USER, FIRST), Message(Role.ASSISTANT, FIRST_ANSWER), Message(Role.USER, QUESTION))
+TASK = Task("c<::>2", "c", 2, "library", MESSAGES, TARGET, Answerability.ANSWERABLE, (), "Follow-up", (FEES,))
+KIND = TurnErrorKind
+
+
+def kind_of(
+    text: str,
+    task: Task = TASK,
+    shown: tuple[Passage, ...] = (FEES, HOURS),
+    idk: IdkVerdict | None = IdkVerdict.NO,
+    implausible: dict[str, str] | None = None,
+) -> TurnErrorKind | None:
+    error = turn_error(Response(task, shown, text), idk, implausible)
+    assert error is None or error.reason
+    return error.kind if error else None
+
+
+def labelled(answerability: Answerability) -> Task:
+    return replace(TASK, answerability=answerability, references=(), target="I have no information about that.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TARGET, None),
+        ("It is twelve euros a year, and nothing for children.", None),
+        ("The library opens at nine o'clock on weekdays, never on Sundays.", KIND.REPEATED),
+        (
+            "On weekdays it opens its doors at nine o'clock; on Sundays the library is not open at all.",
+            KIND.LOST_THREAD,
+        ),
+        ("Children pay for a library card.", KIND.CONTRADICTED),
+        ("A lost card is replaced for 80 euros.", KIND.CONTRADICTED),
+        (
+            "Members enjoy unlimited streaming, museum tickets and discounts at selected bakeries downtown.",
+            KIND.INVENTED,
+        ),
+        ("It is closed on Sundays and on public holidays.", KIND.UNUSED),
+        ("Which card do you mean?", KIND.ASKED_BACK),
+    ],
+)
+def test_an_answer_has_the_kind_that_it_shows(text: str, expected: TurnErrorKind | None) -> None:
+    assert kind_of(text) is expected
+
+
+def test_a_refusal_is_judged_by_what_was_shown() -> None:
+    text = "I do not know the price."
+    assert kind_of(text, idk=IdkVerdict.YES) is KIND.REFUSED_KNOWN
+    assert kind_of(text, shown=(HOURS,), idk=IdkVerdict.YES) is KIND.MISSED
+    assert kind_of(text, labelled(Answerability.UNANSWERABLE), idk=IdkVerdict.YES) is None
+
+
+def test_what_retrieval_missed_counts_only_where_the_answer_lacks_it() -> None:
+    assert kind_of("Cards are sold at the desk near the entrance.", shown=(HOURS,)) is KIND.MISSED
+    assert kind_of(TARGET, shown=(HOURS,)) is None
+
+
+def test_an_unanswerable_question_may_be_refused_or_asked_back() -> None:
+    task = labelled(Answerability.UNANSWERABLE)
+    assert kind_of("A card costs 12 euros.", task) is KIND.ANSWERED_UNKNOWN
+    assert kind_of("Which card do you mean?", task) is None
+    assert kind_of("Which card do you mean?", labelled(Answerability.UNDERSPECIFIED)) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [("empty", KIND.BROKEN), ("wrapped", KIND.BROKEN), ("language", KIND.WRONG_LANGUAGE), ("cut_off", KIND.CUT_OFF)],
+)
+def test_what_can_be_no_answer_has_its_kind(check: str, expected: TurnErrorKind) -> None:
+    assert kind_of(TARGET, implausible={check: "what it shows"}) is expected
+
+
+def test_a_request_that_failed_has_none() -> None:
+    assert turn_error(Response(TASK, (FEES,), "", "the server refused"), None) is None
+
+
+@given(st.text(max_size=300), st.sampled_from([*IdkVerdict, None]), st.sampled_from(list(Answerability)))
+def test_any_text_is_looked_at(text: str, idk: IdkVerdict | None, answerability: Answerability) -> None:
+    kind_of(text, replace(TASK, answerability=answerability), idk=idk)
+
+
+@pytest.mark.parametrize("name", ["mtrag", "mtrag_un"])
+def test_the_reference_answers_of_the_sample_show_nothing(name: str) -> None:
+    benchmark = open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
+    answerable = [task for task in benchmark.tasks if task.answerability is Answerability.ANSWERABLE]
+    found = {task.task_id: kind_of(task.target, task, task.references) for task in answerable}
+    assert {task_id: kind for task_id, kind in found.items() if kind} == {}
