@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.run import submission_arguments
 from ragtasks.submissions import SubmissionTask, render_text
 from ragtasks.submissions.mtrageval import Request, check, submit
+from tests._commands import run_command
 from tests.conftest import REAL_DATA
 from tests.submissions.mtrageval._files import sample
 
@@ -78,3 +80,16 @@ def test_the_official_reference_file_has_few_lines() -> None:
     whole = runner.invoke(app, ["check", str(REFERENCE), "--task", "B", "--all"]).output.splitlines()
     assert len(short) < 20
     assert len(whole) > 1000
+
+
+def test_each_long_step_is_named_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+
+    def step(what: str) -> AbstractContextManager[None]:
+        named.append(what.partition(" ")[0])
+        return nullcontext()
+
+    monkeypatch.setattr("ragtasks.submissions.mtrageval._build.step", step)
+    given = ("--data", "sample", "--task", "A", "--run", "official", "--output", tmp_path / "a.jsonl")
+    assert run_command("submit", *given).status == 0
+    assert named == ["reading", "checking"]
