@@ -406,8 +406,13 @@ def _probe_model(model: ServedModel) -> str | None:
     body: dict[str, Any] = {"model": model.name, limit: _FEW_TOKENS}
     body |= {"messages": [{"role": "user", "content": _QUESTION}]} if model.is_chat else {"prompt": _QUESTION}
     headers = {"Content-Type": "application/json", **model.headers}
-    request = urllib.request.Request(model.address, json.dumps(body).encode(), headers)
     where = f"model {model.name} at {model.address}"
+    try:
+        request = urllib.request.Request(model.address, json.dumps(body).encode(), headers)
+    except ValueError:
+        return (
+            f"{where}: this is no address. Next step: give one, such as base_url=http://localhost:8000/v1/completions"
+        )
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=_SECONDS) as reply:
             reply.read()

@@ -92,6 +92,7 @@ def _has_pair(columns: Sequence[Column], baseline: str | None) -> bool:
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
     """Refuse metrics that are unknown, or have nothing to pair because they are of all responses together."""
     offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    offered |= {metric.name: metric for metric in TURN_ERROR_METRICS}
     for name in metrics:
         if name not in offered:
             names = [other for other, metric in offered.items() if metric.aggregate is None]

@@ -16,7 +16,7 @@ from typing import Any
 from ragtasks.benchmarks import response_of
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import OFFICIAL, parse_json
-from ragtasks.metrics import TURN_ERROR_METRICS, Metric
+from ragtasks.metrics import Metric
 from ragtasks.records import Response
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._rows import NEED_METRICS, USAGE_METRICS, Row, read_rows, row_of
@@ -68,8 +68,8 @@ class Evaluation:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of its suite, in the order of tables, then usage, users' needs and what went wrong in turns."""
-        return (*suite_named(self.suite).metrics, *USAGE_METRICS, *NEED_METRICS, *TURN_ERROR_METRICS)
+        """The metrics of its suite, in the order of tables, then what answers may have taken, and of users' needs."""
+        return (*suite_named(self.suite).metrics, *USAGE_METRICS, *NEED_METRICS)
 
     def answers(self) -> Iterator[tuple[Row, Response]]:
         """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.

@@ -256,7 +256,7 @@ def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
     for option, name, answer in (
         ("--benchmark", "mtragg", "unknown benchmark 'mtragg': did you mean 'mtrag'"),
         ("--setting", "fullrag", "unknown setting 'fullrag': did you mean 'full_rag'?"),
-        ("--setting", "nosuch", "unknown setting 'nosuch': known: full_rag, reference, reference_rag"),
+        ("--setting", "nosuch", "unknown setting 'nosuch': known: agentic, full_rag, reference, reference_rag"),
     ):
         with pytest.raises(ConfigurationError) as caught:
             select_entries(read_history(folder).entries, **{option[2:]: name})

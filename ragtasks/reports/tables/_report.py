@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.judges import PREDICTED, TARGETS
-from ragtasks.metrics import RANKED_BY, TURN_ERROR_NAMES, Metric, ranking_score
+from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
@@ -172,7 +172,7 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
         name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
     }
     richest = max(evaluations, key=lambda item: len(item.suite))  # of a model that searches it has all metrics
-    return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES - TURN_ERROR_NAMES}
+    return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
 
 def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:

@@ -65,6 +65,7 @@ def scores(results: dict[str, Any], task: str) -> dict[str, float]:
 @pytest.mark.slow
 def test_without_judges_there_are_the_scores_that_can_be_counted() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
+    counted += ["grounded", "copied", "cited_precision", "cited_recall"]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):
         found = scores(evaluated(model), "trec_rag24")
         assert set(found) == set(counted)
