@@ -48,6 +48,7 @@ EVERYWHERE = {
     r"ragtasks run(?= )": "ragtasks run --limit 2",
     r"--tasks mtrag(_full_rag)?(?= |$)": "--tasks mtrag_full_rag_fiqa",
     r"(?<= serve) ": " --port 0 ",
+    r"--port 8765": "--port 0",
     r"\b(bm25|mh|dense)\.(last_turn|rewrite)\b": r"\1.\2.sample",
 }
 """What is changed in every document: addresses, models of the hub, the number of tasks, names on the sample."""
