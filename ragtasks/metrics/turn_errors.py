@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import Grounding, Source, copied, ground, grounded
+from ragtasks.metrics.grounding import GroundedSentence, Grounding, copied, ground, grounded
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role
 
 
@@ -33,7 +33,11 @@ class TurnErrorKind(str, Enum):
 
     BROKEN = "broken", "is broken", "empty, an error's text, or wrapped in what is no answer"
     WRONG_LANGUAGE = "wrong_language", "is in another language", "the user writes in another one"
-    REFUSED_KNOWN = "refused_known", "refuses what is there", "it refuses although a reference passage was shown"
+    REFUSED_KNOWN = (
+        "refused_known",
+        "refuses what is there",
+        "it refuses although a reference passage was shown, and all can be answered",
+    )
     MISSED = (
         *("missed", "retrieval missed it"),
         "no reference passage was shown, and the answer has less than half of the reference answer's words",
@@ -42,15 +46,22 @@ class TurnErrorKind(str, Enum):
     CUT_OFF = "cut_off", "is cut off", "it breaks off in the middle of a sentence"
     ASKED_BACK = "asked_back", "asks back needlessly", "it only asks the user, and the question can be answered"
     REPEATED = "repeated", "repeats an earlier answer", "most of it stands word for word in an earlier answer"
-    LOST_THREAD = "lost_thread", "lost the thread", "it is more like an earlier answer than like the reference answer"
+    LOST_THREAD = (
+        "lost_thread",
+        "lost the thread",
+        "it is an earlier answer in other words, and has next to nothing of the reference answer",
+    )
     CONTRADICTED = (
         *("contradicted", "contradicts its passage"),
-        "a sentence rests on a passage, but for a negation or a number that is not there",
+        "a sentence has a passage's words, and another number",
     )
-    INVENTED = "invented", "invents", "most of its words stand in no passage and not in the conversation"
+    INVENTED = (
+        *("invented", "invents"),
+        "more than three fifths of its words, or a number, stand in no passage and not in the conversation",
+    )
     UNUSED = (
         *("unused", "found but not used"),
-        "a reference passage was shown, and the answer has little of the reference answer",
+        "a reference passage was shown, and the answer has less than a tenth of the reference answer's words",
     )
 
 
@@ -96,9 +107,12 @@ def turn_error(
 _BROKEN = ("empty", "emptied", "error", "wrapped", "echo")
 _HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 _FITS = 0.5  # of the reference's words, in the answer: it says much the same
-_LITTLE = 0.25
-_HELD = 0.5  # of the answer's words, in passages and conversation
-_CLOSE = 0.4
+_LITTLE = 0.1  # a right answer in other words has often no more than a fifth of the reference's
+_LESS = 0.3
+_HELD = 0.4  # of the answer's words, in passages and conversation
+_MOSTLY = 0.6  # of a sentence's
+_CLOSE = 0.6
+_FAR = 0.15
 _CLOSER = 0.15
 _COPIED = 0.6
 _LEAST_WORDS = 8
@@ -170,7 +184,9 @@ def _cut_off(turn: _Turn) -> str:
 
 
 def _refused_known(turn: _Turn) -> str:
-    if not turn.can_be_answered or turn.idk is not IdkVerdict.YES or not turn.references & turn.shown:
+    """Look for a refusal of what can be answered in full: where a part can, the reference answer refuses too."""
+    is_whole = turn.task.answerability is Answerability.ANSWERABLE
+    if not is_whole or turn.idk is not IdkVerdict.YES or not turn.references & turn.shown or turn.recall >= _FITS:
         return ""
     return f"{len(turn.references & turn.shown)} of {len(turn.references)} reference passages were shown"
 
@@ -196,7 +212,7 @@ def _answered_unknown(turn: _Turn) -> str:
 def _asks_alone(turn: _Turn) -> bool:
     """Return whether it is a question to the user, and says nothing else."""
     text = turn.response.text.rstrip().rstrip("\"'*_)")
-    return text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION and turn.precision < _HELD
+    return text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION and turn.precision < _FITS
 
 
 def _asks_back(turn: _Turn) -> str:
@@ -204,7 +220,7 @@ def _asks_back(turn: _Turn) -> str:
 
 
 def _repeated(turn: _Turn) -> str:
-    if turn.words < _LEAST_WORDS or turn.recall >= _FITS:
+    if turn.words < _LEAST_WORDS or turn.recall >= _LESS:
         return ""
     for number, (_, answer) in enumerate(turn.earlier, start=1):
         share = copied(turn.response.text, [answer]) or 0.0
@@ -215,33 +231,45 @@ def _repeated(turn: _Turn) -> str:
 
 def _lost_thread(turn: _Turn) -> str:
     """Look for an earlier answer that it is clearly more like than the reference answer of its own turn."""
-    if turn.words < _LEAST_WORDS or turn.recall >= _FITS or not turn.earlier:
+    if turn.words < _LEAST_WORDS or not turn.can_be_answered or not turn.earlier:
         return ""
     own = _likeness(turn.response.text, turn.task.target)
     best, number = max((_likeness(turn.response.text, answer), n) for n, (_, answer) in enumerate(turn.earlier, 1))
-    if best < max(_CLOSE, own + _CLOSER):
+    if best < _CLOSE or own >= _FAR:
         return ""
     return f"like the answer of turn {number} ({best:.2f}) more than its own reference ({own:.2f})"
 
 
 def _contradicted(turn: _Turn) -> str:
+    """Look for a sentence with a passage's words and another number; negations decide nothing (docs/grounding.md)."""
     if turn.recall >= _FITS:
         return ""
     for sentence in turn.grounding.sentences:
-        if sentence.source is not Source.PASSAGES or (sentence.share or 0.0) < _HELD:
+        wrong = _numbers(turn, sentence)
+        if not wrong or sentence.best is None or (sentence.share or 0.0) < _MOSTLY:
             continue
-        if sentence.flipped is not None:
-            words = turn.response.text[sentence.flipped.start : sentence.flipped.end]
-            return f"negated in one of both, its passage or itself: {_quoted(words)}"
-        wrong = [number for number in sentence.numbers_not_found if number not in turn.task.target]
-        if wrong:
-            return f"numbers that no passage has: {', '.join(wrong[:_MOST_NAMED])}"
+        span = sentence.best.span
+        words = turn.response.passages[sentence.best.passage].text[span.start : span.end]
+        if any(map(str.isdigit, words)):
+            return f"{', '.join(wrong[:_MOST_NAMED])}, where its passage says {_quoted(words)}"
     return ""
 
 
+def _numbers(turn: _Turn, sentence: GroundedSentence) -> list[str]:
+    """Return the numbers of two digits and more that stand nowhere, in the reference answer neither."""
+    found = sentence.numbers_not_found
+    return [number for number in found if sum(map(str.isdigit, number)) > 1 and number not in turn.task.target]
+
+
 def _invented(turn: _Turn) -> str:
+    """Look for an answer that claims, and of which little stands anywhere; or for a number that stands nowhere."""
     share = turn.grounding.share_with_conversation
-    if not turn.shown or share is None or share >= _HELD or turn.words < _LEAST_WORDS or turn.precision >= _HELD:
+    if not turn.shown or share is None or turn.idk is not IdkVerdict.NO or turn.recall >= _FITS:
+        return ""
+    wrong = [number for sentence in turn.grounding.sentences for number in _numbers(turn, sentence)]
+    if wrong:
+        return f"numbers that stand nowhere: {', '.join(wrong[:_MOST_NAMED])}"
+    if share >= _HELD or turn.words < _LEAST_WORDS or turn.precision >= _FITS:
         return ""
     text = turn.response.text
     places = [span for sentence in turn.grounding.sentences for span in sentence.not_found]
@@ -251,7 +279,7 @@ def _invented(turn: _Turn) -> str:
 
 def _unused(turn: _Turn) -> str:
     found = turn.references & turn.shown
-    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= _HELD:
+    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= 2 * _LITTLE:
         return ""
     return f"{len(found)} of {len(turn.references)} reference passages were shown; {_says(turn)}"
 

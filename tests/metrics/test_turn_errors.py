@@ -50,7 +50,6 @@ def labelled(answerability: Answerability) -> Task:
             "On weekdays it opens its doors at nine o'clock; on Sundays the library is not open at all.",
             KIND.LOST_THREAD,
         ),
-        ("Children pay for a library card.", KIND.CONTRADICTED),
         ("A lost card is replaced for 80 euros.", KIND.CONTRADICTED),
         (
             "Members enjoy unlimited streaming, museum tickets and discounts at selected bakeries downtown.",
