@@ -172,6 +172,8 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _broken(turn: _Turn) -> str:
+    if not any(map(str.isalnum, turn.response.text)):
+        return "no text"
     return next((f"{name}: {turn.implausible[name]}" for name in _BROKEN if name in turn.implausible), "")
 
 

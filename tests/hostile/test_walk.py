@@ -26,6 +26,7 @@ READ_NO_FILES = {
     ("data", "cache", "show"),
     ("arena", "serve"),
     ("review", "serve"),
+    ("data", "serve"),
 }
 """Commands that read nothing which another person may have written; a server does not end, and reads as battles do."""
 USED_NEVER = {"endpoint", "in-process", "encoder", "retriever", "data"}

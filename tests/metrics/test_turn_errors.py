@@ -57,6 +57,7 @@ def labelled(answerability: Answerability) -> Task:
         ),
         ("It is closed on Sundays and on public holidays.", KIND.UNUSED),
         ("Which card do you mean?", KIND.ASKED_BACK),
+        ("...", KIND.BROKEN),
     ],
 )
 def test_an_answer_has_the_kind_that_it_shows(text: str, expected: TurnErrorKind | None) -> None:

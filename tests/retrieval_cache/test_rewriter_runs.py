@@ -71,7 +71,9 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
     assert told in made
     assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("results", "list")
     shown = json.loads(printed("results", "show", "weak"))
-    assert shown["metadata"]["rewriting"] == {"asked": N_ASKED, "fallbacks": {"the reply has no content": 10}}
+    rewriting = shown["metadata"]["rewriting"]
+    assert (rewriting["asked"], rewriting["fallbacks"]) == (N_ASKED, {"the reply has no content": 10})
+    assert {call["n"] for call in rewriting["spending"]["rewriter m"]} == {N_ASKED - 10, 10}
     assert f"- weak: {told}." in printed("evaluate-run", "weak", "--data", "sample")
     assert told in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")
     assert f"- weak: {told}" in printed("compare", "weak", "official", "--data", "sample")
