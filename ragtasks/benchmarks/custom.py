@@ -54,7 +54,7 @@ REWRITE = "rewrite"
 """Key of a question's standalone form, in the file and in `Task.extra`."""
 
 CONVERSATION_KEYS = ("conversation_id", "domain", "language", "turns")
-TURN_KEYS = ("question", "answer", "answerability", "references", "question_types", "multi_turn", REWRITE)
+TURN_KEYS = ("question", "answer", "answerability", "references", "question_types", "multi_turn", REWRITE, "scored")
 PASSAGE_KEYS = ("_id", "passage_id", "text", "title", "url", "domain")
 
 _WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
@@ -174,8 +174,10 @@ def _tasks(item: Item, conversation_id: str, domain: str, corpus: Corpus) -> lis
             continue
         turn = Item(item.problems, item.file, item.line, row, place, TURN_KEYS)
         messages.append(Message(Role.USER, turn.text("question")))
-        tasks.append(_task(turn, (conversation_id, number, domain), tuple(messages), corpus))
-        messages.append(Message(Role.ASSISTANT, tasks[-1].target))
+        task = _task(turn, (conversation_id, number, domain), tuple(messages), corpus)
+        messages.append(Message(Role.ASSISTANT, task.target))
+        if turn.flag("scored", default=True):
+            tasks.append(task)
     return tasks
 
 
@@ -686,6 +688,13 @@ class Item:
             self.expected(f"{key!r} without white space", value)
             return ""
         return value
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return true or false."""
+        value = self.content.get(key)
+        if value is not None and not isinstance(value, bool):
+            self.expected(f"{key!r} as true or false", value)
+        return default if not isinstance(value, bool) else value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, each once; a text alone is a list of one, and nothing is an empty one."""

@@ -312,6 +312,7 @@ SUBCOMMANDS = {
     "results export every-eval-ever": "ragtasks results export every-eval-ever results --output records",
     "results export model-card": "ragtasks results export model-card results/a",
     "results export rows": "ragtasks results export rows results --output rows.csv",
+    "results export benchmark": "ragtasks results export benchmark results --kind unused --output failed",
     "review serve": "ragtasks review serve benchmark",
     "review invite": "ragtasks review invite benchmark Ann Bob",
     "review export": "ragtasks review export benchmark --out reviewed",

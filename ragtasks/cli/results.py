@@ -220,6 +220,22 @@ def rows(
     put(exports.written(exports.rows_of(_chosen(folder, model)), output.suffix), output)
 
 
+@export.command()
+def benchmark(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
+    ],
+    output: Annotated[Path, typer.Option(help="Folder to write.")],
+    kind: Annotated[list[str] | None, typer.Option(help="What went wrong, such as invented; repeatable.")] = None,
+    notes: Annotated[Path | None, typer.Option(help="Export of a page's notes: what is flagged there.")] = None,
+) -> None:
+    """Write turns that went wrong as a benchmark of your own (`--data FOLDER --tasks custom`), for tomorrow's gate."""
+    from ragtasks.reports.failed_turns import write_failed_turns
+    from ragtasks.results import read_evaluations
+
+    echo(*write_failed_turns(read_evaluations(paths), output, kind or (), notes))
+
+
 def _chosen(folder: Path, model: str | None) -> list[Any]:
     from ragtasks.reports.history import read_history, select_entries
 

@@ -1,0 +1,127 @@
+"""Turns that went wrong, as a benchmark of one's own: what failed today is what tomorrow's gate holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import Problems, json_lines, write_atomically
+from ragtasks.metrics import TurnErrorKind
+from ragtasks.records import Passage, Response, Role
+from ragtasks.results import Evaluation, Row
+
+Turn = tuple[str, str, str]
+"""(model, setting, task id): what a note of the page is about."""
+_TURN = ("model", "setting", "task_id")
+
+
+def write_failed_turns(
+    evaluations: Sequence[Evaluation], folder: Path, kinds: Collection[str], notes: Path | None = None
+) -> list[str]:
+    """Write the turns of some kinds, and those that a page's notes flag, as a `custom` benchmark; return what it holds.
+
+    A conversation goes as far as its last chosen turn; earlier turns are its history and no tasks. What a turn was
+    shown is its `retrieved.trec`.
+
+    Raises:
+        ConfigurationError: an unknown kind, a folder that holds something, or nothing to write.
+        BenchmarkFileError: notes that are no export of a page.
+    """
+    known = [kind.value for kind in TurnErrorKind]
+    for kind in kinds:
+        if kind not in known:
+            raise ConfigurationError(f"--kind {kind!r}: {close_matches(kind, known)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigurationError(f"{folder} holds something already. Next step: name a new folder by --output")
+    flagged = _flagged(notes) if notes else frozenset()
+    chosen = list(_chosen(evaluations, set(kinds), flagged))
+    if not chosen:
+        raise ConfigurationError("no turn is of these kinds or flagged. Next step: name others by --kind, or flag some")
+    return _write(chosen, folder)
+
+
+def _flagged(notes: Path) -> frozenset[Turn]:
+    problems = Problems(notes, "notes", "export them again from the page")
+    found = set()
+    for number, row in json_lines(problems):
+        if isinstance(row.get("flag"), bool) and all(isinstance(row.get(key), str) for key in _TURN):
+            found |= {(row["model"], row["setting"], row["task_id"])} if row["flag"] else set()
+        else:
+            problems.add(number, "model, setting, task_id and flag", row)
+    problems.raise_if_any()
+    return frozenset(found)
+
+
+def _chosen(
+    evaluations: Sequence[Evaluation], kinds: Collection[str], flagged: Collection[Turn]
+) -> Iterator[tuple[Row, Response]]:
+    """Yield what failed, each task once: the first answer to it that did."""
+    seen = set()
+    for evaluation in evaluations:
+        for row, response in evaluation.answers():
+            if len(response.task.messages) != 2 * row.turn - 1:
+                continue  # a history in which not every question was answered is no conversation of such a file
+            is_meant = row.turn_error in kinds or (evaluation.model, row.setting, row.task_id) in flagged
+            if is_meant and row.task_id not in seen:
+                seen.add(row.task_id)
+                yield row, response
+
+
+def _write(chosen: Sequence[tuple[Row, Response]], folder: Path) -> list[str]:
+    conversations: dict[str, list[tuple[Row, Response]]] = {}
+    for row, response in chosen:
+        conversations.setdefault(row.conversation_id, []).append((row, response))
+    shown = {one.passage_id: (row.domain, one) for row, response in chosen for one in _passages(response)}
+    missing = sum(one.passage_id not in shown for _, response in chosen for one in response.task.references)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_lines(folder / "conversations.jsonl", [_conversation(rows, shown) for rows in conversations.values()])
+    _write_lines(folder / "passages.jsonl", [_passage(domain, one) for domain, one in shown.values()])
+    run = [
+        f"{row.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
+        for row, response in chosen
+        for rank, one in enumerate(response.passages, start=1)
+    ]
+    write_atomically(folder / "retrieved.trec", "".join(run).encode())
+    lines = [f"{len(chosen)} turns of {len(conversations)} conversations, {len(shown)} passages: {folder}"]
+    return lines + ([f"{missing} reference passages have no text in these results and are left out"] if missing else [])
+
+
+def _passages(response: Response) -> Iterator[Passage]:
+    yield from (one for one in (*response.passages, *response.task.references) if one.text.strip())
+
+
+def _conversation(rows: Sequence[tuple[Row, Response]], known: Collection[str]) -> dict[str, Any]:
+    by_turn = {row.turn: response for row, response in rows}
+    last = max(by_turn)
+    messages = by_turn[last].task.messages
+    questions, replies = ([one.text for one in messages if one.role is role] for role in (Role.USER, Role.ASSISTANT))
+    turns = [
+        _turn(by_turn[number], known)
+        if number in by_turn
+        else {"question": question, "answer": replies[number - 1], "scored": False}
+        for number, question in enumerate(questions, start=1)
+    ]
+    return {"conversation_id": rows[0][0].conversation_id, "domain": rows[0][0].domain, "turns": turns}
+
+
+def _turn(response: Response, known: Collection[str]) -> dict[str, Any]:
+    task = response.task
+    return {
+        "question": task.question,
+        "answer": task.target,
+        "answerability": task.answerability.value,
+        "references": [one.passage_id for one in task.references if one.passage_id in known],
+        "question_types": list(task.question_types),
+        "multi_turn": task.multi_turn,
+    }
+
+
+def _passage(domain: str, one: Passage) -> dict[str, str]:
+    return {"_id": one.passage_id, "text": one.text, "title": one.title, "domain": domain}
+
+
+def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
