@@ -229,7 +229,7 @@ def benchmark(
     kind: Annotated[list[str] | None, typer.Option(help="What went wrong, such as invented; repeatable.")] = None,
     notes: Annotated[Path | None, typer.Option(help="Export of a page's notes: what is flagged there.")] = None,
 ) -> None:
-    """Write turns that went wrong as a benchmark of your own (`--data FOLDER --tasks custom`), for tomorrow's gate."""
+    """Write turns that went wrong as a benchmark of your own: a folder that `ragtasks check` reads."""
     from ragtasks.reports.failed_turns import write_failed_turns
     from ragtasks.results import read_evaluations
 

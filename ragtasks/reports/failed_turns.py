@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,14 @@ def write_failed_turns(
     flagged = _flagged(notes) if notes else frozenset()
     chosen = list(_chosen(evaluations, set(kinds), flagged))
     if not chosen:
-        raise ConfigurationError("no turn is of these kinds or flagged. Next step: name others by --kind, or flag some")
+        raise ConfigurationError(f"no turn is of these kinds or flagged; {_what_there_is(evaluations)}")
     return _write(chosen, folder)
+
+
+def _what_there_is(evaluations: Sequence[Evaluation]) -> str:
+    counts = Counter(row.turn_error for one in evaluations for row in one.rows if row.turn_error)
+    held = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
+    return f"the results hold {held or 'no failed turn'}. Next step: name one by --kind, or flag turns on the page"
 
 
 def _flagged(notes: Path) -> frozenset[Turn]:

@@ -144,6 +144,7 @@ WALKS: dict[str, Walk] = {
             "--retriever$": FRAGMENT,
         },
     ),
+    "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind unused": "--kind refused_known"}),
     "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
     "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|assignments|results --full": REAL}),
     "docs/retrieval.md": Walk(
@@ -156,6 +157,7 @@ WALKS: dict[str, Walk] = {
         changes={"--tasks mtrag_full_rag --run .*": NO_ENCODER},
         left_out={
             "listwise:castorini": REAL,
+            "text-embedding-3-small|bge-m3": "a server of embeddings: tests/retrieval_cache has one",
             "^ragtasks judges passages": "asks a judge thousands of times; tests/cli runs it on a few pairs",
         },
     ),
@@ -197,7 +199,7 @@ WALKS: dict[str, Walk] = {
 }
 
 EXAMPLES = Walk(
-    extras=("semantic", "retrieval", "report", "judge", "arena"),
+    extras=("semantic", "retrieval", "report", "judge", "arena", "mcp"),
     before=(
         *ANSWERED,
         OWN_ROWS,
