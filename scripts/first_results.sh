@@ -49,12 +49,14 @@ ragtasks tasks export --benchmark mtrag --setting full_rag --no-contexts --data 
 python my_rag_system.py tasks.jsonl > answers.jsonl
 ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --data sample --encoder none --max-implausible 1 --output answers
 WAY
-way "a retriever" "" <<'WAY'
-ragtasks init --retriever bm25 --data sample --output retriever.yaml
-ragtasks eval retriever.yaml --set 'retriever.queries=[last_turn,rewrite]'
-WAY
 way "gate: the same system, not worse" "" <<'WAY'
 ragtasks gate answers --baseline answers --margin ans_acc=0.1 --margin rouge_l=0.1
+WAY
+
+install retrieval
+way "a retriever" retrieval <<'WAY'
+ragtasks init --retriever bm25 --data sample --output retriever.yaml
+ragtasks eval retriever.yaml --set 'retriever.queries=[last_turn,rewrite]'
 WAY
 
 install api
