@@ -17,6 +17,7 @@ from ragtasks.benchmarks import (
     build_docs,
     contexts_for,
     open_benchmark,
+    relevant_passages,
     response_of,
     retrieval_side,
 )
@@ -51,6 +52,8 @@ from ragtasks.results import (
     merge_evaluations,
     own_rows,
     read_evaluations,
+    suite_of_answers,
+    trajectory_in_doc,
 )
 from ragtasks.scoring import (
     CheckedAnswers,
@@ -67,6 +70,7 @@ from ragtasks.scoring import (
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, Verdict, compare_columns, estimate_mean
+from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -237,7 +241,8 @@ def score(
             retrieved for itself, `contexts` (or `passages`): texts, or objects with `text`, `id` and `title`. The lines
             of an answers file (docs/score-your-system.md) are such records.
         setting: `reference`, `reference_rag` or `full_rag`: whose passages answers without their own were given. It can
-            be left out where every answer has its own, and is then `full_rag`.
+            be left out where every answer has its own, and is then `full_rag`. `agentic`: the `searches` of the answers
+            are scored too.
         run: the stored run that gave the passages of the setting; default: the benchmark's own.
         judges: LLM judges, as in `--metadata`: `openai/NAME`, or objects with `model` and `base_url`.
         encoder: encoder of BERTScore, or `none`.
@@ -297,7 +302,9 @@ def _scored(
     source, setting, docs = asked
     texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
     take_failures()  # what an earlier evaluation left in this process
-    scorer = ResponseScorer(source, config, local_judge=_local_judge(config))
+    suite = suite_of_answers(source, setting, given)
+    scorer = ResponseScorer(source, config, suite_named(suite), _local_judge(config))
+    docs = _with_searches(source, docs, given, config)
     responses = [
         response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
     ]
@@ -312,7 +319,7 @@ def _scored(
     )
     samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
     return evaluation_of(
-        _label(name, config), _provenance(source, config, scorer), f"{source.name}_{setting.value}", samples
+        _label(name, config), _provenance(source, suite, config, scorer), f"{source.name}_{setting.value}", samples
     )
 
 
@@ -380,11 +387,30 @@ def _docs(
     return [doc if doc["task_id"] in given else {**doc, "no_answer": _NOT_GIVEN} for doc in docs]
 
 
-def _provenance(source: Benchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
+def _with_searches(
+    source: Benchmark, docs: Sequence[Doc], given: Mapping[str, GivenAnswer], config: EvaluationConfig
+) -> list[Doc]:
+    """Return docs with what the system searched for, where its answers say so."""
+    said = {name: answer for name, answer in given.items() if answer.trajectory is not None}
+    relevant = relevant_passages(source, {doc["domain"] for doc in docs if doc["task_id"] in said})
+    return [
+        doc
+        if (answer := said.get(doc["task_id"])) is None
+        else {
+            **doc,
+            "trajectory": trajectory_in_doc(
+                answer, answer_text(answer.text, config.end_of_thinking), relevant.get(doc["task_id"], ())
+            ),
+        }
+        for doc in docs
+    ]
+
+
+def _provenance(source: Benchmark, suite: str, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
     """Return what results files say of scored answers."""
     return {
         "benchmark": source.label,
-        "suite": source.suite,
+        "suite": suite,
         "revision": source.revision,
         "fingerprint": None,
         "configuration": json.loads(config.model_dump_json()),

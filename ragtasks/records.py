@@ -190,7 +190,7 @@ class Trajectory:
     ending: Ending = Ending.ANSWERED
     """How it ended."""
     n_rounds: int = 0
-    """Replies of the model, the answer included."""
+    """Replies of the model, the answer included; 0 where a system of one's own says what it searched for."""
     n_shortened: int = 0
     """Results that were shortened for a later prompt to fit."""
 

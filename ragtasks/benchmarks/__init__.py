@@ -25,6 +25,7 @@ from ragtasks.benchmarks._registry import (
     benchmark_names,
     extra_tables,
     open_benchmark,
+    relevant_passages,
     retrieval_side,
     source_of,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "passage_rows",
     "published_passages",
     "read_reply",
+    "relevant_passages",
     "response_of",
     "retrieval_side",
     "source_of",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source, locate
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import Table
 
@@ -118,3 +118,17 @@ def retrieval_side(name: str) -> RetrievalSide:
         having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]
         raise ConfigurationError(f"no retrieval files for {name!r}; benchmarks that have: {', '.join(having)}")
     return side
+
+
+def relevant_passages(benchmark: Benchmark, domains: Iterable[str]) -> dict[str, list[str]]:
+    """Return task id -> relevant passages; nothing of a corpus whose judgements cannot be read."""
+    found: dict[str, list[str]] = {}
+    for domain in dict.fromkeys(domains):
+        try:
+            qrels = retrieval_side(benchmark.name).load_qrels(benchmark.root, domain)
+        except RagtasksError:
+            continue
+        for qrel in qrels:
+            if qrel.relevance > 0:
+                found.setdefault(qrel.query_id, []).append(qrel.passage_id)
+    return found

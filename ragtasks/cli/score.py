@@ -49,7 +49,8 @@ def score(
         Setting | None,
         typer.Option(
             metavar="<setting>",
-            help="reference, reference_rag or full_rag: whose passages answers without `contexts` used.",
+            help="reference, reference_rag or full_rag: whose passages answers without `contexts` used; agentic: "
+            "`searches` are scored.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,

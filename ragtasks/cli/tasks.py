@@ -57,12 +57,14 @@ def export_tasks(
     from ragtasks.config.environment import run_store
 
     opened = named_benchmark(benchmark, data)
-    given = contexts_to_export(opened, setting, run, run_store(), is_needed=contexts)
-    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=contexts)
+    gives = contexts and setting is not Setting.AGENTIC
+    given = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
+    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=gives)
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     put("\n".join(lines), output)
     place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
-    echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
+    also = "`searches`" if setting is Setting.AGENTIC else "`contexts` where you retrieve yourself"
+    echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and {also}")
     echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 

@@ -17,8 +17,8 @@ from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
 from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import contexts_in, parse_json, usage_in_record
-from ragtasks.records import Passage
+from ragtasks.files import contexts_in, parse_json, usage_in_record, used_in
+from ragtasks.records import Passage, Trajectory
 
 # Reads what a RAG system answers: a text, and the passages that it rests on where the system says them.
 # Chat servers with retrieval agree on where the answer stands and on nothing else. The passages are looked for
@@ -32,7 +32,7 @@ _MAX_LENGTH = 200
 
 
 def read_plain(body: bytes) -> Reply:
-    """Return the reply in `{"answer": text, "contexts": [...]}`; MALFORMED where it has another form."""
+    """Return the reply in `{"answer": text, "contexts": [...], "searches": [...]}`; MALFORMED in any other form."""
     content, raw = orjson.loads(body), body.decode("utf-8")
     answer = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(answer, str):
@@ -44,10 +44,16 @@ def read_plain(body: bytes) -> Reply:
         return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
     try:
         usage_in_record(content)
+        used_in(None, content.get("searches"))
     except ValueError as error:
-        expected, found = error.args
-        return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
+        return _unlike(error, raw)
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
+
+
+def _unlike(error: ValueError, raw: str) -> Reply:
+    """Return a reply of which a part is not as expected."""
+    expected, found = error.args
+    return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
 
 
 def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
@@ -62,6 +68,10 @@ def read_chat(body: bytes) -> Reply:
     content, raw = orjson.loads(body), body.decode("utf-8")
     message = _message(content)
     text = message.get("content")
+    try:
+        used_in(None, _chat_searches(content))
+    except ValueError as error:
+        return with_usage(_unlike(error, raw), content)
     if isinstance(text, str):
         return with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
     reason = "the model refused" if message.get("refusal") else "the reply has no text as choices[0].message.content"
@@ -79,6 +89,12 @@ def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
             if (isinstance(found, list) and (passages := tuple(_passages(found, field)))) or found == []:
                 return passages if found else ()
     return None
+
+
+def _chat_searches(content: Any) -> Any:
+    """Return the searches in a chat completion, None where it says nothing of them."""
+    holders = (_message(content), _choice(content), content if isinstance(content, dict) else {})
+    return next((holder["searches"] for holder in holders if holder.get("searches") is not None), None)
 
 
 def _choice(content: Any) -> Mapping[str, Any]:
@@ -124,7 +140,7 @@ class SystemProtocol(str, Enum):
     OPENAI = "openai"
     """Chat completions; the passages stand in a further field of the reply."""
     PLAIN = "plain"
-    """`{"id", "messages"}` to the address itself; `{"answer", "contexts"}` back."""
+    """`{"id", "messages"}` to the address itself; `{"answer", "contexts", "searches"}` back."""
 
 
 class _ChatDialect(Dialect):
@@ -183,9 +199,12 @@ class SystemClient:
         """Return one reply a prompt, in order (see `Client.answer`)."""
         return self._client.answer(prompts, progress, journal)
 
-    def contexts(self, reply: Reply) -> tuple[Passage, ...] | None:
-        """Return the passages that a reply names; None where it names none."""
-        return chat_contexts(reply.raw) if self._protocol is SystemProtocol.OPENAI else plain_contexts(reply.raw)
+    def used(self, reply: Reply) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
+        """Return the passages that a reply names, and its searches; None where it says nothing of them."""
+        content = orjson.loads(reply.raw)
+        if self._protocol is SystemProtocol.OPENAI:
+            return used_in(chat_contexts(reply.raw), _chat_searches(content))
+        return used_in(plain_contexts(reply.raw), content.get("searches"))
 
     def usage(self, reply: Reply) -> dict[str, float]:
         """Return what the system itself says that an answer took, where its protocol has a place for it."""

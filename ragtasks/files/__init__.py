@@ -18,6 +18,7 @@ from ragtasks.files._json_lines import (
     read_whole,
     sample_statistics,
     usage_in_record,
+    used_in,
 )
 from ragtasks.files._parquet import parquet_rows
 from ragtasks.files._runs import (
@@ -120,6 +121,7 @@ __all__ = [
     "seconds_a_query",
     "spending_of_run",
     "usage_in_record",
+    "used_in",
     "write_atomically",
     "write_contexts",
     "write_manifest",

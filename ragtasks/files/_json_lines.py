@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
 import orjson
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.records import Passage
+from ragtasks.records import READ, SEARCH, Passage, ToolStep, Trajectory
 
 SAMPLE_STATISTICS = "sample.json"
 """The file that makes a folder a sample."""
@@ -248,6 +249,70 @@ def _passage(item: Any, number: int) -> Passage:
         missing = "no text" if row.get("text") is None else f"no text as `{wrong[0]}`"
         raise ValueError(f"context {number}: {_EXPECTED}", missing)
     return Passage(*(str(part) for part in parts))
+
+
+# What a system searched for before it answered, as it says it itself: beside its contexts, under `searches`.
+
+
+def used_in(
+    contexts: tuple[Passage, ...] | None, searches: Any
+) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
+    """Return what an answer rests on and what was done before it, of contexts and the value of `searches`.
+
+    Where no contexts are named, all passages that the searches showed are. Both are None where nothing is said.
+
+    Raises:
+        ValueError: (what was expected of `searches`, what was found).
+    """
+    if searches is None:
+        return contexts, None
+    if isinstance(searches, (str, Mapping)) or not hasattr(searches, "__iter__"):
+        raise ValueError("`searches`: a list", type(searches).__name__)
+    steps: list[ToolStep] = []
+    shown: dict[tuple[str, str], Passage] = {}
+    # A passage without an id is the same wherever its text stands.
+    unnamed = {item.text: item.passage_id for item in contexts or () if item.passage_id.startswith(UNNAMED)}
+    n_before = len(contexts or ())
+    before: set[tuple[str, str]] = set()
+    for number, item in enumerate(searches, start=1):
+        tool, text, found = _search(item, number)
+        found = tuple(_with_id(passage, unnamed, n_before) for passage in found)
+        same = (tool, " ".join(text.casefold().split()))
+        name = "query" if tool == SEARCH else "passage_id"
+        ids = tuple(passage.passage_id for passage in found)
+        steps.append(ToolStep(tool, {name: text}, number, ids, is_repeat=same in before))
+        before.add(same)
+        shown |= {key: passage for passage in found if (key := (passage.passage_id, passage.text)) not in shown}
+    return (tuple(shown.values()) if contexts is None else contexts), Trajectory(tuple(steps))
+
+
+def _search(item: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:
+    """Return the tool that was called, with what, and what that showed."""
+    if not isinstance(item, Mapping):
+        raise ValueError(f"search {number}: an object with `query` and `passages`", type(item).__name__)
+    calls = [(tool, item[key]) for tool, key in ((SEARCH, "query"), (READ, "read")) if item.get(key) is not None]
+    if len(calls) != 1:
+        raise ValueError(
+            f"search {number}: `query`, or `read` with the id of a passage", "both" if calls else "neither"
+        )
+    ((tool, text),) = calls
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"search {number}: a text as `{'query' if tool == SEARCH else 'read'}`", text)
+    if item.get("passages") is None:
+        raise ValueError(f"search {number}: `passages`, [] where it found nothing", "no `passages`")
+    try:
+        return tool, text, contexts_in(item["passages"])
+    except ValueError as error:
+        expected, found = error.args
+        raise ValueError(f"search {number}, passages: {expected}", found) from None
+
+
+def _with_id(passage: Passage, unnamed: dict[str, str], n_before: int) -> Passage:
+    """Return a passage with its own id, or one that all of its text share."""
+    if not passage.passage_id.startswith(UNNAMED):
+        return passage
+    passage_id = unnamed.setdefault(passage.text, f"{UNNAMED}{n_before + len(unnamed) + 1}")
+    return replace(passage, passage_id=passage_id)
 
 
 # What an answer took, as its system says it: in rows of one's own, answers to a benchmark, and replies of an endpoint.

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, Doc, retrieval_side, trajectory_row
+from ragtasks.benchmarks import Benchmark, Doc, relevant_passages, trajectory_row
 from ragtasks.config.environment import run_store, secret
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import OFFICIAL, canonical_hash
 from ragtasks.harness import text_protocol
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
@@ -121,7 +121,7 @@ class AgenticTask(RoundsTask):
         super().build_all_requests(**options)
         domains = list(dict.fromkeys(request.doc["domain"] for request in self._pending.values()))
         self.toolbox.prepare(domains)
-        self._relevant = _relevant_passages(self.benchmark, domains)
+        self._relevant = relevant_passages(self.benchmark, domains)
 
     def _begin_conversations(self) -> None:
         self._searches = {}
@@ -222,17 +222,3 @@ class AgenticTask(RoundsTask):
 
 class LiveAgenticTask(AgenticTask, LiveTask):
     """The same with the model's own earlier answers; what it found at earlier turns is not shown again."""
-
-
-def _relevant_passages(benchmark: Benchmark, domains: Sequence[str]) -> dict[str, list[str]]:
-    """Return task id -> relevant passages; nothing of a corpus whose judgements cannot be read."""
-    found: dict[str, list[str]] = {}
-    for domain in domains:
-        try:
-            qrels = retrieval_side(benchmark.name).load_qrels(benchmark.root, domain)
-        except RagtasksError:
-            continue
-        for qrel in qrels:
-            if qrel.relevance > 0:
-                found.setdefault(qrel.query_id, []).append(qrel.passage_id)
-    return found

@@ -47,7 +47,13 @@ class RagEndpoint(LM):
         return [_carried(answer) for answer in answers]
 
     def _request_body(self, request: Instance) -> dict[str, Any]:
-        gives = self._system.gives_passages(Setting(request.doc["setting"]))
+        setting = Setting(request.doc["setting"])
+        if setting is Setting.AGENTIC:  # it searches by itself, and knows no tools of ours
+            raise ConfigurationError(
+                "ragtasks-endpoint: a system's own searches are not those of an agentic harness task. Next step: "
+                "`ragtasks score --endpoint ADDRESS --setting agentic` scores what its replies say as `searches`"
+            )
+        gives = self._system.gives_passages(setting)
         return request_body(request.doc, with_passages=gives)
 
     def tell(self, request: Instance, reply: Reply, *, had_passages: bool) -> None:

@@ -144,15 +144,19 @@ class Part:
 
 
 def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
-    """Return what the page says of a trajectory: calls with the places of what they found, and what became of that."""
+    """Return what the page says of a trajectory: calls with what they found, and what became of that.
+
+    A passage is named by its place among those that the answer rests on, and by its id where it is not among them.
+    """
     trajectory, passages = doc["trajectory"], doc["passages"]
     place_of = {item["passage_id"]: place for place, item in enumerate(passages)}
     relevant, held = set(trajectory.get("relevant", ())), [k_precision(answer, [item["text"]]) for item in passages]
+    seen = dict.fromkeys(name for step in trajectory["steps"] for name in step.get("passages", ()))
     steps = [
         {
             "tool": step["tool"],
             "text": " ".join(str(value) for name, value in step["arguments"].items() if name != "k"),
-            "found": [place_of[name] for name in step.get("passages", ()) if name in place_of],
+            "found": [place_of.get(name, name) for name in step.get("passages", ())],
             "problem": step.get("problem"),
             "repeat": step.get("is_repeat", False),
         }
@@ -161,7 +165,7 @@ def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
     return {
         "steps": steps,
         "ending": trajectory["ending"],
-        "relevant": [place for name, place in place_of.items() if name in relevant],
+        "relevant": [place_of.get(name, name) for name in seen if name in relevant],
         "n_relevant": len(relevant),
         "held": [None if share is None else round(share, 2) for share in held],
     }

@@ -34,6 +34,11 @@ def score_notes(done: SystemScores) -> Iterator[str]:
         yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
     if done.n_without:
         yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
+    if done.n_searched and not done.is_agentic:
+        yield f"searches: {done.n_searched} of {done.n_answers} answers say theirs; --setting agentic scores them"
+    if done.n_searched < done.n_answers and done.is_agentic and (done.n_searched or not done.is_own_rows):
+        n = done.n_answers - done.n_searched
+        yield f"searches: {n} of {done.n_answers} answers do not say theirs (`searches`); these have no search scores"
     if n_bare := done.n_answers - done.n_own_contexts:
         rest = "name none" if done.is_own_rows else "have none and are scored against the setting's"
         yield f"contexts: {n_bare} of {done.n_answers} answers {rest}"

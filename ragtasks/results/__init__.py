@@ -15,6 +15,7 @@ from ragtasks.results._evaluations import (
 )
 from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
+    ROWS,
     AnswerReader,
     GivenAnswer,
     Note,
@@ -22,10 +23,11 @@ from ragtasks.results._given_answers import (
     contexts_of_answers,
     read_answers,
     read_predictions,
+    suite_of_answers,
+    trajectory_in_doc,
 )
 from ragtasks.results._own_rows import (
     ROW_KEYS,
-    ROWS,
     OwnRows,
     holds_own_rows,
     is_own_row,
@@ -144,7 +146,9 @@ __all__ = [
     "scored_on",
     "shortened_prompts",
     "stopped_judging",
+    "suite_of_answers",
     "summaries_of",
+    "trajectory_in_doc",
     "unused_note",
     "value_at",
     "why_not_anchored",

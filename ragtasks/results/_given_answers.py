@@ -7,14 +7,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
+from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, relevant_passages, response_of, trajectory_row
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
-from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record
+from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Message, Passage, Setting, Task, normalise_task_id
+from ragtasks.records import (
+    Answerability,
+    Contexts,
+    Ending,
+    Message,
+    Passage,
+    Setting,
+    Task,
+    Trajectory,
+    normalise_task_id,
+)
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
-from ragtasks.suites import suite_with
+from ragtasks.suites import AGENTIC, suite_with
+
+ROWS = "rows"
+"""Name of the benchmark and of the suite of rows of one's own."""
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"
 
@@ -36,11 +49,14 @@ def answers_evaluation(
     Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
     """
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
+    searched = {task.domain for task in benchmark.tasks if task.task_id in given and given[task.task_id].trajectory}
+    relevant = relevant_passages(benchmark, searched)
     rows = [
         _row(
             build_doc(benchmark, _held(task, given), setting, config.run, contexts.passages[task.task_id]),
             given[task.task_id],
             config.end_of_thinking,
+            relevant.get(task.task_id, ()),
         )
         for task in benchmark.tasks
         if task.task_id in given and (config.conversational or task.answerability is not Answerability.CONVERSATIONAL)
@@ -49,7 +65,7 @@ def answers_evaluation(
         raise unusable("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
     provenance = {
         "benchmark": benchmark.label,
-        "suite": suite_with(benchmark.suite, config),
+        "suite": suite_with(suite_of_answers(benchmark, setting, given), config),
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,
@@ -57,6 +73,12 @@ def answers_evaluation(
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
+
+
+def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str, GivenAnswer]) -> str:
+    """Return the suite: searches are scored in the setting agentic, and of rows of one's own."""
+    of_rows = benchmark.name == ROWS and any(answer.trajectory for answer in given.values())
+    return f"{benchmark.suite}+{AGENTIC}" if of_rows or setting is Setting.AGENTIC else benchmark.suite
 
 
 def _held(task: Task, given: Mapping[str, GivenAnswer]) -> Task:
@@ -83,20 +105,29 @@ def read_predictions(
     )
 
 
-def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str) -> dict[str, Any]:
+def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str, relevant: Sequence[str]) -> dict[str, Any]:
     """Return an answer as a logged sample; its prompt is not known."""
     kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
-    more = {"usage": answer.usage, "need": answer.need}
+    text = answer_text(answer.text, end_of_thinking)
+    more = {"usage": answer.usage, "need": answer.need, "trajectory": trajectory_in_doc(answer, text, relevant)}
     doc = {**doc, **{key: value for key, value in more.items() if value}}
     return {
         "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
         "target": doc["target"],
         "arguments": {},
         "resps": [[answer.text]],
-        "filtered_resps": [answer_text(answer.text, end_of_thinking)],
+        "filtered_resps": [text],
         "filter": kind,
         "metrics": [],
     }
+
+
+def trajectory_in_doc(answer: GivenAnswer, text: str, relevant: Sequence[str]) -> dict[str, Any]:
+    """Return what a system did before it answered, as it stands in a doc; {} where it does not say so."""
+    if answer.trajectory is None:
+        return {}
+    ending = Ending.ERROR if answer.no_answer else Ending.ANSWERED if text.strip() else Ending.GAVE_UP
+    return {**trajectory_row(replace(answer.trajectory, ending=ending)), "relevant": list(relevant)}
 
 
 def _tasks_of(
@@ -144,6 +175,7 @@ ANSWER_KEYS = {
     "id": ("id", "task_id"),
     "answer": ("answer", "text", "predictions"),
     "contexts": ("contexts", "passages"),
+    "searches": ("searches",),
 }
 """What a record holds -> the keys under which it may stand; the first that is there counts."""
 
@@ -173,6 +205,8 @@ class GivenAnswer:
     """What became of the need that a simulated user had; empty where the benchmark's own question was asked."""
     messages: tuple[Message, ...] = ()
     """The conversation up to the question, where it is not the benchmark's."""
+    trajectory: Trajectory | None = None
+    """What the system searched for before it answered; None where it does not say so."""
 
 
 class AnswerReader:
@@ -197,14 +231,14 @@ class AnswerReader:
         passages, is_right = self._passages(number, row, name)
         try:
             usage = usage_in_record(row)
+            passages, trajectory = used_in(passages, _first(row, "searches"))
         except ValueError as error:
             expected, was = error.args
             self._note(number, expected, was, name)
             return None
-        is_right = bool(task_id) and text is not None and is_right
-        return (
-            (task_id, GivenAnswer(text, passages, usage=usage)) if is_right and task_id and text is not None else None
-        )
+        if not is_right or not task_id or text is None:
+            return None
+        return task_id, GivenAnswer(text, passages, usage=usage, trajectory=trajectory)
 
     def _task_id(self, number: int, row: Mapping[str, Any]) -> str | None:
         written = _first(row, "id")

@@ -16,20 +16,18 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record
+from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.languages import with_languages
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
-from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
-
-ROWS = "rows"
-"""Name of the benchmark and of the suite."""
+from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, Trajectory
+from ragtasks.results._given_answers import CONTEXTS_OF_FILE, ROWS, GivenAnswer, Note
 
 ROW_KEYS = {
     "question": ("question", "user_input", "input"),
     "messages": ("messages",),
     "answer": ("answer", "response", "actual_output"),
     "contexts": ("contexts", "retrieved_contexts", "retrieval_context"),
+    "searches": ("searches",),
     "reference": ("reference", "ground_truth", "expected_output"),
     "id": ("id",),
     "conversation_id": ("conversation_id", "session_id"),
@@ -158,7 +156,7 @@ class _Reader:
         conversation_id = item.text("conversation_id") or item.row_id
         messages, last = item.messages(self._history.get(conversation_id, ()))
         text = item.answer(last)
-        passages = item.contexts()
+        passages, trajectory = item.used()
         target, domain, usage = item.text("reference"), item.domain(), item.usage()
         self.languages[conversation_id] = item.text("language")
         first = self._number_of.setdefault(item.row_id, number)
@@ -168,7 +166,7 @@ class _Reader:
             return
         answer = Message(Role.ASSISTANT, answer_text(text, _END_OF_THINKING))
         self._history[conversation_id] = (*messages, answer)
-        self.given[item.row_id] = GivenAnswer(text, passages, usage=usage)
+        self.given[item.row_id] = GivenAnswer(text, passages, usage=usage, trajectory=trajectory)
         extra = {NO_CONTEXTS: True} if passages is None else {}
         turn = sum(message.role is Role.USER for message in messages)
         self.tasks.append(
@@ -258,15 +256,19 @@ class _Row:
             return ""
         return self.text("answer")
 
-    def contexts(self) -> tuple[Passage, ...] | None:
-        """Return what was retrieved; None where the row does not say it."""
-        if "contexts" not in self._values:
-            return None
+    def used(self) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
+        """Return what was retrieved, and by which searches; None where the row does not say it."""
+        contexts = None
         try:
-            return contexts_in(self._values["contexts"])
+            if "contexts" in self._values:
+                contexts = contexts_in(self._values["contexts"])
         except ValueError as error:
             self.note(f"`contexts`: {error.args[0]}", error.args[-1])
-            return None
+        try:
+            return used_in(contexts, self._values.get("searches"))
+        except ValueError as error:
+            self.note(*error.args)
+            return contexts, None
 
     def domain(self) -> str:
         """Return what the row is counted under."""

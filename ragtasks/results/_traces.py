@@ -30,6 +30,7 @@ _KINDS = ("openinference.span.kind", "langfuse.observation.type", "gen_ai.operat
 _MODELS = frozenset({"llm", "generation", "chat", "text_completion", "generate_content"})
 _INPUT = ("langfuse.trace.input", "input.value", "langfuse.observation.input", "gen_ai.input.messages")
 _OUTPUT = ("langfuse.trace.output", "output.value", "langfuse.observation.output", "gen_ai.output.messages")
+_QUERY = ("gen_ai.retrieval.query.text", "input.value", "langfuse.observation.input")
 _QUESTION_KEYS = ("question", "query", "query_str", "user_input", "message", "input", "messages")
 _ANSWER_KEYS = ("answer", "response", "output", "result", "replies", "content", "messages")
 _USER = frozenset({"user", "human"})
@@ -307,11 +308,13 @@ def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
         left.by_model.append(root.trace_id)
     row: dict[str, Any] = {"id": root.trace_id, "question": question, "answer": answer}
     contexts = _contexts(root.trace_id, spans, left.bare_documents)
+    searches = _searches(_outermost(spans, _RETRIEVERS))
     session = next((span.values[key] for key in _SESSION for span in spans if span.values.get(key)), None)
     return {
         **row,
         **({} if session is None else {"conversation_id": str(session)}),
         **({} if contexts is None else {"contexts": contexts}),
+        **({} if searches is None else {"searches": searches}),
         **_seconds("seconds", [root]),
         **_seconds("retriever_seconds", _outermost(spans, _RETRIEVERS)),
         **_tokens(models),
@@ -390,13 +393,30 @@ def _contexts(trace_id: str, spans: Iterable[_Span], bare: Counter[str]) -> list
     kept: dict[tuple[str, str], dict[str, Any]] = {}
     n_bare = 0
     for item in (item for documents in lists for item in documents):
-        if isinstance(item.get("text"), str) and item["text"].strip():
+        if _has_text(item):
             kept.setdefault((str(item.get("id", "")), item["text"]), item)
         else:
             n_bare += 1
     if n_bare:
         bare[trace_id] += n_bare
     return list(kept.values()) if kept or (lists and not n_bare) else None
+
+
+def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
+    """Return query and passages of each search, in order; None where a span does not say its query or its finds."""
+    found = []
+    for span in retrievers:
+        queries = (_text_in(span.values.get(key), _QUESTION_KEYS, _USER) for key in _QUERY)
+        query = next((item for item in queries if item and item.strip()), None)
+        documents = _documents(span).get("retrieval.documents")
+        if query is None or documents is None or not all(_has_text(item) for item in documents):
+            return None
+        found.append({"query": query, "passages": documents})
+    return found or None
+
+
+def _has_text(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("text"), str) and bool(document["text"].strip())
 
 
 def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:

@@ -73,6 +73,10 @@ class SystemScores:
     """Answers that say what they rest on."""
     n_without: int
     """Answers that rest on no passage at all, as far as is known."""
+    n_searched: int
+    """Answers that say what was searched for."""
+    is_agentic: bool
+    """Whether that is scored: in the setting agentic, and of rows of one's own."""
     n_answers: int
     """Answers in the results."""
     n_failed: int
@@ -194,6 +198,8 @@ def _scored(
         n_own_contexts=sum(answer.passages is not None for answer in answered),
         n_answers=len(answered),
         n_without=sum(answer.passages == () for answer in answered),
+        n_searched=sum(answer.trajectory is not None for answer in answered),
+        is_agentic=answers.contexts.setting is Setting.AGENTIC or answers.benchmark.name == ROWS,
         n_failed=0 if answers.user else len(found) - len(answered),
         n_left=n_left,
         n_undecided=len(found) - len(answered) - n_left if answers.user else 0,
@@ -247,15 +253,15 @@ class System:
         self._price = endpoint.price
 
     def gives_passages(self, setting: Setting) -> bool:
-        """Return whether the system is sent passages: it retrieves for itself in full RAG only."""
-        if setting is Setting.FULL_RAG:
+        """Return whether the system is sent passages: it retrieves for itself in full RAG, and where it searches."""
+        if setting in {Setting.FULL_RAG, Setting.AGENTIC}:
             return False
         if self._protocol is SystemProtocol.PLAIN:
             return True
         raise ConfigurationError(
             "endpoint",
             where=f"protocol openai in setting {setting.value}",
-            expected="setting full_rag: a chat request has no place for the setting's passages",
+            expected="setting full_rag or agentic: a chat request has no place for the setting's passages",
             found=f"setting {setting.value}",
             next_step="take --protocol plain; or evaluate the model behind it: `ragtasks run --model "
             "local-chat-completions`, which puts the passages into the system message",
@@ -287,8 +293,10 @@ class System:
         usage = {**({"calls": calls} if calls else {}), **self._client.usage(reply)}
         if reply.outcome is not Outcome.ANSWERED or reply.text is None:
             return GivenAnswer("", no_answer=reply.reason or "no reply", usage=usage)
-        passages = self._client.contexts(reply)
-        return GivenAnswer(reply.text, passages if passages is not None or had_passages else (), usage=usage)
+        passages, trajectory = self._client.used(reply)
+        if passages is None and not had_passages:
+            passages = ()
+        return GivenAnswer(reply.text, passages, usage=usage, trajectory=trajectory)
 
 
 def _prompt(task: Mapping[str, Any]) -> Prompt:

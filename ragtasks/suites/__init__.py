@@ -1,6 +1,7 @@
 """Suites: the metrics that score a kind of benchmark, declared once and found by the suite's name."""
 
 from ragtasks.suites._suite import (
+    AGENTIC,
     ScoringInputs,
     Suite,
     SuiteMetric,
@@ -11,6 +12,7 @@ from ragtasks.suites._suite import (
 )
 
 __all__ = [
+    "AGENTIC",
     "ScoringInputs",
     "Suite",
     "SuiteMetric",

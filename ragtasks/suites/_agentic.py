@@ -103,10 +103,9 @@ def _judgements(inputs: ScoringInputs) -> tuple[dict[str, list[Qrel]], str]:
     """Return task id -> judgements, and why there are none."""
     found: dict[str, list[Qrel]] = {}
     reason = ""
-    side = retrieval_side(inputs.benchmark.name)
     for domain in dict.fromkeys(response.task.domain for response in inputs.responses):
         try:
-            for qrel in side.load_qrels(inputs.benchmark.root, domain):
+            for qrel in retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain):
                 found.setdefault(qrel.query_id, []).append(qrel)
         except RagtasksError as error:
             reason = str(error).splitlines()[0]
@@ -123,7 +122,7 @@ def _behaviour(response: Response) -> Scores:
     searches = [step for step in steps if step.is_search]
     n, answerability = float(len(searches)), response.task.answerability
     where = partial(_where, answerability)
-    return {
+    found = {
         "replies": Score(float(trajectory.n_rounds)),
         "searches": Score(n),
         "reads": Score(float(sum(not step.is_search and step.problem is None for step in steps))),
@@ -135,8 +134,11 @@ def _behaviour(response: Response) -> Scores:
         "searches_unanswerable": where(Answerability.UNANSWERABLE, n),
         **{ending.value: Score(float(trajectory.ending is ending)) for ending in _ENDINGS},
     }
+    return found if trajectory.n_rounds else {**found, **dict.fromkeys(_NOT_OF_OWN, Score(None, _UNSAID))}
 
 
+_NOT_OF_OWN = ("replies", "failed_calls", Ending.OUT_OF_CALLS.value, Ending.CONTEXT_FULL.value)
+_UNSAID = "the system says what it searched for, not this"
 _ENDINGS = (Ending.GAVE_UP, Ending.OUT_OF_CALLS, Ending.CONTEXT_FULL)
 
 

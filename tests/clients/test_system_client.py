@@ -49,7 +49,7 @@ def test_a_plain_system_is_sent_the_id_and_the_conversation_at_its_address() -> 
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.ANSWERED, "fine", action.body.decode())
     assert server.bodies == [{"id": "task-7", "messages": MESSAGES, "k": 3}]
     assert server.paths == ["/v1"]
-    found = client.contexts(reply)
+    found = client.used(reply)[0]
     assert [(item.passage_id, item.text, item.title) for item in found or ()] == [
         ("context-1", "one", ""),
         ("p", "two", "t"),
@@ -77,7 +77,7 @@ def test_a_plain_reply_of_another_form_says_what_is_wrong(body: bytes, reason: s
 def test_retrieving_nothing_is_not_saying_nothing(contexts: Mapping[str, Any], n: int | None) -> None:
     reply, client, _ = asked(Action(json.dumps({"answer": "", **contexts}).encode()), SystemProtocol.PLAIN)
     assert reply.text == ""
-    found = client.contexts(reply)
+    found = client.used(reply)[0]
     assert (None if found is None else len(found)) == n
 
 
@@ -102,14 +102,39 @@ def test_the_text_of_a_chat_system_is_left_as_it_is(content: str) -> None:
 def test_a_chat_reply_without_a_text_says_so(body: bytes, reason: str) -> None:
     reply, client, _ = asked(Action(body), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, reason)
-    assert client.contexts(reply) is None
+    assert client.used(reply)[0] is None
 
 
 def contexts_in(message: Mapping[str, Any], choice: Mapping[str, Any], body: Mapping[str, Any]) -> list[Any] | None:
     content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
     reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
-    found = client.contexts(reply)
+    found = client.used(reply)[0]
     return None if found is None else [(item.passage_id, item.text, item.title) for item in found]
+
+
+SEARCHES = [{"query": "q", "passages": ["one", {"id": "p", "text": "two"}]}, {"read": "p", "passages": []}]
+
+
+@pytest.mark.parametrize("place", range(3), ids=["message", "choice", "body"])
+def test_searches_may_stand_in_a_chat_reply_and_are_what_the_answer_rests_on(place: int) -> None:
+    holders: list[dict[str, Any]] = [{}, {}, {}]
+    holders[place] = {"searches": SEARCHES}
+    message, choice, body = holders
+    content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
+    reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
+    passages, trajectory = client.used(reply)
+    assert [item.passage_id for item in passages or ()] == ["context-1", "p"]
+    assert trajectory is not None
+    assert [(step.tool, step.passages) for step in trajectory.steps] == [("search", ("context-1", "p")), ("read", ())]
+
+
+@pytest.mark.parametrize("protocol", SystemProtocol)
+def test_searches_in_another_form_are_no_answer_and_say_why(protocol: SystemProtocol) -> None:
+    searches = {"searches": [{"query": "q"}]}
+    content = {"answer": "a", **searches, "choices": [{"message": {"content": "a"}}]}
+    reply, _, _ = asked(Action(json.dumps(content).encode()), protocol)
+    expected = "expected search 1: `passages`, [] where it found nothing, found no `passages`"
+    assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, expected)
 
 
 TWO = [{"text": "one", "id": "p", "title": "t"}, {"text": "two"}]

@@ -82,6 +82,7 @@ WALKS: dict[str, Walk] = {
         before=(*ANSWERED, OWN_ROWS, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
         changes={r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec", r"\bQRELS\b": QRELS},
     ),
+    "docs/agentic.md": Walk(changes={"ragtasks/benchmarks/sample": "${DOCUMENTS%/docs/*}/ragtasks/benchmarks/sample"}),
     "docs/arena.md": Walk(
         before=(EVALUATED,),
         changes={

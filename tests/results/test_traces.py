@@ -79,6 +79,30 @@ def test_openinference_spans_of_the_real_sdk_are_rows(write: Callable[[Any], Pat
     assert 0 < first["seconds"] < 60
 
 
+def test_each_call_of_a_retriever_that_says_its_query_is_a_search(write: Callable[[Any], Path]) -> None:
+    provider = OpenInferenceProvider()
+    file = write(provider)
+    tracer = provider.get_tracer("test")
+    found = {"How long is a loan?": ["Books are lent for three weeks."], "renewal of books": []}
+    for is_said in (True, False):
+        with tracer.start_as_current_span("agent", openinference_span_kind="agent") as agent:
+            agent.set_input("How long may I keep a book?")
+            for query, texts in found.items():
+                with tracer.start_as_current_span("retrieve", openinference_span_kind="retriever") as retriever:
+                    if is_said or texts:
+                        retriever.set_input(query)
+                    retriever.set_attribute(
+                        "gen_ai.retrieval.documents", json.dumps([{"content": one} for one in texts])
+                    )
+            agent.set_output("Three weeks.")
+    said, unsaid = read_traces(file).rows
+    assert said["searches"] == [
+        {"query": query, "passages": [{"text": one} for one in found[query]]} for query in found
+    ]
+    assert "searches" not in unsaid
+    assert said["contexts"] == unsaid["contexts"] == [{"text": "Books are lent for three weeks."}]
+
+
 def test_spans_of_the_genai_conventions_are_rows(write: Callable[[Any], Path]) -> None:
     provider = TracerProvider()
     file = write(provider)

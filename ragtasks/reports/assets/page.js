@@ -531,10 +531,11 @@
     if (!items.some((item) => item.trajectories?.[item.place])) return [];
     const endings = { answered: "then it answered", gave_up: "then it gave up", out_of_calls: "it called on when no call was left", context_full: "what it found did not fit its context", error: "a request failed" };
     const found = (item, past, place) => {
-      const [id, title] = texts.passages[item.shown[item.place][place]];
+      const isShown = typeof place === "number"; // else the id of a passage that the answer does not rest on
+      const [id, title] = isShown ? texts.passages[item.shown[item.place][place]] : texts.byId.get(place) ?? [place];
       const held = past.held[place];
       const badges = past.relevant.includes(place) ? [make("span", "badge reference", "relevant"), " "] : [];
-      return make("li", "", `[${place + 1}] `, ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` ${Math.round(100 * held)} % of the answer's words`) : "");
+      return make("li", "", isShown ? `[${place + 1}] ` : "", ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` ${Math.round(100 * held)} % of the answer's words`) : "");
     };
     // Of a long result: its first five and what is relevant.
     const listed = (past, step) => step.found.filter((place, rank) => rank < 5 || past.relevant.includes(place));

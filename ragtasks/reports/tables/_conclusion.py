@@ -12,6 +12,7 @@ from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, mis
 from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
+from ragtasks.suites import AGENTIC, suite_named
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
@@ -268,7 +269,9 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     table = Table("Scores", ("setting", "system", "answered", *names), (line,), legend=legend)
     needs = _described(rows, NEED_METRICS)
     users = (Table("Needs of the simulated user (experimental)", _DESCRIBED, needs),) if needs else ()
-    return Section(evaluation.kind[0], {}, (table, *users))
+    searches = _described(rows, suite_named(AGENTIC).metrics)
+    did = (Table("What it searched for", _DESCRIBED, searches),) if searches else ()
+    return Section(evaluation.kind[0], {}, (table, *users, *did))
 
 
 def _rows_section(evaluation: Evaluation) -> Section:
@@ -288,7 +291,7 @@ def _described(rows: Sequence[Row], metrics: Sequence[Metric]) -> tuple[tuple[Ce
     return tuple(
         (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
         for metric in metrics
-        if any(metric.name in row.values for row in rows)
+        if any(row.values.get(metric.name) is not None for row in rows)
     )
 
 

@@ -34,7 +34,7 @@ def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[T
 
 def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     """Yield recall after each call, where any model searched."""
-    searched = [item for item in evaluations if any(row.recall_after for row in item.rows)]
+    searched = [item for item in evaluations if any(map(_is_judged, item.rows))]
     if searched:
         yield _recall_table(searched)
 
@@ -56,7 +56,7 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
 
 
 def _recall_table(evaluations: Sequence[Evaluation]) -> Table:
-    judged = [[row for row in item.rows if row.recall_after] for item in evaluations]
+    judged = [[row for row in item.rows if _is_judged(row)] for item in evaluations]
     most = min(_MOST_CALLS, max(len(row.recall_after) - 1 for rows in judged for row in rows))
     calls = range(1, max(most, 1) + 1)
     cells = tuple(
@@ -65,6 +65,11 @@ def _recall_table(evaluations: Sequence[Evaluation]) -> Table:
     )
     heads = ("model", "n", *(f"{n} call" if n == 1 else f"{n} calls" for n in calls))
     return Table("Recall after each call", heads, cells, _RECALL_NOTE)
+
+
+def _is_judged(row: Row) -> bool:
+    """Return whether a row counts: a system that retrieves for itself may say its searches in full RAG too."""
+    return row.setting == Setting.AGENTIC.value and bool(row.recall_after)
 
 
 def _recall(rows: Sequence[Row], n_calls: int) -> Cell:

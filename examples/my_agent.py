@@ -1,0 +1,52 @@
+"""An agent in twenty lines, to be replaced by yours: it says what it searched for, by the plain protocol.
+
+python my_agent.py passages.jsonl 8011
+"""
+
+import json
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PASSAGES = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+
+
+def words(text):
+    """Return the beginnings of the words that are worth searching for."""
+    return {word[:5] for word in re.findall(r"\w{4,}", text.lower())}
+
+
+def search(query):
+    """Return the two passages that share the most words with a query."""
+    scored = [(len(words(query) & words(passage["text"])), passage) for passage in PASSAGES]
+    best = sorted((item for item in scored if item[0]), key=lambda item: -item[0])[:2]
+    return [{"id": passage["_id"], "text": passage["text"]} for _, passage in best]
+
+
+def my_agent(messages):
+    """Search for the question, then for all that was asked; answer with the best passage."""
+    asked = [message["content"] for message in messages if message["role"] == "user"]
+    searches = [{"query": query, "passages": search(query)} for query in dict.fromkeys((asked[-1], " ".join(asked)))]
+    found = [passage for one in searches for passage in one["passages"]]
+    return {"answer": found[0]["text"] if found else "I do not know.", "searches": searches}
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serves the plain protocol."""
+
+    def do_POST(self):
+        """Answer one conversation."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(my_agent(asked["messages"])).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Stay quiet."""
+
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Server).serve_forever()
