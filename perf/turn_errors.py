@@ -1,45 +1,90 @@
-"""How often what went wrong in a turn is right: the kinds against two blind labellings of the same 200 answers.
+"""How often what went wrong in a turn is right: the kinds against labels by reading, and on answers damaged on purpose.
 
 python perf/turn_errors.py FOLDER        the folder of real data
 
-Answers of two systems to MTRAG-UN and of three in the human evaluation. Up to 20 of each kind of the first rules were
-drawn, and others without a kind, from 1,491. The rules were made stricter after they were measured on these labels, so
-what is printed is too kind to them. Each labelling was made by a language model, by reading, without the kinds and
-without the other one (`perf/turn_error_labels.jsonl`).
+Labels (`perf/turn_error_labels.jsonl`): each answer was labelled twice by a language model, by reading, without the
+kinds and without the other labelling. On the 200 of round 1 the rules were made stricter, so what is printed of them is
+too kind. The 117 of round 2 were drawn afterwards, by the kinds that the rules then gave (`predicted`), and nobody had
+seen them: `generator` is the model whose texts the authors of MTRAG edited into reference answers, with the passages
+that it was given; `generator_first` the same text with the passages of the first search alone.
+
+Damage: answers of two models that people rated good; one in three is replaced, and looked at among the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
+import re
+import shutil
+import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.benchmarks.mtrag import load_human_evaluation
+from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.metrics import RuleBasedIdk, TurnErrorKind, turn_error
-from ragtasks.records import Response, Setting
+from ragtasks.records import Answerability, Passage, Response, Role, Setting, Task
 from ragtasks.scoring import find_implausible
 
 NONE = "none"
+NAMES = (*(item.value for item in TurnErrorKind), NONE)
 LABELS = Path(__file__).with_name("turn_error_labels.jsonl")
+TWINS = Path(__file__).resolve().parents[1] / "examples" / "languages"
+CONVERSATIONS = Path("mt-rag-benchmark/mtrag-human/conversations/conversations.json")
+
+Row = dict[str, Any]
+"""A line of the labels."""
 
 
 def answers(folder: Path) -> Iterator[tuple[str, Response]]:
     """Yield (system, answer) of all that was drawn from."""
-    benchmark = open_benchmark("mtrag_un", benchmark_folder("mtrag_un", str(folder), folder))
-    tasks = {task.task_id: task for task in benchmark.tasks}
+    other = tasks_of("mtrag_un", folder)
     for name in ("system_a", "system_b"):
         for line in (folder / "idk" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            task = tasks[row["task_id"]]
+            task = other[row["task_id"]]
             yield name, Response(task, task.references, row["text"])
-    full = open_benchmark("mtrag", benchmark_folder("mtrag", str(folder), folder))
-    whole = {task.task_id: task for task in full.tasks}
+    tasks = tasks_of("mtrag", folder)
     for rated in load_human_evaluation(folder / "mt-rag-benchmark"):
-        task = whole[rated.response.task.task_id]
+        task = tasks[rated.response.task.task_id]
         yield rated.model_id, Response(task, task.references, rated.response.text)
+    yield from unedited(folder, tasks.values())
+
+
+def tasks_of(benchmark: str, folder: Path) -> dict[str, Task]:
+    """Return task id -> task."""
+    found = open_benchmark(benchmark, benchmark_folder(benchmark, str(folder), folder))
+    return {task.task_id: task for task in found.tasks}
+
+
+def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
+    """Yield the generator's texts before people edited them, with a turn's passages, and with the first search's."""
+    by_turn = {(task.messages[0].text, task.turn, task.question): task for task in tasks}
+    for conversation in json.loads((folder / CONVERSATIONS).read_text(encoding="utf-8")):
+        messages = conversation["messages"]
+        for place, message in enumerate(messages):
+            if text := message.get("original_text", "").strip():
+                turn = (place + 1) // 2
+                task = by_turn[messages[0]["text"], turn, messages[place - 1]["text"]]
+                rows = list({row["document_id"]: row for row in reversed(message["contexts"])}.values())[::-1]
+                passages = [Passage(row["document_id"], row["text"], row.get("title") or "") for row in rows]
+                yield "generator", Response(task, tuple(passages), text)
+                first = [one for one, row in zip(passages, rows, strict=True) if "|user|" in json.dumps(row["query"])]
+                if 0 < len(first) < len(passages):
+                    yield "generator_first", Response(task, tuple(first), text)
+
+
+def kinds_of(responses: Sequence[Response], setting: Setting = Setting.REFERENCE) -> list[str]:
+    """Return the kind of each answer of one system."""
+    checks = find_implausible(responses, setting=setting)
+    labels = RuleBasedIdk().detect(responses)
+    errors = [turn_error(*one) for one in zip(responses, (item.verdict for item in labels), checks, strict=True)]
+    return [error.kind.value if error else NONE for error in errors]
 
 
 def kinds(folder: Path) -> dict[tuple[str, str], str]:
@@ -47,44 +92,235 @@ def kinds(folder: Path) -> dict[tuple[str, str], str]:
     by_system: dict[str, list[Response]] = defaultdict(list)
     for name, response in answers(folder):
         by_system[name].append(response)
-    found = {}
-    for name, responses in by_system.items():
-        checks = find_implausible(responses, setting=Setting.REFERENCE)
-        labels = RuleBasedIdk().detect(responses)
-        for response, label, implausible in zip(responses, labels, checks, strict=True):
-            error = turn_error(response, label.verdict, implausible)
-            found[name, response.task.task_id] = error.kind.value if error else NONE
-    return found
+    return {
+        (name, response.task.task_id): kind
+        for name, responses in by_system.items()
+        for response, kind in zip(responses, kinds_of(responses, _SETTINGS.get(name, Setting.REFERENCE)), strict=True)
+    }
 
 
-def kappa(pairs: list[tuple[str, str]]) -> float:
+_SETTINGS = {"generator": Setting.FULL_RAG, "generator_first": Setting.FULL_RAG}
+
+
+# Labels
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     """Return Cohen's kappa of two labellings."""
     first, second = (Counter(column) for column in zip(*pairs, strict=True))
     by_chance = sum(first[name] * second[name] for name in first) / len(pairs) ** 2
     return (sum(one == other for one, other in pairs) / len(pairs) - by_chance) / (1 - by_chance)
 
 
-def main() -> None:
-    """Print the agreement of the labellings and a row a kind."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    found = kinds(parser.parse_args().folder)
-    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+def of(count: int, n: int) -> str:
+    """Return a count with Wilson's interval of 95 %."""
+    if not n:
+        return "-"
+    share, z = count / n, 1.96
+    middle, reach = share + z * z / 2 / n, z * (share * (1 - share) / n + z * z / 4 / n / n) ** 0.5
+    low, high = ((middle + sign * reach) / (1 + z * z / n) for sign in (-1, 1))
+    return f"{count} of {n} [{low:.2f}, {high:.2f}]"
+
+
+def agreement(rows: Sequence[Row]) -> str:
+    """Return in a sentence how the two labellings agree."""
     pairs = [(row["first"], row["second"]) for row in rows]
-    same = sum(one == other for one, other in pairs)
     wrong = [(str(one != NONE), str(other != NONE)) for one, other in pairs]
-    print(
+    same = sum(one == other for one, other in pairs)
+    return (
         f"two labellings of {len(rows)}: the same in {same}, kappa {kappa(pairs):.2f}; wrong or not {kappa(wrong):.2f}"
     )
+
+
+def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
+    """Print how often each kind is right."""
     print("| kind | answers | either names it | both name it | either finds anything wrong |")
     print("|---|---:|---:|---:|---:|")
-    for kind in (*(item.value for item in TurnErrorKind), NONE):
-        mine = [row for row in rows if found[row["system"], row["task_id"]] == kind]
+    for kind in NAMES:
+        mine = [row for row in rows if kind_of(row) == kind]
         if mine:
             either = sum(kind in {row["first"], row["second"]} for row in mine)
             both = sum(row["first"] == row["second"] == kind for row in mine)
             anything = sum({row["first"], row["second"]} != {NONE} for row in mine)
-            print(f"| {kind} | {len(mine)} | {either} | {both} | {anything} |")
+            print(f"| {kind} | {len(mine)} | {of(either, len(mine))} | {both} | {anything} |")
+
+
+def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Mapping[tuple[str, str], int]) -> None:
+    """Print how much of what both labellings name has its kind, each answer counted for all that it was drawn from.
+
+    The pool has (system, predicted kind) -> answers that there were to draw from.
+    """
+    drawn = Counter((row["system"], row["predicted"]) for row in rows)
+    print("| kind | both name it | of these found | found, weighted by the draw |\n|---|---:|---:|---:|")
+    for kind in NAMES:
+        mine = [row for row in rows if row["first"] == row["second"] == kind]
+        if not mine:
+            continue
+        weights = [pool[row["system"], row["predicted"]] / drawn[row["system"], row["predicted"]] for row in mine]
+        hits = [kind_of(row) == kind for row in mine]
+        weighted = sum(weight for weight, hit in zip(weights, hits, strict=True) if hit) / sum(weights)
+        print(f"| {kind} | {len(mine)} | {of(sum(hits), len(mine))} | {weighted:.2f} |")
+
+
+# Damage
+
+GOOD = 3.5  # of 4, the median of people's ratings of each property
+EACH = 3  # one answer in so many is damaged
+
+Damage = Callable[[Response], Response | None]
+"""Answer -> the damaged one, None where it cannot be damaged so."""
+
+
+def is_good(rated: RatedResponse) -> bool:
+    """Return whether people found a model's answer good, and a passage holds what was asked."""
+    is_answer = rated.response.task.answerability is Answerability.ANSWERABLE
+    return (
+        rated.model_id != "reference"
+        and is_answer
+        and min(map(rated.rating, rated.ratings.keys() - {"win_rate"})) >= GOOD
+    )
+
+
+def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Damage]]:
+    """Return name -> (the kinds that are right, how it is done)."""
+    tasks = tasks_of("mtrag", folder)
+    refusals = [task.target for task in tasks.values() if task.answerability is Answerability.UNANSWERABLE]
+    unclear = (task for task in tasks_of("mtrag_un", folder).values())
+    questions = [
+        task.target
+        for task in unclear
+        if task.answerability is Answerability.UNDERSPECIFIED and task.target.endswith("?")
+    ]
+    own_words = {
+        (response.task.conversation_id, response.task.turn): response.text
+        for name, response in unedited(folder, tasks.values())
+        if name == "generator"
+    }
+
+    def with_text(text: Callable[[Response], str | None]) -> Damage:
+        def damaged(response: Response) -> Response | None:
+            found = text(response)
+            return None if found is None else replace(response, text=found)
+
+        return damaged
+
+    def other(response: Response) -> Task:
+        domain, conversation = response.task.domain, response.task.conversation_id
+        found = [one for one in tasks.values() if one.domain == domain and one.conversation_id != conversation]
+        return draw.choice([one for one in found if one.answerability is Answerability.ANSWERABLE])
+
+    def elsewhere(response: Response) -> Response:
+        task = other(response)
+        return replace(response, text=task.target, passages=task.references)
+
+    return {
+        "cut at 60 % of its characters": ({"cut_off"}, with_text(lambda one: one.text[: len(one.text) * 6 // 10])),
+        "empty": ({"broken"}, with_text(lambda one: "")),
+        "an error's text": (
+            {"broken"},
+            with_text(lambda one: "Error code: 429 - {'error': {'message': 'Rate limit'}}"),
+        ),
+        "in JSON": ({"broken"}, with_text(lambda one: json.dumps({"answer": one.text}))),
+        "behind its question": ({"broken"}, with_text(lambda one: f"User: {one.task.question}\nAssistant: {one.text}")),
+        "the last answer again": ({"repeated"}, with_text(earlier)),
+        "the last answer less its first sentence": ({"repeated"}, with_text(lambda one: shortened(earlier(one)))),
+        "the last answer in other words": (
+            {"repeated", "lost_thread"},
+            with_text(lambda one: own_words.get((one.task.conversation_id, one.task.turn - 1))),
+        ),
+        "a person's refusal": ({"refused_known"}, with_text(lambda one: draw.choice(refusals))),
+        "a person's question back": ({"asked_back"}, with_text(lambda one: draw.choice(questions))),
+        "another number": ({"contradicted", "invented"}, with_text(other_number)),
+        "another question's answer": ({"invented", "unused"}, with_text(lambda one: other(one).target)),
+        "another question's answer and passages": ({"missed"}, elsewhere),
+        "another question's passages": ({NONE}, lambda one: replace(one, passages=other(one).references)),
+    }
+
+
+def earlier(response: Response) -> str | None:
+    """Return the last answer of the conversation."""
+    return next((one.text for one in reversed(response.task.messages) if one.role is Role.ASSISTANT), None)
+
+
+def shortened(text: str | None) -> str | None:
+    """Return a text less its first sentence."""
+    return re.split(r"(?<=[.!?])\s+", text, maxsplit=1)[-1] if text else None
+
+
+def other_number(response: Response) -> str | None:
+    """Change the first number of two digits and more that a passage holds too."""
+    for found in re.finditer(r"(?<![\d.,])\d{2,}(?![\d.,]*\d)", response.text):
+        if any(found[0] in passage.text for passage in response.passages):
+            changed = "".join(str((int(digit) + 3) % 10) for digit in found[0])
+            return response.text[: found.start()] + changed + response.text[found.end() :]
+    return None
+
+
+def print_damage(folder: Path) -> None:
+    """Print for each damage how often its kind is seen, and how often on the answers beside them."""
+    draw = random.Random(29)
+    tasks = tasks_of("mtrag", folder)
+    rated = [one for one in load_human_evaluation(folder / "mt-rag-benchmark") if is_good(one)]
+    good = [Response(task := tasks[one.response.task.task_id], task.references, one.response.text) for one in rated]
+    print(f"\n{len(good)} answers that people rated {GOOD} and more in each property, one in {EACH} damaged\n")
+    print("| damage | kind | seen in damaged | other kinds seen | seen in the others |\n|---|---|---:|---|---:|")
+    for name, (right, damage) in damages(folder, draw).items():
+        places = {place: found for place in range(0, len(good), EACH) if (found := damage(good[place]))}
+        print_seen(name, right, [places.get(place, one) for place, one in enumerate(good)], set(places))
+    print_languages()
+
+
+def print_languages() -> None:
+    """Print the same for answers in another language: the sample of own data and its translated twins."""
+    english = open_benchmark("custom", benchmark_folder("custom", "sample", Path())).tasks
+    with tempfile.TemporaryDirectory() as folder:
+        for code in ("de", "zh"):
+            # a copy, since files are derived beside a benchmark's own
+            twin = open_benchmark("custom", Path(shutil.copytree(TWINS / code, Path(folder) / code))).tasks
+            for name, asked, answered in (
+                (f"{code} answers, English asked", english, twin),
+                (f"English answers, {code} asked", twin, english),
+            ):
+                places = set(range(0, len(asked), EACH))
+                texts = [(answered if place in places else asked)[place].target for place in range(len(asked))]
+                found = [Response(one, one.references, text) for one, text in zip(asked, texts, strict=True)]
+                print_seen(name, {"wrong_language"}, found, places)
+
+
+def print_seen(name: str, right: set[str], responses: Sequence[Response], places: set[int]) -> None:
+    """Print one row."""
+    found = kinds_of(responses)
+    damaged = [found[place] for place in sorted(places)]
+    others = [kind for place, kind in enumerate(found) if place not in places]
+    hits = sum(kind in right for kind in damaged)
+    rest = ", ".join(f"{kind} {count}" for kind, count in Counter(damaged).most_common() if kind not in right)
+    print(
+        f"| {name} | {', '.join(sorted(right))} | {of(hits, len(damaged))} | {rest or '-'} "
+        f"| {sum(kind in right for kind in others)} of {len(others)} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print a row a damage, then of each round of labels how they agree, and how often each kind is right."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    print_damage(folder)
+    found = kinds(folder)
+    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+
+    def now(row: Row) -> str:
+        return found[row["system"], row["task_id"]]
+
+    for number in sorted({row["round"] for row in rows}):
+        mine = [row for row in rows if row["round"] == number]
+        print(f"\nRound {number}: {agreement(mine)}")
+        if number > 1:
+            print("\nThe kinds that these answers were drawn by, unseen:\n")
+            print_precision(mine, lambda row: row["predicted"])
+            print("\nThe kinds as they are now:\n")
+        print_precision(mine, now)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,14 @@ class TurnErrorKind(str, Enum):
     """What the answer does, in a few words."""
     meaning: str
     """When a turn is of the kind."""
+    is_possible: bool
+    """Whether it is right less than half of the time, or too rare to say (docs/grounding.md)."""
 
-    def __new__(cls, value: str, says: str, meaning: str) -> TurnErrorKind:
+    def __new__(cls, value: str, says: str, meaning: str, is_possible: bool = False) -> TurnErrorKind:
         """Make a kind of its name, and of what stands in tables and legends."""
         kind = str.__new__(cls, value)
-        kind._value_, kind.says, kind.meaning = value, says, meaning
+        kind._value_, kind.meaning, kind.is_possible = value, meaning, is_possible
+        kind.says = f"possibly {says}" if is_possible else says
         return kind
 
     BROKEN = "broken", "is broken", "empty, an error's text, or wrapped in what is no answer"
@@ -50,10 +53,12 @@ class TurnErrorKind(str, Enum):
         "lost_thread",
         "lost the thread",
         "it is an earlier answer in other words, and has next to nothing of the reference answer",
+        True,
     )
     CONTRADICTED = (
         *("contradicted", "contradicts its passage"),
         "a sentence has a passage's words, and another number",
+        True,
     )
     INVENTED = (
         *("invented", "invents"),
@@ -62,6 +67,7 @@ class TurnErrorKind(str, Enum):
     UNUSED = (
         *("unused", "found but not used"),
         "a reference passage was shown, and the answer has less than a tenth of the reference answer's words",
+        True,
     )
 
 

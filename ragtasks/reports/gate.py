@@ -14,7 +14,7 @@ from enum import Enum
 
 from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.metrics import TURN_ERROR_METRICS, Metric
+from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric, TurnErrorKind
 from ragtasks.reports.tables import DIMENSIONS, Slice, slices_of
 from ragtasks.results import (
     CAUSES,
@@ -561,7 +561,17 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
     if not problems:
         for decides, line in _drift(candidate, baseline, config):
             (problems if decides else notes).append(line)
-    return problems, notes
+    return problems, [*notes, *_of_turn_errors((candidate, baseline), config)]
+
+
+def _of_turn_errors(sides: Sequence[Side], config: GateConfig) -> Iterator[str]:
+    """Yield what to know of a margin of what went wrong: the kind is a hint, or nobody looked at the turns."""
+    for kind in TurnErrorKind:
+        if kind.value in config.margins and kind.is_possible:
+            yield f"{kind.value}: no more than a hint, as it is too often wrong or too rare to say (docs/grounding.md)"
+    for side in sides if TURN_ERROR_NAMES & config.margins.keys() else ():
+        if not any(TURN_ERROR_NAMES & row.values.keys() for rows in side.rows.values() for row in rows):
+            yield f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again"
 
 
 _FIELDS = (*_MUST_MATCH, *sorted(_BY_SYSTEM), *_MENTIONED)

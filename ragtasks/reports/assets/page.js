@@ -409,8 +409,8 @@
       const around = (a, b) => points.slice(Math.max(0, a), Math.max(0, b)).join("");
       parts.push(
         make("p", "", from > 160 ? "… " : "", around(from - 160, from), make("mark", "", around(from, to)), around(to, to + 160), to + 160 < points.length ? " …" : ""),
-        make("small", "", title || id),
       );
+      if (from > 160 || !title || !text.startsWith(title)) parts.push(make("small", "", title || id));
     }
     box.replaceChildren(...parts);
   }

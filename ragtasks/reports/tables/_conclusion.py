@@ -9,6 +9,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
 from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
+from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
@@ -33,7 +34,7 @@ _Group = tuple[str, str]
 def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> Table:
     """Return models by settings: the main score, its difference to the best, answerability accuracy and coverage.
 
-    Its legend says where the loss is, then each thing to distrust, a line each.
+    Its legend says where the loss is and what went wrong most, then each thing to distrust, a line each.
     """
     rows_of = _grouped(evaluations)
     offered = offered_tasks(evaluations)
@@ -49,7 +50,7 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
         lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
     loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
-    legend = (loss, *_distrust(evaluations, rows_of, n_tasks, present, main))
+    legend = (loss, turn_error_sentence(evaluations), *_distrust(evaluations, rows_of, n_tasks, present, main))
     note = _NOTE.format(level=LEVEL) if words else ""
     return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
 
@@ -265,8 +266,9 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     names = [*main, *(name for name in _SUMMARY_BESIDE if name in present and not (lacking and name == "coverage"))]
     cells = (mean_of(rows, name, present[name].bounds) for name in names)
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
-    legend = (f"{unscored_sentence(evaluation, lacking)}.",) if lacking else ()
-    table = Table("Scores", ("setting", "system", "answered", *names), (line,), legend=legend)
+    legend = (f"{unscored_sentence(evaluation, lacking)}." if lacking else "", turn_error_sentence([evaluation]))
+    heads = ("setting", "system", "answered", *names)
+    table = Table("Scores", heads, (line,), legend=tuple(filter(None, legend)))
     needs = _described(rows, NEED_METRICS)
     users = (Table("Needs of the simulated user (experimental)", _DESCRIBED, needs),) if needs else ()
     searches = _described(rows, suite_named(AGENTIC).metrics)

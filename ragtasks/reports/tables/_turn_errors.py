@@ -8,11 +8,13 @@ from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
 from ragtasks.reports.tables._scores import is_baseline, mean_of, slices_of
 from ragtasks.results import Evaluation, Row
-from ragtasks.tables import Cell, Table
+from ragtasks.tables import Cell, Table, Value
 
 TITLE = "What went wrong"
 _SHARE = (0.0, 1.0)
 _MOST_MODELS = 3  # whose parts are shown
+_MOST_KINDS = 2  # in the sentence of a model
+_LEAST_NAMED = 0.005  # what rounds to 0 % is not worth a sentence
 _SAYS = {kind.value: kind.says for kind in TurnErrorKind}
 _NOTE = (
     "Share of turns of each kind with 95 % intervals over conversations; a turn is of one kind at most, the first that "
@@ -33,6 +35,35 @@ def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 5)
             if len(models) <= _MOST_MODELS:
                 tables += [_by_part(setting, model, rows, names) for model, rows in models]
     return tables
+
+
+def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
+    """Return in one line what went wrong most in full RAG, or in the last setting there is; empty where nothing did.
+
+    Only kinds that are right more often than not are named.
+    """
+    models = [item for item in evaluations if not is_baseline(item.model)]
+    settings = [setting for setting in Setting if any(_rows(item, setting) for item in models)]
+    if not settings:
+        return ""
+    setting = Setting.FULL_RAG if Setting.FULL_RAG in settings else settings[-1]
+    found = [text for item in models if (text := _most(item.model, _rows(item, setting)))]
+    more = f"; {len(found) - _MOST_MODELS} more models" if len(found) > _MOST_MODELS else ""
+    return f"Went wrong most ({setting.value}): {'; '.join(found[:_MOST_MODELS])}{more}." if found else ""
+
+
+def _most(model: str, rows: Sequence[Row]) -> str:
+    """Return the kinds that a model has most often, each with its share of turns; empty where none is worth naming."""
+    shares = [(mean_of(rows, kind.value, _SHARE), kind.says) for kind in TurnErrorKind if not kind.is_possible]
+    named = [(share.value, share, says) for share, says in shares if (share.value or 0.0) >= _LEAST_NAMED]
+    most = sorted(named, key=lambda item: -(item[0] or 0.0))[:_MOST_KINDS]
+    parts = [f"{says} in {_percent(share)}" for _, share, says in most]
+    return f"{model} {' and '.join(parts)} of {len(rows)} turns" if parts else ""
+
+
+def _percent(share: Value) -> str:
+    interval = f" [{share.low:.0%}, {share.high:.0%}]" if share.low is not None and share.high is not None else ""
+    return f"{share.value:.0%}{interval}"
 
 
 def _rows(evaluation: Evaluation, setting: Setting) -> list[Row]:
