@@ -149,6 +149,10 @@ class EvaluationConfig(BaseModel):
     search_k: int = Field(
         default=5, ge=1, le=20, description="passages that a search shows an agentic task that does not say how many"
     )
+    search_protocol: Literal["text", "tool_calls", "template"] = Field(
+        default="text",
+        description="how an agentic task's model calls tools: tags in text, OpenAI's tool calls, or its chat template",
+    )
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"
     )
@@ -306,7 +310,7 @@ class EvaluationConfig(BaseModel):
 KEYS = frozenset(EvaluationConfig.model_fields)
 MODEL_KEYS = (
     *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
-    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k"),
+    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol"),
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""
 

@@ -15,40 +15,14 @@ from ragtasks.benchmarks import Benchmark, Doc, relevant_passages, trajectory_ro
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import OFFICIAL, canonical_hash
-from ragtasks.harness import text_protocol
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
 from ragtasks.harness.live import TOO_LONG, LiveTask, RoundsTask, WaitingRequest
+from ragtasks.harness.protocols import PROTOCOLS, Exchange
 from ragtasks.harness.scores import writable
-from ragtasks.harness.text_protocol import parse_reply, results_message
 from ragtasks.metrics import answer_text
 from ragtasks.records import Ending, Role, Trajectory
 from ragtasks.results import joined_usage
-from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
-
-_CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One reply with calls, and what they found."""
-
-    reply: str
-    """The reply, as later prompts show it."""
-    calls: tuple[ToolCall, ...]
-    """What it called."""
-    results: list[ToolResult] = field(default_factory=list)
-    """What that found."""
-    calls_left: int = 0
-    """Calls that were left behind it."""
-    level: int = 0
-    """How far its results are shortened."""
-
-    @property
-    def message(self) -> str:
-        """The results as the model reads them."""
-        n_characters = _CHARACTERS[self.level]
-        texts = [item.text if n_characters is None else item.shortened(n_characters) for item in self.results]
-        return results_message(texts, self.calls_left)
+from ragtasks.scoring import Toolbox, ToolLimits, ToolSession
 
 
 @dataclass(slots=True)
@@ -68,20 +42,10 @@ class Search:
     trajectory: Trajectory | None = None
     """What the model did; None as long as it goes on."""
 
-    def prompt_doc(self) -> Doc:
-        """Return the doc as the next prompt shows it: calls and results stand behind the question."""
-        if not self.exchanges:
-            return self.doc
-        turns = [{"role": Role.USER.value, "content": self.doc["question"]}]
-        for exchange in self.exchanges:
-            turns.append({"role": Role.ASSISTANT.value, "content": exchange.reply})
-            turns.append({"role": Role.USER.value, "content": exchange.message})
-        return {**self.doc, "history": [*self.doc["history"], *turns[:-1]], "question": turns[-1]["content"]}
-
     def shorten(self) -> bool:
         """Shorten the oldest results that can be, the last ones at last; False where none can."""
         older = [(level, item) for level in (0, 1) for item in self.exchanges[:-1] if item.level == level]
-        last = [(item.level, item) for item in self.exchanges[-1:] if item.level < len(_CHARACTERS) - 1]
+        last = [(item.level, item) for item in self.exchanges[-1:] if item.can_be_shortened]
         for _, exchange in [*older, *last]:
             exchange.level += 1
             self.n_shortened += 1
@@ -111,13 +75,16 @@ class AgenticTask(RoundsTask):
                 f"run {self.evaluation.run!r}: an agentic task searches for itself, and a run was searched for before. "
                 "Next step: leave it out, and choose `retriever`"
             )
+        self._protocol = PROTOCOLS[self.evaluation.search_protocol]()
         limits = ToolLimits(calls=self.evaluation.search_calls, k=self.evaluation.search_k)
         self.toolbox = Toolbox(benchmark, self.evaluation.retriever, run_store(), secret, limits)
-        self._prompts.fields = {"calls": limits.calls, "k": limits.k, "most_k": limits.most_k}
+        tags = self._protocol.has_tags
+        self._prompts.fields = {"calls": limits.calls, "k": limits.k, "most_k": limits.most_k, "tags": tags}
         super()._take_docs(benchmark, options)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Make the requests, and index the corpora: what fails, fails now."""
+        """Make the requests, look at the model and index the corpora: what fails, fails now."""
+        self._protocol.begin(getattr(options.get("chat_template"), "__self__", None), self.toolbox.schemas())
         super().build_all_requests(**options)
         domains = list(dict.fromkeys(request.doc["domain"] for request in self._pending.values()))
         self.toolbox.prepare(domains)
@@ -146,19 +113,27 @@ class AgenticTask(RoundsTask):
         request, search = self._pending[task_id], self._searches[task_id]
         request.doc = search.doc
         prompt = self._prompt(search)
-        while not self._fitting.has_room(prompt):
+        while not self._fitting.has_room(self._protocol.counted(prompt)):
             if not search.shorten():
                 search.end(Ending.CONTEXT_FULL)
                 self._end(request, "" if search.exchanges else NoAnswer(TOO_LONG))
                 return None
             prompt = self._prompt(search)
-        request.arguments = (prompt, *request.arguments[1:])
+        request.arguments = (prompt, self._protocol.options(request.arguments[1]))
         return request
 
     def _prompt(self, search: Search) -> Any:
-        options = self._rendering
+        """Return the prompt with calls and results behind the question."""
+        options, turns = self._rendering, self._protocol.turns(search.exchanges)
+        instruction = options.get("system_instruction")
         template = options.get("chat_template") if options.get("apply_chat_template") else None
-        return self._rendered(search.prompt_doc(), options.get("system_instruction"), template)
+        if template is None:
+            question = {"role": Role.USER.value, "content": search.doc["question"]}
+            shown: list[dict[str, Any]] = [*search.doc["history"], question, *turns]
+            doc = {**search.doc, "history": shown[:-1], "question": shown[-1]["content"]}
+            return self._render_plain(doc, instruction)
+        messages = [*self._messages(search.doc, instruction), *turns]
+        return self._prompts.renderer.render(messages, self._protocol.rendering(template))
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Take a reply: calls wait for `next_requests`, an answer ends the task."""
@@ -168,9 +143,10 @@ class AgenticTask(RoundsTask):
             search.end(Ending.ERROR)
             self._end(request, NoAnswer(reply.reason, joined_usage(search.usages)))
             return
-        parsed = parse_reply(answer_text(str(writable(reply) or ""), self.evaluation.end_of_thinking))
+        text = answer_text(str(writable(reply) or ""), self.evaluation.end_of_thinking)
+        parsed = self._protocol.parse(reply, text)
         if parsed.calls and search.session.calls_left:
-            search.exchanges.append(Exchange(parsed.text, parsed.calls))
+            search.exchanges.append(Exchange(parsed))
             return
         if parsed.calls:
             for call in parsed.calls:
@@ -189,11 +165,11 @@ class AgenticTask(RoundsTask):
         """Return the requests of tasks that called tools, with what these found; all calls are one batch."""
         searches = [self._searches[request.doc["task_id"]] for request in requests]
         going_on = [search for search in searches if search.trajectory is None]
-        calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].calls]
+        calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].reply.calls]
         results = iter(self.toolbox.call_all(calls))
         for search in going_on:
             exchange = search.exchanges[-1]
-            exchange.results = [next(results) for _ in exchange.calls]
+            exchange.results = [next(results) for _ in exchange.reply.calls]
             exchange.calls_left = search.session.calls_left
             search.session.round += 1
         found = (self._request(search.doc["task_id"]) for search in going_on)
@@ -212,7 +188,7 @@ class AgenticTask(RoundsTask):
         return canonical_hash([super().fingerprint(), self._tools()])[:16]
 
     def _tools(self) -> dict[str, Any]:
-        return {"protocol": text_protocol.NAME, **self.toolbox.describe()}
+        return {"protocol": self._protocol.name, **self.toolbox.describe()}
 
     def _public_metadata(self) -> dict[str, Any]:
         public = super()._public_metadata()

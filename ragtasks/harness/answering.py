@@ -343,6 +343,7 @@ _NO_ANSWER_OF_THE_MODEL = frozenset({Outcome.TRUNCATED, Outcome.FILTERED, Outcom
 _BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
 _SKIPPED = "not asked: the evaluation ended before"
 _BEGUN: ContextVar[float] = ContextVar("begun")  # when the request was sent whose reply is read next
+_HAS_TOOLS: ContextVar[bool] = ContextVar("has_tools", default=False)  # whether it offered tools
 
 
 def survive_failing_requests(model: LM) -> FailingRequests | None:
@@ -375,7 +376,7 @@ class FailingRequests:
             return self._send(*args, messages=messages, generate=False, **options)
         if self._ended:
             return NoAnswer(_SKIPPED)
-        _BEGUN.set(time.monotonic())
+        _note_sending(options)
         try:
             return self._send(*args, messages=messages, generate=True, **options)
         except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -391,7 +392,7 @@ class FailingRequests:
                 return await send(generate=False)
             if self._ended:
                 return [NoAnswer(_SKIPPED)] * len(messages)
-            _BEGUN.set(time.monotonic())
+            _note_sending(options)
             try:
                 answers = await send(generate=True)
             except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -406,10 +407,13 @@ class FailingRequests:
             texts = list(self._read(outputs=outputs, contexts=contexts, **options))
         except (LookupError, TypeError, AttributeError):
             texts = [None]
-        if any(texts):
+        calls = _tool_calls(outputs)
+        if any(texts) or calls:
             self._in_a_row = 0
         n_prompts = len(contexts) if contexts is not None else len(texts)
-        answers = _as_many([text or _empty(text, outputs) for text in texts], n_prompts)
+        if calls:
+            texts = [SystemAnswer(texts[0] or "", None, tool_calls=calls)]
+        answers = _as_many([text if calls else text or _empty(text, outputs) for text in texts], n_prompts)
         # Of several prompts in one request a server counts the tokens together: nobody knows whose they are.
         return [_with_usage(answers[0], outputs, time.monotonic() - _BEGUN.get())] if n_prompts == 1 else answers
 
@@ -432,6 +436,21 @@ class FailingRequests:
         elif self._in_a_row >= _IN_A_ROW:
             self._ended = f"{self._in_a_row} requests in a row failed, the last with: {reason}"
         return reason
+
+
+def _note_sending(options: Mapping[str, Any]) -> None:
+    """Note, for the reading of its reply, when a request was sent and whether it offered tools."""
+    _BEGUN.set(time.monotonic())
+    _HAS_TOOLS.set("tools" in (options.get("gen_kwargs") or {}))
+
+
+def _tool_calls(outputs: Any) -> list[Any]:
+    """Return the calls in a reply to a request that offered tools."""
+    if not _HAS_TOOLS.get() or not isinstance(outputs, dict):
+        return []
+    message = _first(outputs.get("choices")).get("message")
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return calls if isinstance(calls, list) else []
 
 
 def _with_usage(answer: str, outputs: Any, seconds: float) -> str:
@@ -521,28 +540,37 @@ class NoAnswer(str):
 class SystemAnswer(str):
     """A text with the passages that its system used, which count in the place of the setting's, and what it took."""
 
-    __slots__ = ("passages", "usage")
+    __slots__ = ("passages", "tool_calls", "usage")
 
     passages: tuple[Passage, ...] | None
     """What the system says that it used, in order; None where these are the setting's."""
     usage: Mapping[str, Any]
     """What it took, as in `GivenAnswer`."""
+    tool_calls: Sequence[Any]
+    """Calls of tools that came with the text, as an OpenAI-compatible server hands them over."""
 
     def __new__(
-        cls, text: str, passages: Sequence[Passage] | None, usage: Mapping[str, Any] | None = None
+        cls,
+        text: str,
+        passages: Sequence[Passage] | None,
+        usage: Mapping[str, Any] | None = None,
+        tool_calls: Sequence[Any] = (),
     ) -> SystemAnswer:
         """Return the text with its passages."""
         made = super().__new__(cls, text)
         made.passages, made.usage = None if passages is None else tuple(passages), usage or {}
+        made.tool_calls = tool_calls
         return made
 
-    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[str, tuple[Passage, ...] | None, Mapping[str, Any]]]:
+    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[Any, ...]]:
         """Return how it is made again, as the harness's own cache keeps answers."""
-        return SystemAnswer, (str(self), self.passages, self.usage)
+        return SystemAnswer, (str(self), self.passages, self.usage, self.tool_calls)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         found: dict[str, Any] = {"answer": str(self), **({"usage": dict(self.usage)} if self.usage else {})}
+        if self.tool_calls:
+            found["tool_calls"] = list(self.tool_calls)
         if self.passages is not None:
             rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
             found["contexts"] = rows
@@ -559,7 +587,7 @@ def answer_in(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     passages = contexts_in(value["contexts"]) if "contexts" in value else None
-    return SystemAnswer(value["answer"], passages, paid_before(value.get("usage", {})))
+    return SystemAnswer(value["answer"], passages, paid_before(value.get("usage", {})), value.get("tool_calls", ()))
 
 
 def paid_before(usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -577,4 +605,4 @@ def with_calls(answer: Any, calls: Sequence[CallUsage]) -> Any:
     usage["calls"] = [*earlier, *usage.get("calls", ())]
     if isinstance(answer, NoAnswer):
         return NoAnswer(answer.reason, usage)
-    return SystemAnswer(str(answer), getattr(answer, "passages", None), usage)
+    return SystemAnswer(str(answer), getattr(answer, "passages", None), usage, getattr(answer, "tool_calls", ()))

@@ -295,7 +295,10 @@ def _text_of(prompt: Any) -> str:
 
 def _texts_of(prompt: Any) -> list[str]:
     chat = getattr(prompt, "prompt", prompt)
-    return [str(message["content"]) for message in json.loads(chat)] if chat is not prompt else [str(prompt)]
+    if chat is prompt:
+        return [str(prompt)]
+    messages = json.loads(chat)
+    return [f"{item['content']}{json.dumps(item['tool_calls']) if 'tool_calls' in item else ''}" for item in messages]
 
 
 def _estimated(prompt: Any) -> int:

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ragtasks.clients._openai_client import _certificates
+from ragtasks.harness.protocols import TOOLS_QUESTION
 from ragtasks.harness.run import WORD
 
 
@@ -39,6 +40,12 @@ def completion(content: Any = "fine", *, finish_reason: Any = "stop", usage: Any
     }
     counts = {"prompt_tokens": 7, "completion_tokens": 3} if usage is None else usage
     return Action(json.dumps({"id": "x", "object": "chat.completion", "choices": [choice], "usage": counts}).encode())
+
+
+def tool_call(name: Any, arguments: Any, call_id: str = "x1") -> dict[str, Any]:
+    """Return a call of a tool as a server hands it over; arguments that are a text stay as they are."""
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
 def refusal(status: int, message: str = "no", code: str = "", **headers: str) -> Action:
@@ -77,6 +84,9 @@ class ChatServer:
         if not self._is_tested and WORD in body["messages"][0]["content"] and len(body["messages"]) == 2:
             self._open()
             return completion(WORD)  # the test of the system role is no evaluation's
+        if not self._is_tested and text == TOOLS_QUESTION:
+            self._open()
+            return completion(None, tool_calls=[tool_call("search", {"query": "ferry"})])  # nor is that of tools
         with self._lock:
             n_before = self.asked.count(text)
             self.asked.append(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.text_protocol import MOST_CALLS, parse_reply, results_message
+from ragtasks.harness.protocols import MOST_CALLS, parse_reply, results_message
 from ragtasks.scoring import ToolCall
 
 

@@ -1,0 +1,612 @@
+"""How a model calls tools while it searches: tags in plain text, OpenAI's tool calls, or its own chat template.
+
+A protocol says what prompts show of calls and results, and what a reply does; all else is the same for all three. Only
+replies are read for calls: what stands in passages is text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.scores import writable
+from ragtasks.records import READ, SEARCH
+from ragtasks.scoring import ToolCall, ToolResult
+
+_LOGGER = logging.getLogger(__name__)
+
+MOST_CALLS = 50
+"""Calls of one reply that are looked at."""
+_CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """What a model does in one reply: it calls tools, or it answers."""
+
+    calls: tuple[ToolCall, ...]
+    """Calls, in order."""
+    answer: str
+    """The answer where there is no call; empty where there is none either."""
+    text: str
+    """What the next prompt shows of the reply beside calls that have a place of their own."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One reply with calls, and what they found."""
+
+    reply: ParsedReply
+    """The reply."""
+    results: list[ToolResult] = field(default_factory=list)
+    """What its calls found."""
+    calls_left: int = 0
+    """Calls that were left behind it."""
+    level: int = 0
+    """How far its results are shortened."""
+
+    @property
+    def can_be_shortened(self) -> bool:
+        """Whether its results can still be shorter."""
+        return self.level < len(_CHARACTERS) - 1
+
+    @property
+    def texts(self) -> list[str]:
+        """The results as the model reads them."""
+        n_characters = _CHARACTERS[self.level]
+        return [item.text if n_characters is None else item.shortened(n_characters) for item in self.results]
+
+
+Messages = list[dict[str, Any]]
+
+
+class SearchProtocol(Protocol):
+    """One way to call tools."""
+
+    name: str
+    """What options and results call it."""
+    has_tags: bool
+    """Whether the system text tells the model how to call."""
+
+    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Look at the model before it is asked; `tools` as `Toolbox.schemas` has them.
+
+        Raises:
+            ConfigurationError: a model that does not speak this way.
+        """
+
+    def parse(self, reply: str, text: str) -> ParsedReply:
+        """Return what a reply does; `text` is the reply without thinking text."""
+
+    def turns(self, exchanges: Sequence[Exchange]) -> Messages:
+        """Return what stands behind the question: calls and their results."""
+
+    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
+        """Return what makes a prompt of messages."""
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a request."""
+
+    def counted(self, prompt: Any) -> Any:
+        """Return a prompt with all that takes room in the model's context."""
+
+
+def _calls_left(n: int, how: str = ".") -> str:
+    """Return what a model is told behind its results; `how` an answer is given."""
+    if not n:
+        return f"No searches are left. Give your answer now{how}"
+    return f"{n} {'search is' if n == 1 else 'searches are'} left."
+
+
+# Plain text: tags in replies, for a model of any kind.
+#
+#     <search>query</search>    <search k="10">query</search>    <read>id of a passage</read>    <answer>text</answer>
+#
+# The first tag of a reply decides. Calls that follow each other directly are all made; what stands behind them was
+# written before their results were known, and is dropped. A reply without a tag is an answer. In passages tags lose
+# their first sign.
+
+ANSWER, RESULTS = "answer", "results"
+
+# Bounded inside, so that a reply is read in time that grows as its length.
+_OPENING = re.compile(rf"<({SEARCH}|{READ}|{ANSWER})((?:\s[^<>]{{0,100}})?)>", re.IGNORECASE)
+_CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in (SEARCH, READ, ANSWER)}
+_K = re.compile(r"\bk\s*=\s*[\"']?(-?\w+)", re.IGNORECASE)
+_IN_PASSAGES = re.compile(rf"<(?=/?(?:{SEARCH}|{READ}|{ANSWER}|{RESULTS})\b)", re.IGNORECASE)
+_STOPS = frozenset(f"</{name}>" for name in (SEARCH, READ, ANSWER))
+
+
+class TextProtocol:
+    """Tags in plain text."""
+
+    name, has_tags = "text", True
+
+    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Take any model."""
+
+    def parse(self, reply: str, text: str) -> ParsedReply:
+        """Return what the tags of a reply say."""
+        return parse_reply(text)
+
+    def turns(self, exchanges: Sequence[Exchange]) -> Messages:
+        """Return replies and results as messages of the two sides."""
+        turns: Messages = []
+        for exchange in exchanges:
+            turns.append({"role": "assistant", "content": exchange.reply.text})
+            turns.append({"role": "user", "content": results_message(exchange.texts, exchange.calls_left)})
+        return turns
+
+    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
+        """Return the chat template as it is."""
+        return chat_template
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options as they are."""
+        return dict(given)
+
+    def counted(self, prompt: Any) -> Any:
+        """Return the prompt, which is all."""
+        return prompt
+
+
+def parse_reply(reply: str) -> ParsedReply:
+    """Return what a reply does; thinking text is taken off before."""
+    first = _OPENING.search(reply)
+    if first is None:
+        return ParsedReply((), reply.strip(), reply.strip())
+    if first[1].lower() == ANSWER:
+        content, _ = _content(reply, first)
+        return ParsedReply((), content, reply.strip())
+    calls: list[ToolCall] = []
+    tag: re.Match[str] | None = first
+    written = [reply[: first.start()].strip()]
+    while tag is not None and tag[1].lower() != ANSWER and len(calls) < MOST_CALLS:
+        content, end = _content(reply, tag)
+        calls.append(_call(tag, content))
+        written.append(f"{tag[0]}{content}</{tag[1]}>")
+        while end < len(reply) and reply[end].isspace():
+            end += 1
+        tag = _OPENING.match(reply, end)
+    return ParsedReply(tuple(calls), "", "\n".join(filter(None, written)))
+
+
+def _content(reply: str, tag: re.Match[str]) -> tuple[str, int]:
+    """Return what stands in a tag, and where it ends: at its end tag, else the next tag, else the end of the reply.
+
+    Servers cut a reply before the end tag, which is one of their stop texts.
+    """
+    name = tag[1].lower()
+    following = None if name == ANSWER else _OPENING.search(reply, tag.end())
+    limit = following.start() if following else len(reply)
+    closing = _CLOSING[name].search(reply, tag.end(), limit)
+    return reply[tag.end() : closing.start() if closing else limit].strip(), closing.end() if closing else limit
+
+
+def _call(tag: re.Match[str], content: str) -> ToolCall:
+    if tag[1].lower() == READ:  # ids are copied with what stands around them
+        return ToolCall(READ, {"passage_id": content.strip("[] ").removeprefix("id:").strip()})
+    k = _K.search(tag[2])
+    return ToolCall(SEARCH, {"query": content, **({"k": k[1]} if k else {})})
+
+
+def results_message(results: Sequence[str], calls_left: int) -> str:
+    """Return what a model reads behind its calls."""
+    blocks = "\n".join(f"<{RESULTS}>\n{_IN_PASSAGES.sub('[', text)}\n</{RESULTS}>" for text in results)
+    return f"{blocks}\n{_calls_left(calls_left, f': <{ANSWER}>your answer</{ANSWER}>')}"
+
+
+# Calls as objects: OpenAI's, which a server reads off what its model writes, and those of a chat template.
+
+_UNREAD = "unread"  # what a call is shown with whose arguments were no object: servers and templates take nothing else
+_LONGEST_UNREAD = 200  # characters of these
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class _Schema(dict[str, Any]):
+    """A tool that can be hashed: the harness groups requests by their options."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(json.dumps(self, sort_keys=True))
+
+
+def _schemas(tools: Sequence[Mapping[str, Any]]) -> list[_Schema]:
+    return [_Schema(type="function", function=dict(tool)) for tool in tools]
+
+
+def _without_tags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that do not stop at the tags of plain text."""
+    stops = [stop for stop in given.get("until") or () if stop not in _STOPS]
+    others = {name: value for name, value in given.items() if name != "until"}
+    return {**others, "until": stops} if stops else others
+
+
+def _call_turns(exchanges: Sequence[Exchange], row: Callable[[str, ToolCall], Any], *, together: bool) -> Messages:
+    """Return replies with their calls, each followed by what it found; calls of a reply together or one by one.
+
+    Calls are counted through, whatever a server named them: the same conversation is then always the same prompt.
+    """
+    turns: Messages = []
+    n = 0
+    for exchange in exchanges:
+        calls = exchange.reply.calls
+        names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # nine characters: Mistral's rule
+        n += len(calls)
+        texts = exchange.texts
+        texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"
+        rows = [row(name, call) for name, call in zip(names, calls, strict=True)]
+        results = [
+            {"role": "tool", "tool_call_id": name, "content": text} for name, text in zip(names, texts, strict=True)
+        ]
+        if together:
+            turns += [_calling(exchange.reply.text, rows), *results]
+            continue
+        for place, (one, result) in enumerate(zip(rows, results, strict=True)):
+            turns += [_calling("" if place else exchange.reply.text, [one]), result]
+    return turns
+
+
+def _calling(text: str, calls: list[Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, "tool_calls": calls}
+
+
+def _row(name: str, call: ToolCall, arguments: Any) -> dict[str, Any]:
+    tool = _NO_NAME.sub("_", call.tool)[:64] or "unknown"
+    return {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+def _object(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a call as an object that any server and template takes."""
+    given = arguments
+    try:
+        if isinstance(given, str):
+            given = json.loads(given, parse_constant=lambda _: None)
+        if isinstance(given, Mapping):
+            found: dict[str, Any] = json.loads(writable(json.dumps(dict(given), ensure_ascii=False)))
+            return found
+    except (ValueError, RecursionError):
+        pass
+    return {_UNREAD: writable(str(arguments)[:_LONGEST_UNREAD])}
+
+
+class _Counted(NamedTuple):
+    """Messages as the harness wraps them."""
+
+    prompt: str
+
+
+class ToolCallProtocol:
+    """OpenAI's tool calls: tools go with each request, and the server hands over what its model calls."""
+
+    name, has_tags = "tool_calls", False
+
+    def __init__(self) -> None:
+        """Start without tools."""
+        self._tools: list[_Schema] = []
+
+    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Ask the server once whether it knows tools."""
+        from lm_eval.models.openai_completions import LocalChatCompletion
+
+        self._tools = _schemas(tools)
+        if not isinstance(model, LocalChatCompletion) or model_in_use() is not model:
+            raise ConfigurationError(
+                f"search_protocol {self.name}",
+                where="--model",
+                expected="`ragtasks run` with --model local-chat-completions or openai-chat-completions",
+                found="another model or command",
+                next_step=f"--search-protocol {TemplateProtocol.name} for weights in this process whose chat template "
+                f"has tools, {TextProtocol.name} for any model",
+            )
+        if model not in _TESTED:
+            check_tools(model, self._tools)
+            _TESTED.add(model)
+
+    def parse(self, reply: str, text: str) -> ParsedReply:
+        """Return the calls that came with a reply; its text is the answer where there is none."""
+        calls = tuple(_openai_call(item) for item in getattr(reply, "tool_calls", ())[:MOST_CALLS])
+        return ParsedReply(calls, "" if calls else text.strip(), text.strip())
+
+    def turns(self, exchanges: Sequence[Exchange]) -> Messages:
+        """Return calls and results, whose arguments are JSON in a text."""
+        return _call_turns(
+            exchanges, lambda name, call: _row(name, call, json.dumps(_object(call.arguments))), together=True
+        )
+
+    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
+        """Return the chat template as it is: the server has the model's."""
+        return chat_template
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options with the tools among them."""
+        return {**_without_tags(given), "tools": self._tools}
+
+    def counted(self, prompt: Any) -> Any:
+        """Return the messages and the tools, which the server shows its model."""
+        tools = {"role": "system", "content": json.dumps(self._tools)}
+        return _Counted(json.dumps([*json.loads(prompt.prompt), tools]))
+
+
+def _openai_call(item: Any) -> ToolCall:
+    function = item.get("function") if isinstance(item, Mapping) else None
+    if not isinstance(function, Mapping):
+        return ToolCall("", None)
+    return ToolCall(str(function.get("name") or ""), function.get("arguments"))
+
+
+# Whether a server knows tools: one request before the evaluation, since one that leaves them out is scored as a model
+# that never searches.
+
+TOOLS_QUESTION = "Call the tool search with the query: ferry"
+"""What the server is asked."""
+_TESTED: weakref.WeakSet[Any] = weakref.WeakSet()
+_CALL_AS_TEXT = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|\"name\"\s*:\s*\"search\"")
+
+
+def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a server that does not take tools, leaves them out, or hands over calls as text."""
+    try:
+        reply = _test_reply(model, tools=tools)
+    except Exception as error:  # noqa: BLE001 (what keeps any request from being answered, the evaluation reports)
+        try:
+            _test_reply(model)
+        except Exception:  # noqa: BLE001
+            _LOGGER.debug("the test of the server's tools got no answer")
+            return
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        raise _no_tools(f"HTTP {status} with tools, and an answer without" if status else "no answer") from None
+    message, n_tokens = _message(reply), _prompt_tokens(reply)
+    if message.get("tool_calls"):
+        return
+    if _CALL_AS_TEXT.search(str(message.get("content") or "")):
+        raise _no_tools("the model's call as text: the server does not read it")
+    if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
+        raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
+    _LOGGER.info("its reply to a test does not show whether the server knows tools")
+
+
+def _test_reply(model: Any, **options: Any) -> Any:
+    """Return a reply; past our watch over failing requests, which counts those of the evaluation."""
+    prompt = model.apply_chat_template([{"role": "user", "content": TOOLS_QUESTION}])
+    given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, **options}
+    return type(model).model_call(model, messages=[prompt], generate=True, gen_kwargs=given)
+
+
+def _message(reply: Any) -> Mapping[str, Any]:
+    try:
+        message = reply["choices"][0]["message"]
+    except (LookupError, TypeError):
+        return {}
+    return message if isinstance(message, Mapping) else {}
+
+
+def _prompt_tokens(reply: Any) -> int | None:
+    usage = reply.get("usage") if isinstance(reply, Mapping) else None
+    found = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def _no_tools(found: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"search_protocol {ToolCallProtocol.name}",
+        where="a test before the evaluation",
+        expected="a server that takes tools and hands over calls of them",
+        found=found,
+        next_step="start it with tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja), "
+        f"or --search-protocol {TextProtocol.name}, which any model takes",
+    )
+
+
+# Calls as a model's chat template writes them. The template is asked to write one, which must be read back: so whatever
+# form it has, one that is not read here is known before the model runs.
+#
+#     <tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>      Hermes, Qwen
+#     {"name": "search", "parameters": {"query": "..."}}                           Llama 3
+#     [TOOL_CALLS] [{"name": "search", "arguments": {"query": "..."}}]              Mistral
+#     [TOOL_CALLS]search[ARGS]{"query": "..."}                                     Mistral, later
+#
+# What stands before calls is kept, what stands behind them is dropped, as in plain text. Where special tokens are
+# dropped, as `hf` does, the signs before the JSON may be missing.
+
+_MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>")
+_BARE = re.compile(r"\{\s*\"(?:name|type|function|id)\"\s*:")
+_NAMED = re.compile(r"([\w.-]{1,64})(?:\[CALL_ID\]\w{0,64})?(?:\[ARGS\])?\s*(?=\{)")
+_FIRST = re.compile(rf"\s*(?:{SEARCH}|{READ})\s*\{{")
+_BETWEEN = re.compile(r"(?:</?tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|[\s,;\[\]])*")
+_NAME = re.compile(r"\"name\"\s*:\s*\"([^\"]{0,64})\"")
+_DECODER = json.JSONDecoder()
+
+
+def template_calls(text: str) -> tuple[tuple[ToolCall, ...], str]:
+    """Return the calls in a reply, and the text before them; without calls the whole text."""
+    mark = _MARK.search(text)
+    start = mark or _FIRST.match(text) or _BARE.search(text)
+    if start is None:
+        return (), text
+    calls: list[ToolCall] = []
+    place = _past(text, start.start())
+    while place < len(text) and len(calls) < MOST_CALLS:
+        call, end = _call_at(text, place, is_marked=mark is not None)
+        if call is None:
+            break
+        calls.append(call)
+        place = _past(text, end)
+    if mark and not calls:
+        calls.append(_broken(text[place:]))
+    return tuple(calls), text[: start.start()] if calls else text
+
+
+def _past(text: str, place: int) -> int:
+    """Return where the next call may begin."""
+    found = _BETWEEN.match(text, place)
+    return found.end() if found else place
+
+
+def _call_at(text: str, place: int, *, is_marked: bool) -> tuple[ToolCall | None, int]:
+    """Return the call that begins at a place, and where it ends; None where none does."""
+    named = _NAMED.match(text, place)
+    begin = named.end() if named else place
+    if not text.startswith("{", begin):
+        return None, place
+    try:
+        found, end = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        following = _MARK.search(text, begin)
+        end = following.start() if following else len(text)
+        broken = _broken(text[place:end])
+        return (broken if is_marked or broken.tool in (SEARCH, READ) else None), end
+    if named:
+        return ToolCall(named[1], found), end
+    return _json_call(found), end
+
+
+def _json_call(found: Mapping[str, Any]) -> ToolCall | None:
+    """Return what an object calls; None where it is no call but an answer in JSON."""
+    inner = found.get("function")
+    row = inner if isinstance(inner, Mapping) else found
+    name = row.get("name", inner)
+    arguments = row.get("arguments", row.get("parameters"))
+    return ToolCall(name, arguments) if isinstance(name, str) and arguments is not None else None
+
+
+def _broken(written: str) -> ToolCall:
+    """Return a call that is no JSON, with the name that it has all the same."""
+    name = _NAME.search(written) or _NAMED.match(written)
+    return ToolCall(name[1] if name else "", written)
+
+
+_SYSTEM, _QUESTION, _QUERY, _OTHER, _RESULT = "Be brief.", "Which bird hovers?", "kestrel", "merlin", "heron"
+
+
+class TemplateProtocol:
+    """The model's own chat template with tools, for weights in this process."""
+
+    name, has_tags = "template", False
+
+    def __init__(self) -> None:
+        """Start without a model."""
+        self._model: Any = None
+        self._tools: list[_Schema] = []
+        self._together = True
+
+    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Have the template write a call, and read it back."""
+        from lm_eval.models.openai_completions import LocalChatCompletion
+
+        if model is None:
+            raise self._error("no chat template", "add --apply_chat_template")
+        if isinstance(model, LocalChatCompletion) or not hasattr(model.tokenizer, "apply_chat_template"):
+            raise self._error("a model behind a server, whose template is not here", _OTHER_WAYS)
+        self._model, self._tools = model, _schemas(tools)
+        if problem := self._problem():
+            raise self._error(problem, _OTHER_WAYS)
+        self._together = self._takes_several()
+
+    def _error(self, found: str, next_step: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"search_protocol {self.name}",
+            where="--model",
+            expected="a model in this process (hf, vllm) whose chat template shows tools, calls and results",
+            found=found,
+            next_step=next_step,
+        )
+
+    def _problem(self) -> str | None:
+        """Return why the template does not do; None where it does."""
+        try:
+            shown = str(self._applied(_test_messages([_QUERY])))
+        except _template_errors() as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            return f"a template that takes no tools ({reason})"
+        if not all(str(tool["function"]["description"]) in shown for tool in self._tools):
+            return "a template that shows no tools"
+        behind = shown.rpartition(_QUESTION)[2]
+        written, result, _ = behind.partition(_RESULT)
+        if _QUERY not in written or not result:
+            return "a template that shows no calls, or not what they found"
+        stripped = written
+        for special in self._model.tokenizer.all_special_tokens:
+            stripped = stripped.replace(special, "")
+        expected = (ToolCall(SEARCH, {"query": _QUERY}),)
+        if any(template_calls(text)[0] != expected for text in (written, stripped)):
+            return "a template that writes calls in a form that is not read here"
+        return None
+
+    def _takes_several(self) -> bool:
+        """Return whether the template takes several calls of a reply; some refuse them, of which models warn."""
+        try:
+            return _OTHER in str(self._applied_by_tokenizer(_test_messages([_QUERY, _OTHER])))
+        except _template_errors():
+            return False
+
+    def _applied_by_tokenizer(self, messages: Messages) -> Any:
+        options = {"tools": self._tools, "tokenize": False, "add_generation_prompt": True}
+        if template := getattr(self._model, "hf_chat_template", None):  # as vLLM's model calls its own
+            options["chat_template"] = template
+        return self._model.tokenizer.apply_chat_template(messages, **options)
+
+    def _applied(self, messages: Messages) -> Any:
+        model, given = self._model, getattr(self._model, "chat_template_args", None)
+        if given is None:
+            return self._applied_by_tokenizer(messages)
+        model.chat_template_args = {**given, "tools": self._tools}  # each kind of model has further options of its own
+        try:
+            return model.apply_chat_template(messages)
+        finally:
+            model.chat_template_args = given
+
+    def parse(self, reply: str, text: str) -> ParsedReply:
+        """Return the calls in a reply."""
+        calls, before = template_calls(text)
+        return ParsedReply(calls, "" if calls else text.strip(), before.strip())
+
+    def turns(self, exchanges: Sequence[Exchange]) -> Messages:
+        """Return calls and results, whose arguments are objects."""
+        return _template_turns(exchanges, together=self._together)
+
+    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
+        """Return the chat template with the tools."""
+        return self._applied
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options without the tags."""
+        return _without_tags(given)
+
+    def counted(self, prompt: Any) -> Any:
+        """Return the prompt, which is all."""
+        return prompt
+
+
+_OTHER_WAYS = (
+    f"--search-protocol {TextProtocol.name}, which any model takes, or another template (--model_args tokenizer=...)"
+)
+
+
+def _test_messages(queries: Sequence[str]) -> Messages:
+    """Return a conversation in which the model has called tools."""
+    reply = ParsedReply(tuple(ToolCall(SEARCH, {"query": query}) for query in queries), "", "")
+    exchange = Exchange(reply, [ToolResult(_RESULT) for _ in queries], 1)
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}]
+    return [*messages, *_template_turns([exchange], together=True)]
+
+
+def _template_errors() -> tuple[type[Exception], ...]:
+    from jinja2 import TemplateError
+
+    return TemplateError, TypeError, ValueError, LookupError
+
+
+def _template_turns(exchanges: Sequence[Exchange], *, together: bool) -> Messages:
+    return _call_turns(exchanges, lambda name, call: _row(name, call, _object(call.arguments)), together=together)
+
+
+PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {
+    kind.name: kind for kind in (TextProtocol, ToolCallProtocol, TemplateProtocol)
+}
+"""Name -> one of the three."""

@@ -1,0 +1,173 @@
+"""The three ways to call tools: the same agent scores the same in each, and what goes wrong ends alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.protocols import TemplateProtocol
+from tests._commands import CommandResult
+from tests.clients._server import Action, chat_server, completion, refusal
+from tests.harness._agents import HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
+from tests.harness._vllm import LLM, model_folder, vllm
+from tests.harness.conftest import CHATML, SAMPLE
+from tests.harness.test_agentic import N_TASKS, TASK, logged, scores
+from tests.harness.test_live_task import arguments
+
+__all__ = ["vllm"]  # the fixture
+
+PROTOCOLS = ("text", "tool_calls", "template")
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+Command = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def speaking(command: Command, vllm: type[LLM], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Speaking:
+    return Speaking(command, vllm, monkeypatch, tmp_path)
+
+
+def explorer(question: str, found: Sequence[str]) -> Calls | str:
+    """Search, then read and search again at once, then answer; without a search where the question is a short one."""
+    query = {"query": question}
+    if len(question) < 66:
+        return "I do not have specific information"
+    if not found:
+        return Calls([("search", query)], "I look. ")
+    if len(found) == 1:
+        first = ids_in(found[0])[0]
+        return Calls([("read", {"passage_id": first}), ("search", {**query, "k": 2}), ("search", query)])
+    return f"It costs $95, as [{len(ids_in(found[1]))}] says."
+
+
+def steps_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of a task; in tags a number is a text."""
+    return [{**step, "arguments": {name: str(value) for name, value in step["arguments"].items()}}
+            for step in row["doc"]["trajectory"]["steps"]]  # fmt: skip
+
+
+def without_cost(values: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if not name.endswith(("tokens", "seconds"))}
+
+
+def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) -> None:
+    found: dict[str, Any] = {}
+    for protocol in PROTOCOLS:
+        output = speaking(protocol, explorer, TASK, limit=N_TASKS)
+        (file,) = output.rglob("results_*.json")
+        tools = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["tools"]
+        assert tools["protocol"] == protocol
+        rows = [(steps_of(row), row["filtered_resps"], row["doc"]["passages"]) for row in logged(output)]
+        found[protocol] = without_cost(scores(output)), rows
+    values, rows = found["text"]
+    assert 0 < values["unsearched"] < 1
+    assert values["searches"] > values["reads"] > 0
+    assert any(step.get("is_repeat") for steps, *_ in rows for step in steps)
+    assert found["tool_calls"] == found["text"]
+    assert found["template"] == found["text"]
+
+
+def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speaking) -> None:
+    speaking("tool_calls", explorer, TASK, limit=8)
+    last = [body for body in speaking.bodies if body["messages"][-1]["role"] == "tool"][-1]
+    assert [tool["function"]["name"] for tool in last["tools"]] == ["search", "read"]
+    assert last["stop"] == ["\nUser:"]
+    assert "<search>" not in last["messages"][0]["content"]
+    question, first, result, second, *results = last["messages"][-7:]
+    assert question["role"] == "user"
+    assert (first["role"], first["content"], len(first["tool_calls"])) == ("assistant", "I look.", 1)
+    assert [json.loads(call["function"]["arguments"]).keys() for call in second["tool_calls"]] == [
+        {"passage_id"}, {"query", "k"}, {"query"},
+    ]  # fmt: skip
+    calls = [*first["tool_calls"], *second["tool_calls"]]
+    assert [row["tool_call_id"] for row in (result, *results)] == [call["id"] for call in calls]
+    assert result["content"].endswith("7 searches are left.")
+
+
+@pytest.mark.parametrize("template", [HERMES, LLAMA, MISTRAL], ids=["hermes", "llama", "mistral"])
+def test_templates_show_tools_calls_and_results(speaking: Speaking, template: str) -> None:
+    speaking("template", explorer, TASK, limit=4, template=template)
+    prompt = max(speaking.prompts, key=lambda text: text.count("<|tool|>"))
+    assert prompt.count("<|tool|>") == 4
+    assert prompt.rpartition("<|user|>")[2].count("<|assistant|>") == (5 if template == LLAMA else 3)
+    assert "Show a passage with the text around it" in prompt
+    assert '"query": ' in prompt
+
+
+TEMPLATES = {
+    "none": ("", "add --apply_chat_template"),
+    "no tools": (CHATML, "a template that shows no tools"),
+    "other form": (
+        HERMES.replace('{"name": "', "call ").replace('", "arguments":', " with"),
+        "in a form that is not read",
+    ),
+    "no results": (
+        HERMES.replace("{{ message.content }}", "{{ message.content if message.role == 'user' }}"),
+        "no calls",
+    ),
+    "refuses": (
+        f"{{% if tools %}}{{{{ raise_exception('no tools') }}}}{{% endif %}}{CHATML}",
+        "takes no tools (no tools)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TEMPLATES)
+def test_a_model_without_a_template_for_tools_is_refused(
+    command: Command, vllm: type[LLM], tmp_path: Path, case: str
+) -> None:
+    template, found = TEMPLATES[case]
+    path = model_folder(tmp_path / "model", template or CHATML).path
+    given = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "template"})]
+    flag = ["--apply_chat_template"] if template else []
+    done = command("--model", "vllm", "--model_args", f"pretrained={path}", *given, *flag)
+    assert done.status == 1
+    assert found in done.err
+    assert case == "none" or "--search-protocol text" in done.err
+    assert all(not engine.calls for engine in vllm.made)
+
+
+def text_as_call(*_: Any) -> Action:
+    return completion('<tool_call>{"name": "search", "arguments": {"query": "ferry"}}</tool_call>')
+
+
+SERVERS = {
+    "refuses": (lambda body: refusal(400) if "tools" in body else completion("fine"), "HTTP 400 with tools"),
+    "fails": (lambda body: refusal(500) if "tools" in body else completion("fine"), "HTTP 500 with tools"),
+    "leaves out": (lambda _: completion("I cannot."), "7 prompt tokens, fewer than the tools have words"),
+    "as text": (text_as_call, "the model's call as text"),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
+    command: Command, tmp_path: Path, case: str
+) -> None:
+    reply, found = SERVERS[case]
+    with chat_server(lambda *_: reply(server.bodies[-1]), is_tested=True) as server:
+        given = arguments(server.base_url, tmp_path, TASK)
+        done = command(
+            *given, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls", "system_role": "user"})
+        )
+    assert done.status == 1
+    assert found in done.err
+    assert "--search-protocol text" in done.err
+    assert "Traceback" not in done.err
+    assert len(server.bodies) <= 2
+
+
+def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None:
+    given = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"})]
+    done = command("--model", "ragtasks-agent-once", *given)
+    assert done.status == 1
+    assert "expected: `ragtasks run` with --model local-chat-completions" in done.err
+
+
+def test_no_model_at_all_is_a_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="add --apply_chat_template"):
+        TemplateProtocol().begin(None, [])
