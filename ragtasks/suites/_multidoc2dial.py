@@ -27,7 +27,7 @@ from ragtasks.metrics import (
     token_f1,
 )
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-from ragtasks.suites._diagnosis import diagnosed
+from ragtasks.suites._added_metrics import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 CANNOT_ANSWER = "<cannot_answer>"

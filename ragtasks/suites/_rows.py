@@ -25,7 +25,7 @@ from ragtasks.metrics import (
     token_recall,
 )
 from ragtasks.records import IdkVerdict, Response, Score
-from ragtasks.suites._diagnosis import diagnosed
+from ragtasks.suites._added_metrics import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 NO_CONTEXTS = "no contexts in the row"

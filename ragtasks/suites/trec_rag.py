@@ -46,7 +46,7 @@ from ragtasks.metrics import (
     support_scores,
 )
 from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
-from ragtasks.suites._diagnosis import diagnosed, supported_by_words
+from ragtasks.suites._added_metrics import diagnosed, supported_by_words
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 _NUGGETS, _SUPPORT = frozenset({NUGGET_ASSIGNMENT}), frozenset({CITATION_SUPPORT})

@@ -13,7 +13,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Task
 from ragtasks.scoring import ResponseScorer
-from ragtasks.suites._inscit import bleu, response_type
+from ragtasks.suites._beside_mtrag import inscit_bleu, response_type
 
 BENCHMARK = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()))
 TASKS = {task.task_id: task for task in BENCHMARK.tasks}
@@ -57,8 +57,8 @@ def test_bleu_is_sacrebleu_s_with_both_references_in_lower_case() -> None:
     plain = [[" ".join(text.lower().split()) for text in (answer, *targets)] for answer, targets in pairs]
     streams = [[row[1] for row in plain], [row[-1] for row in plain]]
     expected = sacrebleu.corpus_bleu([row[0] for row in plain], streams).score
-    assert bleu(pairs) == pytest.approx(expected)
-    assert bleu(pairs) > bleu([(answer, targets[:1]) for answer, targets in pairs])
+    assert inscit_bleu(pairs) == pytest.approx(expected)
+    assert inscit_bleu(pairs) > inscit_bleu([(answer, targets[:1]) for answer, targets in pairs])
 
 
 @pytest.mark.parametrize(("passages", "expected"), [

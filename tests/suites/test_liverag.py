@@ -11,7 +11,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutcome
 from ragtasks.records import Response, Score
 from ragtasks.suites import suite_named
-from ragtasks.suites._liverag import CORRECTNESS, FAITHFULNESS, LABELS, _in_points, correctness, faithfulness
+from ragtasks.suites._beside_mtrag import CORRECTNESS, FAITHFULNESS, LABELS, _in_points, correctness, faithfulness
 
 TASK = open_benchmark("liverag", benchmark_folder("liverag", "sample", Path())).tasks[2]
 RESPONSE = Response(TASK, TASK.references, "Yes, it was much cheaper.")

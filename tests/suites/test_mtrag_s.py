@@ -9,7 +9,7 @@ from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import RuleBasedIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
 from ragtasks.suites import ScoringInputs
-from ragtasks.suites._mtrag_s import METRIC_NAMES, SUITE
+from ragtasks.suites._mtrag import MTRAG_S, MTRAG_S_METRICS
 
 TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
 
@@ -35,32 +35,32 @@ def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool 
 
 def test_scores_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:
     semantics = Semantics([SemanticScore(0.1, 0.2, value) for value in (0.5, -0.1, None, 0.3)])
-    scores = SUITE.score(evidence_of(sample, semantics=semantics))
+    scores = MTRAG_S.score(evidence_of(sample, semantics=semantics))
     assert [own["bert_k_precision"].value for own in scores] == [0.5, -0.1, None, 0.3]
     assert scores[2]["bert_k_precision"].reason == "no passages"
     assert [own["coverage"].value for own in scores] == [1, 1, 0, 1]
     assert [own["idk_yes"].value for own in scores] == [0, 1, 0, 1]
     assert [own["empty"].value for own in scores] == [0, 0, 1, 0]
-    assert set(scores[0]) == {metric.name for metric in SUITE.metrics if not metric.needs_judges}
+    assert set(scores[0]) == {metric.name for metric in MTRAG_S.metrics if not metric.needs_judges}
 
 
 def test_without_an_encoder_it_says_why(sample: Benchmark) -> None:
-    scores = SUITE.score(evidence_of(sample, semantics=Semantics(None, "encoder: none")))
+    scores = MTRAG_S.score(evidence_of(sample, semantics=Semantics(None, "encoder: none")))
     assert {own["bert_k_precision"].reason for own in scores} == {"encoder: none"}
     assert {own["coverage"].value for own in scores} == {0.0}
 
 
 def test_faithfulness_is_given_as_it_is_and_conditioned(sample: Benchmark) -> None:
     """A refusal of a question with an answer is worth nothing, one of a question without everything."""
-    scores = SUITE.score(evidence_of(sample, semantics=Semantics(None, "none"), with_verdicts=True))
+    scores = MTRAG_S.score(evidence_of(sample, semantics=Semantics(None, "none"), with_verdicts=True))
     assert [own["rl_f_raw"].value for own in scores] == [0.75, 0.75, None, 0.75]
     assert [own["rl_f"].value for own in scores] == [0.75, 0.0, None, 1.0]
     assert scores[2]["rl_f"].reason == "a: no statement"
     assert {own["judge_coverage"].value for own in scores} == {1.0}
-    assert set(scores[0]) == {*METRIC_NAMES, "grounded", "copied"}
+    assert set(scores[0]) == {*MTRAG_S_METRICS, "grounded", "copied"}
 
 
 def test_no_metric_needs_a_reference() -> None:
-    assert [metric.name for metric in SUITE.metrics] == [*METRIC_NAMES, "grounded", "copied"]
-    assert not {"rb_alg", "rb_llm", "rouge_l", "bert_recall", "ans_acc"} & set(METRIC_NAMES)
-    assert [rubric.name for rubric in SUITE.rubrics()] == [RL_F, IDK]
+    assert [metric.name for metric in MTRAG_S.metrics] == [*MTRAG_S_METRICS, "grounded", "copied"]
+    assert not {"rb_alg", "rb_llm", "rouge_l", "bert_recall", "ans_acc"} & set(MTRAG_S_METRICS)
+    assert [rubric.name for rubric in MTRAG_S.rubrics()] == [RL_F, IDK]

@@ -12,7 +12,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import EvaluationConfig
 from ragtasks.records import Response, Task
 from ragtasks.scoring import ResponseScorer
-from ragtasks.suites._topiocqa import official_scores
+from ragtasks.suites._beside_mtrag import official_scores
 
 BENCHMARK = open_benchmark("topiocqa", benchmark_folder("topiocqa", "sample", Path()))
 

@@ -1,6 +1,6 @@
-"""Metrics of the papers that no table of ours has by itself; `--metadata '{"metrics": ["rl_mtb"]}'` adds them.
+"""Metrics beside a suite's own: what an answer's words say of it, which most suites have, and others by name.
 
-Those that judges decide cost one or two requests an answer, so nobody pays for them unasked.
+The first rank nobody: how much of an answer its passages hold, how much is copied, what it cites.
 """
 
 from __future__ import annotations
@@ -22,9 +22,64 @@ from ragtasks.judges import (
     rubrics_named,
 )
 from ragtasks.languages import language_in
-from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness, k_precision
-from ragtasks.records import Score
-from ragtasks.suites._suite import ScoringInputs, SuiteMetric, verdict_scores
+from ragtasks.metrics import (
+    CITED_PRECISION,
+    CITED_RECALL,
+    COPIED,
+    COUNT,
+    GROUNDED,
+    Metric,
+    Scores,
+    condition_paper,
+    copied,
+    extractiveness,
+    ground,
+    grounded,
+    k_precision,
+)
+from ragtasks.records import Response, Score
+from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, extended, verdict_scores
+
+
+def diagnosed(suite: Suite) -> Suite:
+    """Return a suite with `grounded` and `copied` behind its metrics; they rank nobody."""
+    return extended(suite, (GROUNDED, COPIED), _diagnoses, official_rubrics=suite.official_rubrics)
+
+
+def _diagnoses(inputs: ScoringInputs) -> list[Scores]:
+    return [_diagnosis(response) for response in inputs.responses]
+
+
+def _diagnosis(response: Response) -> Scores:
+    share = grounded(response.text, response.passages, response.task.question)
+    if share is None:
+        missing = Score(None, "the answer has no content words" if response.passages else "no passages")
+        return {GROUNDED.name: missing, COPIED.name: missing}
+    runs = copied(response.text, [passage.text for passage in response.passages])
+    return {GROUNDED.name: Score(share), COPIED.name: Score(runs)}
+
+
+def supported_by_words(response: Response) -> Scores:
+    """Return precision and recall of an answer's citations by the words of what they cite."""
+    found = ground(response.text, response.passages, [response.task.question])
+    why = "no sentence cites" if found.sentences else "the answer has no sentence"
+    values = {CITED_PRECISION.name: found.citation_precision, CITED_RECALL.name: found.citation_recall}
+    return {name: Score(value, "" if value is not None else why) for name, value in values.items()}
+
+
+def _by_name(metric: Metric) -> SuiteMetric:
+    def score(inputs: ScoringInputs) -> Sequence[Score]:
+        return [supported_by_words(response)[metric.name] for response in inputs.responses]
+
+    return SuiteMetric(metric, score)
+
+
+CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _by_name(CITED_PRECISION), _by_name(CITED_RECALL)
+
+
+# Metrics of the papers that no table of ours has by itself; `--metadata '{"metrics": ["rl_mtb"]}'` adds them.
+#
+# Those that judges decide cost one or two requests an answer, so nobody pays for them unasked.
 
 
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
