@@ -4,7 +4,6 @@ Judges, query rewriting and synthesis all speak to a `Client` and never learn wh
 """
 
 from ragtasks.clients._batch import Batch, BatchWaits
-from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
@@ -21,6 +20,7 @@ from ragtasks.clients._endpoint import (
 from ragtasks.clients._openai_client import OpenAIClient, stream_reply
 from ragtasks.clients._openai_dialect import read_completion, read_text, usage_in
 from ragtasks.clients._protocol import (
+    AMOUNTS,
     CallUsage,
     ChatMessage,
     Client,
@@ -31,17 +31,28 @@ from ragtasks.clients._protocol import (
     Progress,
     Prompt,
     Reply,
+    Spending,
     Spent,
     Tally,
     Usage,
+    added_up,
     calls_of,
     dollars_of,
+    joined_spending,
     no_progress,
     priced,
+    spent_on,
     usage_of,
 )
-from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
-from ragtasks.clients._spending import AMOUNTS, Spending, added_up, joined_spending, spent_on
+from ragtasks.clients._reply_cache import (
+    CachedClient,
+    CachedReply,
+    Choice,
+    ReplyCache,
+    check_reply_cache,
+    describe_cache,
+    prune,
+)
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 
 __all__ = [

@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 
 import orjson
 
-from ragtasks.clients._cached_client import reply_key
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._openai_dialect import CHAT, read_completion
 from ragtasks.clients._protocol import Chain, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._reply_cache import reply_key
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import Problems, json_lines, write_atomically
 

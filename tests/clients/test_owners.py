@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from ragtasks.clients import ReplyCache
-from ragtasks.clients._cached_client import Claims, begin_owner, end_owner, is_gone
-from ragtasks.clients._reply_cache import Claim
+from ragtasks.clients._reply_cache import Claim, Claims, begin_owner, end_owner, is_gone
 
 _TAKE = """
 import os, sys
 from pathlib import Path
 from ragtasks.clients import ReplyCache
-from ragtasks.clients._cached_client import Claims
+from ragtasks.clients._reply_cache import Claims
 claims = Claims(ReplyCache(Path(sys.argv[1])))
 claims.__enter__()
 claims.take("k", lambda _: True)
