@@ -17,8 +17,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Reply, ReplyCa
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.judges import Rubric, Verdict, VerdictOutcome, rubrics_named
 from ragtasks.judges._panel import judge
-from ragtasks.judges.rubrics import RUBRICS
-from ragtasks.judges.rubrics._answers import idk, rb_llm
+from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm
 from ragtasks.records import Response
 from tests.clients._server import Action, Script, chat_server, closed_port, completion, refusal
 from tests.judges._scripted import ScriptedClient, form_of, obedient, response

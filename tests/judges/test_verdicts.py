@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import JudgeError
 from ragtasks.judges import JudgeIdk, Verdict, VerdictOutcome, Verdicts
-from ragtasks.judges.rubrics._answers import LABEL_VALUES
+from ragtasks.judges.rubrics import LABEL_VALUES
 from ragtasks.metrics import IdkDetector
 from ragtasks.records import IdkVerdict
 from tests.judges._scripted import response

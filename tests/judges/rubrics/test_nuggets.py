@@ -22,7 +22,7 @@ from ragtasks.judges import (
     nuggets_of,
 )
 from ragtasks.judges._panel import judge
-from ragtasks.judges.rubrics._cited import MOST_NUGGETS, WINDOW
+from ragtasks.judges.rubrics import MOST_NUGGETS, WINDOW
 from ragtasks.records import Grade, Passage, Response
 from tests.judges._scripted import ScriptedClient, code_in, response
 from tests.submissions.trec_rag._judge import listed, parts_of

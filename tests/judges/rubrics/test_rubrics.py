@@ -22,8 +22,7 @@ from ragtasks.judges import (
     rubrics_named,
 )
 from ragtasks.judges._parsers import read_coded_rating, read_statements, read_support
-from ragtasks.judges.rubrics import RUBRICS
-from ragtasks.judges.rubrics._answers import idk, rb_llm, rl_f
+from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm, rl_f
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability
 from tests.judges._scripted import code_in, obedient, response

@@ -1,4 +1,4 @@
-"""The rubrics that need one question, and all rubrics by name.
+"""The rubrics: each turns a response into a question to a judge, and a reply into a label and a value.
 
 A rubric's prompt shows only what its question needs: what is not shown need not be paid for, and makes two models'
 equal answers one prompt.
@@ -6,8 +6,10 @@ equal answers one prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
@@ -24,10 +26,11 @@ from ragtasks.judges._parsers import (
     read_yes_no,
 )
 from ragtasks.judges._question import Finding, Question, Rubric, ask, material_first, rating_finding
-from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome, Verdicts
+from ragtasks.metrics import CitedSentence, nugget_scores, parse_cited, support_precision
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.prompts import PromptTemplate, shipped_template
-from ragtasks.records import Answerability, Passage, Response
+from ragtasks.records import Answerability, Grade, Importance, Nugget, Passage, Qrel, Response, Support, Task
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
 # Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds
@@ -343,15 +346,15 @@ RUBRICS = ExtensionPoint(
     "rubric",
     RubricMaker,  # type: ignore[type-abstract]  # a protocol: whatever can be called
     {
-        RB_LLM: "ragtasks.judges.rubrics._answers:rb_llm",
-        IDK: "ragtasks.judges.rubrics._answers:idk",
-        CLARIFICATION: "ragtasks.judges.rubrics._answers:clarification",
-        RL_F: "ragtasks.judges.rubrics._answers:rl_f",
-        RL_F_CONVERSATION: "ragtasks.judges.rubrics._answers:rl_f_conversation",
-        RL_MTB: "ragtasks.judges.rubrics._answers:rl_mtb",
-        RL_R: "ragtasks.judges.rubrics._answers:rl_r",
-        CONTEXT_PRECISION: "ragtasks.judges.rubrics._answers:context_precision",
-        CONTEXT_RECALL: "ragtasks.judges.rubrics._answers:context_recall",
+        RB_LLM: "ragtasks.judges.rubrics:rb_llm",
+        IDK: "ragtasks.judges.rubrics:idk",
+        CLARIFICATION: "ragtasks.judges.rubrics:clarification",
+        RL_F: "ragtasks.judges.rubrics:rl_f",
+        RL_F_CONVERSATION: "ragtasks.judges.rubrics:rl_f_conversation",
+        RL_MTB: "ragtasks.judges.rubrics:rl_mtb",
+        RL_R: "ragtasks.judges.rubrics:rl_r",
+        CONTEXT_PRECISION: "ragtasks.judges.rubrics:context_precision",
+        CONTEXT_RECALL: "ragtasks.judges.rubrics:context_recall",
     },
 )
 """What judges can be asked about a response, by name; more come from other packages."""
@@ -423,3 +426,360 @@ def multihop_answer(template: PromptTemplate | None = None) -> Rubric:
         return ask(prompt, _FORM, read, question=task.question, reference=task.target, answer=response.text)
 
     return Rubric(MULTIHOP_ANSWER, "whether the reply gives the reference answer", open_, (prompt.source,))
+
+
+# What judges are asked about nuggets: which an answer states, how much each matters, which a topic has.
+#
+# Lists are worked through in windows of ten, one question after the other, as the track's own tool does
+# (castorini/nuggetizer at d00dc3e). The wording is ours. Where a judge gives no readable reply to one window, the
+# whole answer has no verdict of that judge: a nugget without a grade is never taken for one that is missing.
+
+NUGGET_ASSIGNMENT = "nugget_assignment"
+NUGGET_CREATION = "nugget_creation"
+
+WINDOW = 10
+"""Nuggets, or segments, that one question shows."""
+MOST_NUGGETS = 30
+"""Longest list that is created for a topic."""
+
+NO_NUGGETS = Finding(None, None, VerdictOutcome.NOT_ASKED, "the topic has no nuggets")
+"""For a topic that nobody made nuggets for."""
+_NOTHING_FOUND = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "no segment answers the topic")
+
+# Not JSON as they stand: a judge that only repeats the form has given no verdict.
+_GRADES_FORM = '{"id": "CODE", "grades": {"1": LABEL, ...}}'
+_IMPORTANCE_FORM = '{"id": "CODE", "importance": {"1": LABEL, ...}}'
+_NUGGETS_FORM = '{"id": "CODE", "nuggets": [FACT, ...]}'
+
+
+def nuggets_of(task: Task) -> tuple[Nugget, ...]:
+    """Return the nuggets that a task carries; () for none."""
+    rows = task.extra.get("nuggets", ())
+    return tuple(Nugget(row["text"], Importance(row["importance"]), row.get("sub_narrative", "")) for row in rows)
+
+
+def plain_answer(response: Response) -> str:
+    """Return a free text as it is shown for assignment: its sentences without citations, joined by blanks."""
+    return " ".join(sentence.text for sentence in parse_cited(response.text, 0))
+
+
+def nugget_assignment(
+    template: PromptTemplate | None = None, shown: Callable[[Response], str] = plain_answer
+) -> Rubric:
+    """Return the rubric `nugget_assignment`: a grade for every nugget of the topic.
+
+    The label is a JSON list of grades, one a nugget; the value is their `all_score`, 0 to 1, higher is better. An
+    answer that says nothing supports nothing, without a question. A topic without nuggets is not asked about.
+    """
+    prompt = template or shipped_template("judges/nugget_assignment")
+
+    def open_(response: Response) -> Question | Finding:
+        nuggets = nuggets_of(response.task)
+        if not nuggets:
+            return NO_NUGGETS
+        answer = shown(response)
+        if not answer.strip():
+            return _assigned(nuggets, [Grade.NOT_SUPPORT] * len(nuggets))
+        return _assign(prompt, response.task.question, answer, nuggets, [])
+
+    return Rubric(NUGGET_ASSIGNMENT, "which nuggets of the topic the answer states, judged", open_, (prompt.source,))
+
+
+def _assign(
+    prompt: PromptTemplate, question: str, answer: str, nuggets: Sequence[Nugget], done: list[Grade]
+) -> Question | Finding:
+    """Return the question on the first nuggets without a grade, or the finding where all have one."""
+    if len(done) == len(nuggets):
+        return _assigned(nuggets, done)
+    window = [_one_line(nugget.text) for nugget in nuggets[len(done) : len(done) + WINDOW]]
+
+    def read(reply: str, code: str) -> Question | Finding:
+        labels = _read_labels(reply, code, "grades", [grade.value for grade in Grade], len(window))
+        return _assign(prompt, question, answer, nuggets, [*done, *map(Grade, labels)])
+
+    return ask(prompt, _GRADES_FORM, read, question=question, answer=answer, nuggets=window)
+
+
+def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
+    scores = nugget_scores([nugget.importance for nugget in nuggets], grades)
+    return Finding(json.dumps([grade.value for grade in grades]), scores["all_score"].value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Templates:
+    """The two prompts of creation."""
+
+    creation: PromptTemplate
+    importance: PromptTemplate
+
+
+def nugget_creation(creation: PromptTemplate | None = None, importance: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `nugget_creation`: nuggets made from a response's passages; its text is not looked at.
+
+    The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital ones. No passages,
+    or none that answers: no value, with that reason.
+    """
+    templates = _Templates(
+        creation or shipped_template("judges/nugget_creation"),
+        importance or shipped_template("judges/nugget_importance"),
+    )
+
+    def open_(response: Response) -> Question | Finding:
+        passages = [f"{passage.title}\n{passage.text}".strip() for passage in response.passages]
+        return _create(templates, response.task.question, passages, [])
+
+    prompts = (templates.creation.source, templates.importance.source)
+    return Rubric(NUGGET_CREATION, "nuggets made from the passages of a topic", open_, prompts)
+
+
+def _create(templates: _Templates, question: str, passages: Sequence[str], found: list[str]) -> Question | Finding:
+    """Return the question on the first passages that were not read yet, or what follows after the last."""
+    if not passages:
+        return _weigh(templates, question, found, []) if found else _NOTHING_FOUND
+
+    def read(reply: str, code: str) -> Question | Finding:
+        return _create(templates, question, passages[WINDOW:], _read_nuggets(reply, code))
+
+    return ask(
+        templates.creation,
+        _NUGGETS_FORM,
+        read,
+        passages=passages[:WINDOW],
+        question=question,
+        nuggets=found,
+        most=str(MOST_NUGGETS),
+    )
+
+
+def _weigh(templates: _Templates, question: str, nuggets: list[str], done: list[Importance]) -> Question | Finding:
+    """Return the question on the first nuggets without importance, or the finding where all have it."""
+    if len(done) == len(nuggets):
+        rows = [{"text": text, "importance": item.value} for text, item in zip(nuggets, done, strict=True)]
+        return Finding(json.dumps(rows, ensure_ascii=False), done.count(Importance.VITAL) / len(done))
+    window = nuggets[len(done) : len(done) + WINDOW]
+
+    def read(reply: str, code: str) -> Question | Finding:
+        labels = _read_labels(reply, code, "importance", [item.value for item in Importance], len(window))
+        return _weigh(templates, question, nuggets, [*done, *map(Importance, labels)])
+
+    return ask(templates.importance, _IMPORTANCE_FORM, read, question=question, nuggets=window)
+
+
+def _read_labels(reply: str, code: str, key: str, labels: Sequence[str], n_items: int) -> list[str]:
+    """Return one of `labels` for each of the items 1 to `n_items`, from `{"id": "CODE", key: {"1": label, ...}}`."""
+    found = read_coded_object(reply, code).get(key)
+    numbers = [str(number) for number in range(1, n_items + 1)]
+    if not isinstance(found, dict) or set(found) != set(numbers):
+        raise UnparsableReplyError(f'"{key}" does not hold the facts 1 to {n_items}, each once')
+    words = [str(found[number]).strip().lower() for number in numbers]
+    if not set(words) <= set(labels):
+        raise UnparsableReplyError(f'"{key}" holds something else than {", ".join(labels)}')
+    return words
+
+
+def _read_nuggets(reply: str, code: str) -> list[str]:
+    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once, blank ones left out."""
+    found = read_coded_object(reply, code).get("nuggets")
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise UnparsableReplyError('"nuggets" is no list of texts')
+    texts: dict[str, str] = {}
+    for item in found:
+        texts.setdefault(_one_line(item).casefold(), _one_line(item))
+    return [text for text in texts.values() if text][:MOST_NUGGETS]
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line ends: one with lines of its own could pass for several in a numbered list."""
+    return " ".join(text.split())
+
+
+# What judges are asked about citations: how far the first passage that a sentence cites supports it.
+# One sentence and one passage at a time, as the track's judges saw them. Where a judge gives no readable reply to
+# one of an answer's pairs, it has no verdict on that answer.
+# Source: arXiv 2504.15205, section 3 (TREC RAG 2024). The wording is ours.
+
+CITATION_SUPPORT = "citation_support"
+
+NOTHING_CITED = Finding(None, None, VerdictOutcome.NOT_ASKED, "no sentence cites a passage")
+"""For an answer that needs no judge: its recall is 0, its precision is not defined."""
+
+
+Sentences = Callable[[Response], Sequence[CitedSentence]]
+"""What a response says and cites."""
+
+
+def sentences_of(response: Response) -> tuple[CitedSentence, ...]:
+    """Return the sentences of a free text, which cites the passages that the model was shown."""
+    return parse_cited(response.text, len(response.passages))
+
+
+def citation_support(template: PromptTemplate | None = None, sentences: Sentences = sentences_of) -> Rubric:
+    """Return the rubric `citation_support`: how far each sentence's first citation supports it.
+
+    The label is a JSON list with one item a sentence: full, partial, no, or null where the sentence does not cite. The
+    value is the weighted precision, 0 to 1, higher is better. An answer that cites nothing is not asked about.
+    """
+    prompt = template or shipped_template("judges/citation_support")
+
+    def open_(response: Response) -> Question | Finding:
+        cited = sentences(response)
+        if not any(sentence.citations for sentence in cited):
+            return NOTHING_CITED
+        return _judge(prompt, cited, response.passages, [])
+
+    return Rubric(
+        CITATION_SUPPORT, "how far each sentence's first citation supports it, judged", open_, (prompt.source,)
+    )
+
+
+def _judge(
+    prompt: PromptTemplate,
+    sentences: Sequence[CitedSentence],
+    passages: Sequence[Passage],
+    done: list[Support | None],
+) -> Question | Finding:
+    """Return the question on the next sentence that cites, or the finding after the last."""
+    rest = sentences[len(done) :]
+    n_uncited = next((n for n, sentence in enumerate(rest) if sentence.citations), len(rest))
+    done = [*done, *[None] * n_uncited]
+    if len(done) == len(sentences):
+        cites = [bool(sentence.citations) for sentence in sentences]
+        label = json.dumps([level.value if level else None for level in done])
+        return Finding(label, support_precision(cites, done).value)
+    cited = passages[sentences[len(done)].citations[0]]
+
+    def read(reply: str, code: str) -> Question | Finding:
+        level = Support(read_coded_label(reply, code, [item.value for item in Support]))
+        return _judge(prompt, sentences, passages, [*done, level])
+
+    shown = f"{cited.title}\n{cited.text}".strip()
+    return ask(prompt, _LABEL_FORM, read, passage=shown, sentence=sentences[len(done)].text)
+
+
+# Which of two answers to one task serves the user better: the question of an arena's battle.
+#
+# A pair is a response whose task carries the other answer, so that it passes through panel, cache and coverage as any
+# response does. Judges see blinded names and both assistants' passages. Whoever wants both orders asks for both.
+
+PAIRWISE = "pairwise"
+"""Name of the rubric."""
+PREFERENCES = {"a": 1.0, "tie": 0.5, "b": 0.0}
+"""Label -> share of the first answer: 1 where it is preferred."""
+
+_OTHER = "other_answer"
+
+
+def pair_of(first: Response, second: Response) -> Response:
+    """Return two answers to one task as what the rubric `pairwise` is asked about; the order is that of the judge."""
+    passages = [[passage.title, passage.text] for passage in second.passages]
+    task = replace(first.task, extra={**first.task.extra, _OTHER: {"text": second.text, "passages": passages}})
+    return Response(task, first.passages, first.text)
+
+
+def pairwise(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `pairwise`: a (1), tie (0.5) or b (0), as a judge prefers the first or the second answer.
+
+    Two equal texts are a tie without a question.
+
+    Faithfulness, appropriateness, naturalness and completeness are MTRAG's (paper, section 3.2), the win-rate question
+    is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
+    """
+    prompt = template or shipped_template("judges/pairwise")
+
+    def read(reply: str, code: str) -> Finding:
+        label = read_coded_label(reply, code, tuple(PREFERENCES))
+        return Finding(label, PREFERENCES[label])
+
+    def open_(response: Response) -> Question | Finding:
+        other = response.task.extra[_OTHER]
+        if other["text"] == response.text:
+            return Finding("tie", PREFERENCES["tie"])
+        ours = [f"{passage.title}\n{passage.text}".strip() for passage in response.passages]
+        theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
+        every = list(dict.fromkeys([*ours, *theirs]))
+        return ask(
+            prompt,
+            "Verdict CODE: LABEL",
+            read,
+            conversation=response.task.messages[:-1],
+            passages=every,
+            question=response.task.question,
+            answer_a=response.text,
+            answer_b=other["text"],
+            shown_a=_places(ours, every),
+            shown_b=_places(theirs, every),
+        )
+
+    return Rubric(PAIRWISE, "which of two answers serves the user better", open_, (prompt.source,))
+
+
+def _places(own: list[str], every: list[str]) -> str:
+    """Return which of the passages an assistant was shown, in its order, in words."""
+    if not own:
+        return "no passage"
+    return "passages " + ", ".join(str(every.index(passage) + 1) for passage in own)
+
+
+# Judges in the place of assessors: how relevant a passage is to a question, 0 to 3, and the qrels that follow.
+#
+# The scale is that of UMBRELA (arXiv 2406.06519) and of TREC's deep learning and RAG tracks; the wording is ours. One
+# question and one passage at a time. A pair that no judge graded, or on whose grade the judges are split, is not
+# judged: no grade is made up for it.
+
+RELEVANCE = "relevance"
+GRADES = ("0", "1", "2", "3")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPassages:
+    """What judges found."""
+
+    qrels: tuple[Qrel, ...]
+    """A grade, 0 to 3, of each pair that has one, in the order in which pairs were given."""
+    unjudged: tuple[tuple[str, str, str], ...]
+    """(query, passage, why) of the others."""
+    verdicts: Verdicts
+    """Every judge's grade of every pair."""
+
+    def n_by_grade(self) -> dict[int, int]:
+        """Return grade -> pairs."""
+        counts = Counter(qrel.relevance for qrel in self.qrels)
+        return {int(grade): counts[int(grade)] for grade in GRADES}
+
+
+def relevance(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `relevance`: how much a response's one passage helps whoever asks; its text is not looked at.
+
+    The label is a grade, 0 to 3; the value is a third of it, 0 to 1, higher is better.
+    """
+    prompt = template or shipped_template("judges/relevance")
+
+    def read(reply: str, code: str) -> Finding:
+        label = read_coded_label(reply, code, GRADES)
+        return Finding(label, int(label) / int(GRADES[-1]))
+
+    def open_(response: Response) -> Question:
+        (passage,) = response.passages
+        task = response.task
+        shown = f"{passage.title}\n{passage.text}".strip()
+        history = task.messages[:-1]
+        return ask(prompt, _LABEL_FORM, read, conversation=history, question=task.question, passage=shown)
+
+    return Rubric(RELEVANCE, "how relevant the passage is to the question, judged", open_, (prompt.source,))
+
+
+def judge_passages(
+    pairs: Iterable[tuple[Task, Passage]], judge: Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
+) -> JudgedPassages:
+    """Return the grades of passages for questions; with several judges the grade in the middle."""
+    responses = [Response(task, (passage,), "") for task, passage in pairs]
+    verdicts = judge(responses, [relevance()])
+    qrels: list[Qrel] = []
+    unjudged: list[tuple[str, str, str]] = []
+    for response, (label, reason) in zip(responses, verdicts.labels(RELEVANCE), strict=True):
+        query_id, passage_id = response.task.task_id, response.passages[0].passage_id
+        if label is None:
+            unjudged.append((query_id, passage_id, reason))
+        else:
+            qrels.append(Qrel(query_id, passage_id, int(label)))
+    return JudgedPassages(tuple(qrels), tuple(unjudged), verdicts)
