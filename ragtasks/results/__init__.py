@@ -1,6 +1,5 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.results._drift import DRIFT, JudgeAnchors, anchors_in, mapped_rows, recalibrated, why_not_anchored
 from ragtasks.results._evaluations import (
     Evaluation,
     Kind,
@@ -39,19 +38,25 @@ from ragtasks.results._own_rows import (
 from ragtasks.results._provenance import (
     CAUSES,
     DECISIVE,
+    DRIFT,
     REQUEST_FIELDS,
     Group,
+    JudgeAnchors,
+    anchors_in,
     causes_of,
     comparable_evaluations,
     files_of,
     group_of,
+    mapped_rows,
     merge_evaluations,
     model_names,
     provenance_of,
+    recalibrated,
     request_differences,
     scored_on,
     shortened_prompts,
     stopped_judging,
+    why_not_anchored,
 )
 from ragtasks.results._rows import (
     MODEL,

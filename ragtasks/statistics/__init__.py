@@ -1,7 +1,7 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
-from ragtasks.statistics._assisted import NO_PROXY, AssistedMean, assisted_mean
 from ragtasks.statistics._decisions import ENOUGH_ALIKE, HOPELESS, Look, Race, Values, Verdict
+from ragtasks.statistics._judges import EXACT, NO_PROXY, AssistedMean, Repeatability, assisted_mean, repeatability
 from ragtasks.statistics._means import (
     LEVEL,
     MIN_CLUSTERS,
@@ -26,7 +26,6 @@ from ragtasks.statistics._means import (
     mean_columns,
     shared_error,
 )
-from ragtasks.statistics._repeatability import EXACT, Repeatability, repeatability
 
 __all__ = [
     "ENOUGH_ALIKE",

@@ -20,7 +20,7 @@ from ragtasks.cli import main
 from ragtasks.records import Answerability, Message, Role, Task
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, read_evaluations, row_of
-from ragtasks.scoring._user import common_words, gives_away
+from ragtasks.scoring._conversing import common_words, gives_away
 from ragtasks.tables import Table, Value
 from tests.clients._server import Action, refusal
 from tests.scoring._users import ScriptedSystem, ScriptedUser, complete, half, wrong

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ragtasks.statistics import EXACT, Repeatability, estimate_mean, repeatability
+from ragtasks.statistics._judges import NO_SHARED
 from ragtasks.statistics._means import TOO_FEW_CLUSTERS
-from ragtasks.statistics._repeatability import NO_SHARED
 
 Floats = Sequence[float | None]
 
