@@ -33,8 +33,7 @@ from typing import Any
 
 from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
 from ragtasks.config import GateConfig
-from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, Side, gate, power_of, side_of
-from ragtasks.reports.gate_baselines import read_side
+from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, Side, gate, power_of, read_side, side_of
 from ragtasks.reports.tables import rated_evaluations
 from ragtasks.results import Row
 

@@ -38,7 +38,7 @@ from ragtasks.files import (
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections
-from ragtasks.reports.decision import decision_text
+from ragtasks.reports.outcome import decision_text
 from ragtasks.reports.tables import overview_sections
 from ragtasks.results import (
     CONTEXTS_OF_FILE,

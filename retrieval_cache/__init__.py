@@ -81,7 +81,7 @@ _HOMES = {
         "near_duplicates plain_tokenizer read_corpus segment segment_corpus segment_corpus_by_sentences "
         "sentence_spans sentence_windows"
     ),
-    "judging": "judge_files pairs_of_benchmark pairs_of_files ranking_named",
+    "evaluation": "judge_files pairs_of_benchmark pairs_of_files ranking_named",
     "queries": (
         "LLM_REWRITE MIN_REWRITTEN REWRITE Queries Recipe TrainedRewriter build_queries encoded "
         "load_language_model needs_model rewrite_queries select_queries source_text write_recipe"
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
         sentence_spans,
         sentence_windows,
     )
-    from retrieval_cache.judging import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
+    from retrieval_cache.evaluation import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
     from retrieval_cache.queries import (
         LLM_REWRITE,
         MIN_REWRITTEN,

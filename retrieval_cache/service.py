@@ -23,15 +23,19 @@ from retrieval_cache.evaluation import (
     ALL,
     PAPER_BENCHMARK,
     Evaluation,
+    Ranking,
     check_metric,
     columns_of,
     evaluate,
     evidence_table,
     foreign_passages,
+    is_result_file,
+    judge_rankings,
+    judgements_of,
+    ranking_named,
     report_evaluations,
     result_files_table,
 )
-from retrieval_cache.judging import Ranking, is_result_file, judge_rankings, judgements_of, ranking_named
 from retrieval_cache.queries import (
     DECOMPOSE,
     LLM_REWRITE,

@@ -2,10 +2,8 @@
 
 from ragtasks.cli import (
     arena,
-    check,
     data,
     doctor,
-    evaluate,
     evaluation,
     gate,
     init,
@@ -26,10 +24,8 @@ put_in_groups(app)
 __all__ = [
     "app",
     "arena",
-    "check",
     "data",
     "doctor",
-    "evaluate",
     "evaluation",
     "gate",
     "init",

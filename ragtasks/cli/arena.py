@@ -109,7 +109,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
 def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: float | None, seed: int) -> None:
     from ragtasks.arena.battles import race_battles
     from ragtasks.arena.votes import write_votes
-    from ragtasks.reports.decision import race_lines, wave_text
+    from ragtasks.reports.outcome import race_lines, wave_text
 
     def show(race: Any) -> None:
         typer.echo(wave_text(race), err=True)

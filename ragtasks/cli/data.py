@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import SYNTHETIC, app, echo, put
-from ragtasks.cli.check import form_of
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
+from ragtasks.cli.submissions import form_of
 from ragtasks.errors import ConfigurationError, close_matches, missing_path
 from ragtasks.tables import Format
 

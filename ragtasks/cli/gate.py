@@ -121,8 +121,7 @@ def _require_judges(judges: list[Any] | None, others: dict[str, Any], *, is_want
 def _gate_until_decided(results: Path | None, config: GateConfig, judging: _Judging) -> int:
     """Print whether the system is worse, from no more verdicts than that takes, and return the status."""
     from ragtasks.cli.options import decide_as_named
-    from ragtasks.reports.gate import before_judging, verdict_of
-    from ragtasks.reports.gate_baselines import read_side
+    from ragtasks.reports.gate import before_judging, read_side, verdict_of
     from ragtasks.scoring import Question
 
     if results is None or config.baseline is None or not Path(config.baseline).exists():
@@ -168,13 +167,13 @@ def _input_errors() -> Iterator[None]:
 
 def _folder() -> Path:
     from ragtasks.config.environment import data_folder
-    from ragtasks.reports.gate_baselines import FOLDER
+    from ragtasks.reports.gate import FOLDER
 
     return data_folder() / FOLDER
 
 
 def _candidate(results: Path | None, *, needed: bool) -> Side | None:
-    from ragtasks.reports.gate_baselines import read_side
+    from ragtasks.reports.gate import read_side
 
     if results is None and needed:
         raise ConfigurationError(
@@ -229,7 +228,7 @@ def _margin(text: str) -> tuple[str, float]:
 
 
 def _baseline(config: GateConfig) -> Side:
-    from ragtasks.reports.gate_baselines import named_side
+    from ragtasks.reports.gate import named_side
 
     if config.baseline is None:
         raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME")
@@ -281,7 +280,7 @@ def _tell_github(found: Gate) -> None:
 
 
 def _save(candidate: Side, named: str) -> None:
-    from ragtasks.reports.gate_baselines import baseline_file, save_baseline
+    from ragtasks.reports.gate import baseline_file, save_baseline
 
     path = baseline_file(named, _folder())
     save_baseline(candidate, path)

@@ -225,7 +225,7 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any,
     from ragtasks.cli.app import echo, may_be_replaced
     from ragtasks.config.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
-    from ragtasks.reports.decision import decision_text, wave_text
+    from ragtasks.reports.outcome import decision_text, wave_text
     from ragtasks.scoring import DECISION_FILE, Place, decide
 
     found = decide(

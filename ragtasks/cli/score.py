@@ -357,7 +357,7 @@ def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | N
 
 
 def _show(done: SystemScores, output: Path) -> None:
-    from ragtasks.reports.system_scores import describe_scores
+    from ragtasks.reports.outcome import describe_scores
 
     echo(describe_scores(done))
     echo(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")

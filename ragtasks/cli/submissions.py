@@ -1,18 +1,26 @@
-"""`ragtasks submit`: files for MTRAGEval, TREC RAG and TREC iKAT."""
+"""`ragtasks submit`, files for MTRAGEval, TREC RAG and TREC iKAT, and `ragtasks check`, what is wrong with a file."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TREC_RAG, app, echo
-from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, named_benchmark
-from ragtasks.cli.trec_rag import TOPICS, write_track
-from ragtasks.errors import ConfigurationError
-from ragtasks.submissions import SubmissionTask
+from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
+from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
+from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track, write_track
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
+from ragtasks.submissions import FileForm, Report, SubmissionTask, first_object, form_of_file, render_json, render_text
+
+if TYPE_CHECKING:
+    from ragtasks.benchmarks import Benchmark
 
 
 class Track(str, Enum):
@@ -87,3 +95,318 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 
     request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
     echo(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
+
+
+# `ragtasks check`: what is wrong with a submission, or with a benchmark of your own.
+
+_PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # what `ragtasks synthesize` writes beside folders of your own
+
+
+@app.command()
+def check(  # noqa: PLR0917 (one parameter an option)
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE | FOLDER | RUN",
+            help="Submission, answers, rows, corpus, benchmark of your own, results, stored run, evaluation.yaml.",
+        ),
+    ],
+    task: Annotated[
+        SubmissionTask | None,
+        typer.Option(
+            help="Task of MTRAGEval: A retrieval, B answers, C both. Default: by the fields.", case_sensitive=False
+        ),
+    ] = None,
+    input_file: INPUT = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="Benchmark that a submission or answers are for: mtrag, mtrag_un.")
+    ] = None,
+    data: DATA = None,
+    documents: DOCUMENTS = True,
+    as_json: AS_JSON = False,
+    every: ALL_PROBLEMS = False,
+    topics: TOPICS = None,
+    narratives: NARRATIVES_FILE = None,
+    fixed: Annotated[
+        Path | None,
+        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", rich_help_panel=TREC_RAG),
+    ] = None,
+) -> None:
+    """List every error in a submission, answers, a corpus, your own data or a run.
+
+    What a file is shows in what it holds. Exits with 1 if there is an error. What is not fetched is not compared,
+    and the report says so.
+    """
+    place = Path(path).expanduser()
+    form = _form(place, path, task, benchmark)
+    submission = next((one for known, one in _TASKS.items() if known == form), None)
+    track = form if isinstance(form, FileForm) and form in FORMS else None
+    ikat = form if isinstance(form, FileForm) and form.value.startswith("TREC iKAT") else None
+    report_form = form if form in {FileForm.RAG_2026, FileForm.RAGTIME_2026} else None
+    given = {
+        "--json": as_json and not (submission or track or ikat or report_form),
+        "--input, --no-documents": (input_file or not documents) and not submission,
+        "--set, --narratives, --fixed": (topics or narratives or fixed) and not track,
+        "--benchmark": benchmark and not (submission or form is FileForm.ANSWERS),
+        "--data": data and not (submission or track or ikat or form is FileForm.ANSWERS),
+    }
+    if unread := [option for option, is_unread in given.items() if is_unread]:
+        raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {_form_name(form)}, without")
+    if submission:
+        source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
+        report = _submission_report(place, submission, source, input_file, documents=documents)
+        passes = _put_report(report, as_json=as_json, every=every)
+    elif track:
+        report = check_track(place, track, topics, narratives, data, fixed)
+        passes = _put_report(report, as_json=as_json, every=every)
+    elif ikat:
+        passes = _put_report(_ikat_report(place, ikat, data), as_json=as_json, every=every)
+    elif isinstance(report_form, FileForm):
+        from ragtasks.submissions.reports_2026 import check_reports
+
+        passes = _put_report(check_reports(place, report_form), as_json=as_json, every=every)
+    elif form is FileForm.ANSWERS:
+        passes = _answers_pass(place, benchmark or "mtrag", data)
+    elif form is FileForm.CORPUS:
+        passes = _corpus_passes(path)
+    else:
+        passes = _OTHERS[str(form)](place)
+    raise typer.Exit(int(not passes))
+
+
+_RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own"
+_RESULTS, _EVALUATION = "results", "an evaluation file"
+_TASKS = {
+    FileForm.TASK_A: SubmissionTask.A,
+    FileForm.TASK_B: SubmissionTask.B,
+    FileForm.TASK_C: SubmissionTask.C,
+}
+_CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
+_FILE_ENDINGS = (*_CORPUS_ENDINGS, ".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec")
+
+
+def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> FileForm | str:
+    """Return what a path or name is; an error where it is nothing that can be checked."""
+    if task is not None:
+        return next(form for form, one in _TASKS.items() if one is task)
+    if place.is_dir():
+        return _form_of_folder(place)
+    if place.is_file():
+        return _form_of_file(place, benchmark)
+    if name.startswith("hf:"):
+        return FileForm.CORPUS
+    if is_path(name) or place.suffix in _FILE_ENDINGS:  # a run's name has dots too
+        found, next_step = missing_path(place)
+        raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
+    return _RUN
+
+
+def _form_of_folder(folder: Path) -> FileForm | str:
+    if form_of(folder) is not None:
+        return _FOLDER
+    if (folder / "corpus.jsonl").is_file():
+        return FileForm.CORPUS
+    return _RESULTS if next(folder.rglob("results_*.json"), None) else _FOLDER
+
+
+def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:
+    from ragtasks.results import is_own_row
+
+    if file.suffix in {".yaml", ".yml"}:
+        return _EVALUATION
+    if file.name.startswith("results_") and file.suffix == ".json":
+        return _RESULTS
+    form = FileForm.CORPUS if file.suffix in _CORPUS_ENDINGS else form_of_file(file)
+    if form in {None, FileForm.ANSWERS} and benchmark is None and is_own_row(first_object(file)):
+        return _ROWS
+    if form is None:
+        raise _unknown(file)
+    return form
+
+
+def _form_name(form: FileForm | str) -> str:
+    return form.value if isinstance(form, FileForm) else form
+
+
+def _unknown(file: Path) -> BenchmarkFileError:
+    keys = ", ".join(f"`{key}`" for key in list(first_object(file))[:10])
+    return BenchmarkFileError(
+        "file to check",
+        where=str(file),
+        expected="a first line that is an object of " + ", ".join(form.value for form in FileForm),
+        found=f"an object with {keys}" if keys else "no object",
+        next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
+    )
+
+
+def _put_report(report: Report, *, as_json: bool, every: bool) -> bool:
+    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
+    return report.passes
+
+
+def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
+    """Print how many tasks of a benchmark a file of answers has; what is wrong in it is an error with every line."""
+    from ragtasks.results import read_answers
+
+    opened = named_benchmark(benchmark, data)
+    given = read_answers(file, opened)
+    n_passages = sum(answer.passages is not None for answer in given.values())
+    echo(
+        f"{file}: no error",
+        f"answers to {len(given)} of the {len(opened.tasks)} tasks of {opened.label}, {n_passages} with contexts",
+        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *_of(data)])}",
+    )
+    return True
+
+
+def _of(data: str | None) -> list[str]:
+    return ["--data", data] if data else []
+
+
+def _corpus_passes(location: str) -> bool:
+    from retrieval_cache import describe_corpus
+
+    echo(*describe_corpus(location))
+    return True
+
+
+def _rows_pass(file: Path) -> bool:
+    """Print how many rows of one's own a file has; what is wrong in it is an error with every line."""
+    from ragtasks.results import read_own_rows
+
+    rows = read_own_rows(file)
+    if rows.unread_note:
+        echo(rows.unread_note)
+    n_contexts = sum(answer.passages is not None for answer in rows.given.values())
+    echo(f"{file}: no error", f"{len(rows.given)} rows of your own, {n_contexts} with contexts")
+    echo(f"next: {shlex.join(['ragtasks', 'score', str(file)])}")
+    return True
+
+
+def _evaluation_passes(file: Path) -> bool:
+    """Print what an evaluation file asks for; every wrong key of it is in the error."""
+    from ragtasks.config import read_evaluation_file
+
+    found = read_evaluation_file(file, commands=[command for commands in GROUPS.values() for command in commands])
+    on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
+    echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
+    echo(f"next: {shlex.join(['ragtasks', 'eval', str(file), '--dry-run'])}")
+    return True
+
+
+def _results_pass(path: Path) -> bool:
+    """Print the evaluations in results, every logged sample of which is read."""
+    from ragtasks.results import read_evaluations
+
+    evaluations = read_evaluations([path])
+    echo(f"{path}: no error", *(f"{one.model} on {one.kind[0]}: {len(one.rows)} answers" for one in evaluations))
+    echo(f"next: {shlex.join(['ragtasks', 'report', str(path)])}")
+    return True
+
+
+def _run_passes(path: Path) -> bool:
+    """Print what is wrong with a stored run's files, beside its manifest."""
+    from ragtasks.config.environment import run_store
+    from retrieval_cache import RunStore, verify_run
+
+    problems = verify_run(RunStore(run_store()).named(str(path), is_no_file=True))
+    echo(*problems or ["all files are as they were written"])
+    return not problems
+
+
+def _folder_passes(folder: Path) -> bool:
+    from ragtasks.benchmarks.custom import check_folder
+
+    form = form_of(folder)
+    if form in _PUBLISHED_FORMS:
+        return _published_form_passes(folder, form)
+    report = check_folder(folder)
+    echo(*report.lines, *([] if form else [f"looked for: {'; or '.join(_looked_for())}"]))
+    return report.passes
+
+
+_OTHERS = {
+    _RUN: _run_passes,
+    _FOLDER: _folder_passes,
+    _ROWS: _rows_pass,
+    _RESULTS: _results_pass,
+    _EVALUATION: _evaluation_passes,
+}
+
+
+def form_of(folder: Path) -> str | None:
+    """Return the benchmark whose files a folder has: `custom` for one's own; None where it has none."""
+    from ragtasks.benchmarks import source_of
+    from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
+
+    if (folder / CONVERSATIONS).exists() or (folder / PASSAGES).exists():
+        return "custom"
+    published = (name for name in _PUBLISHED_FORMS if any((folder / f.path).is_file() for f in source_of(name).files))
+    return next(published, None)
+
+
+def _looked_for() -> Iterator[str]:
+    from ragtasks.benchmarks import source_of
+    from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
+
+    yield f"{CONVERSATIONS}, {PASSAGES} (your own)"
+    yield from (f"{', '.join(file.path for file in source_of(name).files)} ({name})" for name in _PUBLISHED_FORMS)
+
+
+def _published_form_passes(folder: Path, name: str) -> bool:
+    """Print what the loader of a published benchmark makes of a folder in its form."""
+    from ragtasks.benchmarks import open_benchmark
+    from ragtasks.records import Setting
+
+    try:
+        benchmark = open_benchmark(name, folder.resolve())
+        with suppress(ConfigurationError):  # there is no file with retrieved passages, or no such setting
+            benchmark.read_contexts(Setting.FULL_RAG)
+    except BenchmarkFileError as error:
+        echo(f"{folder}: in the form of {name}, with errors", str(error))
+        return False
+    echo(f"{folder}: no error", *_form_lines(folder, benchmark))
+    return True
+
+
+def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
+    """Yield what a folder in a published form holds, and what to run next."""
+    edition = "with statistics of its own" if benchmark.is_sample else "with the official counts"
+    yield f"in the form of {benchmark.name}, {edition}: {len(benchmark.tasks)} tasks"
+    for heading, found in (
+        ("domain", Counter(task.domain for task in benchmark.tasks)),
+        ("answerability", Counter(task.answerability.value for task in benchmark.tasks)),
+        ("question type", Counter(kind for task in benchmark.tasks for kind in task.question_types)),
+    ):
+        yield f"  by {heading}: {', '.join(f'{label} {count}' for label, count in found.items())}"
+    data = shlex.join(["--data", str(folder)])
+    yield "next:"
+    if benchmark.name == "multihop_rag":
+        yield f"  ragtasks retrieve --benchmark multihop_rag {data} --retriever bm25 --name mine"
+        yield f"  ragtasks run --model ragtasks-extractive --tasks multihop_rag {data} --run mine"
+    else:
+        yield f"  ragtasks run --model ragtasks-extractive --tasks {benchmark.name} {data}"
+
+
+def _ikat_report(file: Path, form: FileForm, data: str | None) -> Report:
+    """Return what is wrong with a run of TREC iKAT; its topics are compared where they were fetched."""
+    from ragtasks.benchmarks import benchmark_folder
+    from ragtasks.config.environment import data_folder
+    from ragtasks.submissions import ikat
+
+    name = ikat.BENCHMARKS[form]
+    try:
+        benchmark_folder(name, data, data_folder())
+    except BenchmarkFileError:
+        if data is not None:
+            raise
+        return ikat.check_run(file, form, None)
+    return ikat.check_run(file, form, named_benchmark(name, data))
+
+
+def _submission_report(
+    file: Path, task: SubmissionTask, source: Any, input_file: Path | None, *, documents: bool
+) -> Report:
+    from ragtasks.submissions import mtrageval
+
+    return mtrageval.check(file, task, source, input_file, documents=documents)

@@ -14,8 +14,7 @@ from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TurnErrorKind
-from ragtasks.reports.gate import Gate, Side, Verdict, gate, is_powerful, power_of, side_of
-from ragtasks.reports.gate_baselines import read_side, save_baseline
+from ragtasks.reports.gate import Gate, Side, Verdict, gate, is_powerful, power_of, read_side, save_baseline, side_of
 from ragtasks.results import JudgeAnchors, Row
 from tests.reports._rows import evaluation, row
 

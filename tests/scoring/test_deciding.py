@@ -18,7 +18,7 @@ import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
-from ragtasks.reports.decision import decision_text
+from ragtasks.reports.outcome import decision_text
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import Place, Question
 from ragtasks.scoring import decide as decide_between

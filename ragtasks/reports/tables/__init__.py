@@ -3,7 +3,7 @@
 from ragtasks.reports.tables._benchmark import benchmark_section
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
-from ragtasks.reports.tables._rated_answers import rated_evaluations
+from ragtasks.reports.tables._people import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,

@@ -1,20 +1,123 @@
-"""People's ratings of some answers beside a judge's scores of all: what people would say of the whole."""
+"""What people said of answers: MTRAG's human evaluation, and people's ratings of some answers beside a judge's of all.
+
+MTRAG's three systems are evaluations like those of any other model. Their file has the paper's own scores, conditioned
+on answerability, and no raw ones: nothing is scored again here. What people said stands beside them, in a table of the
+shape of the paper's Table 6 with the paper's own rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from ragtasks.benchmarks.mtrag import ALL_PROPERTIES, FANC, WIN_RATE, RatedResponse
+from ragtasks.benchmarks.mtrag import (
+    ALL_PROPERTIES,
+    FANC,
+    HUMAN_EVALUATION_FILE,
+    PUBLISHED_METRICS,
+    WIN_RATE,
+    RatedResponse,
+)
 from ragtasks.judges import JUDGED_INPUTS, PREDICTED
-from ragtasks.results import Evaluation, Row
+from ragtasks.metrics import LEFT_OUT
+from ragtasks.records import Answerability, IdkVerdict, Setting
+from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
+from ragtasks.reports.tables._scores import mean_of
+from ragtasks.results import Evaluation, Kind, Row
 from ragtasks.statistics import assisted_mean
 from ragtasks.tables import Cell, Table, Value
 
-_COLUMNS = (
+RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
+"""What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""
+
+_CONSOLIDATION = Consolidation.MEDIAN_HIGH
+_NO_RATER = "no rater gave all four properties"
+_COLUMNS = (*HUMAN, ALL, *PUBLISHED_METRICS)
+_BOUNDS = dict.fromkeys((*HUMAN, ALL), (1.0, 4.0)) | {WIN_RATE: (0.0, 100.0)}
+_BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
+_NOTE = (
+    "ANSWERABLE answers only. win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; metrics, as "
+    "the file has them, 0 to 1. Several raters' scores become one by the upper median: the paper says median, and no "
+    "median that was tried gives all of its human columns. `ragtasks judges calibrate` shows them side by side."
+)
+
+
+def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMAN_EVALUATION_FILE)) -> list[Evaluation]:
+    """Return one evaluation a model, in the order of the file; [] for no answers.
+
+    Every answer was given, and rated, with the reference passages. Conversational tasks have no metrics, as in the
+    paper's profile. The file tells refusals from the rest, but partial ones from none: where it does not refuse, `idk`
+    is None.
+    """
+    return [
+        Evaluation(
+            model=model_id,
+            kind=RATED_KIND,
+            rows=tuple(_row(answer) for answer in answers if answer.model_id == model_id),
+            suite="mtrag",
+            provenance={},
+            source=source,
+            samples={},
+        )
+        for model_id in dict.fromkeys(answer.model_id for answer in answers)
+    ]
+
+
+def rated_table(evaluations: Sequence[Evaluation]) -> Table:
+    """Return the paper's Table 6: ours, then the paper's row where it has one."""
+    return Table("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), tuple(_lines(evaluations)), _NOTE)
+
+
+def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
+    for evaluation in evaluations:
+        rows = [row for row in evaluation.rows if row.answerability == Answerability.ANSWERABLE.value]
+        yield (evaluation.model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS))
+        if paper := PAPER_TABLE_6.get(evaluation.model):
+            shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
+            yield (evaluation.model, "paper", "", *shown)
+
+
+def _row(answer: RatedResponse) -> Row:
+    task = answer.response.task
+    human: dict[str, float | None] = {name: _human(answer, name) for name in (*HUMAN, ALL)}
+    metrics: dict[str, float | None] = {**answer.metrics, "ans_acc": float(answer.idk_is_right)}
+    left_out: dict[str, str] = {}
+    if task.answerability is Answerability.CONVERSATIONAL:
+        metrics, left_out = dict.fromkeys(metrics), dict.fromkeys(metrics, LEFT_OUT)
+    return Row(
+        task_id=task.task_id,
+        conversation_id=task.conversation_id,
+        turn=task.turn,
+        domain=task.domain,
+        setting=Setting.REFERENCE.value,
+        answerability=task.answerability.value,
+        question_types=task.question_types,
+        multi_turn=task.multi_turn,
+        n_passages=len(answer.response.passages),
+        n_references=len(task.references),
+        n_found=len(task.references),
+        idk=IdkVerdict.YES.value if answer.refuses else None,
+        values=human | metrics,
+        unscored=left_out | {name: _NO_RATER for name, value in human.items() if value is None},
+        verdicts={},
+    )
+
+
+def _human(answer: RatedResponse, name: str) -> float | None:
+    """Return what people made of an answer; None where nobody rated all that the score is made of."""
+    try:
+        return consolidated(answer, name, _CONSOLIDATION)
+    except ValueError:
+        return None
+
+
+# People's ratings of some answers beside a judge's scores of all: what people would say of the whole.
+
+_ASSISTED_COLUMNS = (
     *("setting", "model", "people's", "rated", "answers", "ratings alone", "with the judge", "judge"),
     *("ratings saved", "what to know"),
 )
-_NOTE = (
+_ASSISTED_NOTE = (
     "Median of the raters; the properties are from 1 to 4, a win rate from 0 to 100. ratings alone: mean of the rated "
     "answers. with the judge: people's mean over all answers, where the judge's scores of the others stand in as far "
     "as they follow people's on the rated ones (PPI++, docs/statistics.md); it is that of the ratings where they do "
@@ -26,7 +129,7 @@ def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedRespons
     """Return people's means over all answers, a row a setting, model and property."""
     rows = tuple(cells for item in evaluations for cells in _of_evaluation(item, rated))
     legend = () if rows else ("No rated answer is among these: their texts differ, or the samples are gone.",)
-    return Table("People's ratings", _COLUMNS, rows, _NOTE, legend)
+    return Table("People's ratings", _ASSISTED_COLUMNS, rows, _ASSISTED_NOTE, legend)
 
 
 def _of_evaluation(evaluation: Evaluation, rated: Sequence[RatedResponse]) -> Iterator[tuple[Cell, ...]]:

@@ -13,7 +13,7 @@ from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, Message, Response, Role, Task
 from ragtasks.reports.calibration import HUMAN, PAPER_TABLE_6
 from ragtasks.reports.tables import ReportOptions, rated_evaluations, report_sections
-from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
+from ragtasks.reports.tables._people import RATED_KIND, rated_table
 from ragtasks.results import Evaluation
 from ragtasks.tables import Section, Table, Value
 
