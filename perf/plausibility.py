@@ -11,9 +11,11 @@ real systems: every line that is printed there has to be true.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import io
 import json
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -51,6 +53,19 @@ def nonsense(benchmark: Benchmark) -> Iterator[tuple[str, list[Record]]]:
         "in a fence": lambda _, task: f"```json\n{json.dumps({'answer': task.target})}\n```",
         "shifted by one line": lambda place, _: targets[place - 1],
         "cut at 40 characters": lambda _, task: task.target[:40],
+        "shuffled words": lambda _, task: " ".join(
+            random.Random(task.task_id).sample(words := task.target.split(), len(words))
+        ),
+        "in base64": lambda _, task: base64.b64encode(task.target.encode()).decode(),
+        "wrongly decoded": lambda _, task: task.target.replace("e", "\u00c3\u00a9"),
+        "eight times": lambda _, task: (task.target + " ") * 8,
+        "last word without end": lambda _, task: task.target + f" {task.target.split()[-1]}" * 300,
+        "call of a tool": lambda _, task: json.dumps({"name": "search", "arguments": {"query": task.question}}),
+        "turns of its own": lambda _, task: f"{task.target}\nUser: thanks!\nAssistant: You are welcome!",
+        "mark of a template": lambda _, task: f"{task.target}<|im_end|>",
+        "thought aloud": lambda _, task: f"Okay, so the user is asking about this. Let me think. {task.target}",
+        "printed list": lambda _, task: repr([task.target]),
+        "one word": lambda _, task: task.target.split()[0],
         "conversation first": lambda _, task: _conversation(task) + task.target,
     }
     for kind, answer in kinds.items():

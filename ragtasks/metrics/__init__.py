@@ -11,7 +11,7 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer
+from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer, is_tool_call
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     LEFT_OUT,
@@ -196,6 +196,7 @@ __all__ = [
     "is_error_text",
     "is_no_answer",
     "is_settled",
+    "is_tool_call",
     "k_precision",
     "krippendorff_alpha",
     "length_ratio",

@@ -5,6 +5,7 @@ All of it is read off the text alone. Nothing here is sure of a short text, so s
 
 from __future__ import annotations
 
+import json
 import re
 
 _OPENINGS = ("<think>", "<thinking>")
@@ -38,6 +39,13 @@ _IS_AN_ERROR = re.compile(
     )[\s\])>"'`*.!]*""",
     re.VERBOSE | re.DOTALL,
 )
+_CALL = re.compile(
+    r"""<(?P<tag>tool_call|function_call|tool|search)\b[^>]*>.*?(?:</(?P=tag)>|$) | <function=.*?(?:</function>|$)
+    | <\|(?:python_tag|tool_call\w*)\|>.*$ | \[TOOL_CALLS\].*$""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS_BESIDE_A_CALL = 12  # "I will search the documents for that."
+_TOOL, _INPUT = {"name", "tool", "function", "action"}, {"arguments", "parameters", "args", "input", "action_input"}
 _EXPLAINS = re.compile(r"\W*\w+(?: \w+)?:? ?\d* (?:means|indicates|occurs|refers|happens|is (?:an?|the|returned))\b")
 
 
@@ -67,6 +75,21 @@ def is_error_text(text: str) -> bool:
     return bool((_NAMES_AN_ERROR.match(text) and not _EXPLAINS.match(text)) or _IS_AN_ERROR.fullmatch(text))
 
 
+def is_tool_call(text: str) -> bool:
+    """Return whether a text calls a tool, in one of the forms that models are taught, and answers nothing beside it."""
+    rest = _CALL.sub("", text)
+    if rest != text:
+        return len(rest.split()) <= _WORDS_BESIDE_A_CALL
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    calls = found if isinstance(found, list) else [found]
+    return bool(calls) and all(isinstance(one, dict) and _TOOL & one.keys() and _INPUT & one.keys() for one in calls)
+
+
 def is_no_answer(text: str) -> bool:
-    """Return whether a text is no answer at all: without a letter or digit, or an error's text."""
-    return not any(map(str.isalnum, text)) or is_error_text(text)
+    """Return whether a text is no answer at all: without a letter or digit, an error's text, or the call of a tool."""
+    return not any(map(str.isalnum, text)) or is_error_text(text) or is_tool_call(text)

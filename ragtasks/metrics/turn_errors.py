@@ -110,7 +110,7 @@ def turn_error(
     return None
 
 
-_BROKEN = ("empty", "emptied", "error", "wrapped", "echo")
+_BROKEN = ("empty", "emptied", "error", "tool_call", "wrapped", "looping", "running_on", "garbled", "echo")
 _HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 _FITS = 0.5  # of the reference's words, in the answer: it says much the same
 _LITTLE = 0.1  # a right answer in other words has often no more than a fifth of the reference's

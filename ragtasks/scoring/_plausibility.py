@@ -7,6 +7,7 @@ guesses is silent below a share of the answers that real systems reach; one that
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -25,7 +26,7 @@ from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
-from ragtasks.metrics import RuleBasedIdk, is_error_text, turn_error
+from ragtasks.metrics import RuleBasedIdk, is_error_text, is_tool_call, turn_error
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
 from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
 
@@ -144,13 +145,20 @@ class Answers:
         return [_words(response.task.target) for response in self.responses]
 
     @cached_property
+    def in_other_languages(self) -> list[tuple[int, str]]:
+        """What `_other_language` finds."""
+        return list(_other_language(self))
+
+    @cached_property
+    def around(self) -> frozenset[str]:
+        """Every word of conversations, reference answers and passages."""
+        texts = frozenset(text for response in self.responses for text in _surroundings(response))
+        return _words_of(texts) | {word for target in self.targets for word in target}
+
+    @cached_property
     def vocabulary(self) -> list[str]:
-        """Every word of conversations, reference answers, passages and answers (but for their last words), sorted."""
-        known_words: set[str] = set()
-        for words, target in zip(self.words, self.targets, strict=True):
-            known_words.update(words[:-1], target)
-        known_words |= _words_of(frozenset(text for response in self.responses for text in _surroundings(response)))
-        return sorted(known_words)
+        """The words around, and those of the answers but for their last ones, sorted."""
+        return sorted(self.around.union(*(words[:-1] for words in self.words)))
 
 
 @lru_cache(maxsize=4)
@@ -318,6 +326,97 @@ def _emptied(answers: Answers) -> Found:
             yield place, reply
 
 
+def _tool_calls(answers: Answers) -> Found:
+    return ((place, item.text) for place, item in enumerate(answers.responses) if is_tool_call(item.text))
+
+
+_LEAST_LOOP = 30  # words
+_LOOP = 4  # words that come again
+
+
+def _looping(answers: Answers) -> Found:
+    """Yield answers of which most runs of four words stood there before."""
+    for place, words in enumerate(answers.words):
+        runs = len(words) - _LOOP + 1
+        if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
+            yield place, f"... {answers.responses[place].text[-40:]}"
+
+
+_TEMPLATE_MARK = re.compile(
+    r"<\|(?:im_start|im_end|eot_id|begin_of_text|end_of_text|endoftext|(?:start|end)_header_id|end|eom_id)\|>"
+    r"|</s>|\[/?INST\]|<(?:start|end)_of_turn>|<\uff5c[^<>]{1,30}\uff5c>"
+)
+_OWN_TURN = re.compile(r"\n\W{0,4}(?:user|human)\W{0,3}:.*\n\W{0,4}(?:assistant|ai|bot)\W{0,3}:", re.DOTALL | re.I)
+
+
+def _running_on(answers: Answers) -> Found:
+    """Yield answers behind which a model made up turns, or that hold marks of a chat template."""
+    for place, response in enumerate(answers.responses):
+        found = _TEMPLATE_MARK.search(response.text) or _OWN_TURN.search(response.text)
+        if found:
+            yield place, f"... {response.text[max(0, found.start() - 20) :]}"
+
+
+_THOUGHT = re.compile(
+    r"\W*(?:(?:okay|ok|alright|hmm+|wait|so|now|first)\W+(?:\w+\W+){0,2}?)?"
+    r"(?:the user (?:is (?:asking|looking)|wants|asks|asked|has asked)"
+    r"|let(?: me|'s) (?:think|see what|look at|figure out)"
+    r"|(?:we|i) (?:need|have) to (?:answer|figure out|find|check|determine|look|respond)"
+    r"|i should (?:answer|check|respond))",
+    re.I,
+)
+
+
+def _thinking_aloud(answers: Answers) -> Found:
+    return ((place, item.text) for place, item in enumerate(answers.responses) if _THOUGHT.match(item.text))
+
+
+_LATIN = re.compile(r"(?<!\w)[a-z\u00df-\u00ff]{3,}(?!\w)")
+_LEAST_LATIN = 6  # words
+_LEAST_VOCABULARY = 2000  # words: fewer texts do not tell what a word is
+_LONGEST_WORD = 60
+_LEAST_NUMBERS = 20
+_ARTICLES = frozenset({"the", "a", "an"})
+_NEVER_AFTER_AN_ARTICLE = "the a an of and or to is are was were be in on at by for with from that which it"
+_NEVER_BEHIND = frozenset(_NEVER_AFTER_AN_ARTICLE.split())
+_LEAST_MISPLACED = 2  # articles before a word that never follows one
+_MISPLACED_SHARE = 0.2
+_DECODED_WRONGLY = re.compile("\u00c3[\u0080-\u00bf\u2018-\u2122]|\u00e2\u20ac|\ufffd")
+
+
+def _garbled(answers: Answers) -> Found:
+    """Yield answers whose words stand nowhere around or in no order, and codes, numbers and wrongly decoded letters.
+
+    Only words in small Latin letters are looked up (others may be names), of no answer that another language explains;
+    order is that of English.
+    """
+    others = {place for place, _ in answers.in_other_languages}
+    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+        latin = _LATIN.findall(response.text)
+        strange = sum(word not in answers.around for word in latin)
+        is_strange = len(latin) >= _LEAST_LATIN and 2 * strange > len(latin) and place not in others
+        behind = [after for word, after in pairwise(words) if word in _ARTICLES]
+        misplaced = sum(word in _NEVER_BEHIND for word in behind)
+        is_shuffled = misplaced >= _LEAST_MISPLACED and misplaced > _MISPLACED_SHARE * len(behind)
+        is_code = 2 * sum(len(word) for word in words if len(word) > _LONGEST_WORD) > len(response.text)
+        is_numbers = len(words) >= _LEAST_NUMBERS and sum(map(str.isdigit, words)) > _NEARLY_ALL * len(words)
+        is_undecoded = len(_DECODED_WRONGLY.findall(response.text)) > 1
+        is_foreign = is_strange and len(answers.around) >= _LEAST_VOCABULARY
+        if is_foreign or is_shuffled or is_code or is_numbers or is_undecoded:
+            yield place, response.text
+
+
+_FULL_ANSWER = 20  # words
+_YES_OR_NO = {"yes", "no"}
+
+
+def _bare(answers: Answers) -> Found:
+    """Yield answers of a word or two, but for yes and no, where the reference answer is a text."""
+    for place, (words, target) in enumerate(zip(answers.words, answers.targets, strict=True)):
+        if 0 < len(words) <= 2 and len(target) >= _FULL_ANSWER and not _YES_OR_NO & set(words):
+            yield place, answers.responses[place].text
+
+
 def _errors(answers: Answers) -> Found:
     return ((place, item.text) for place, item in enumerate(answers.responses) if is_error_text(item.text))
 
@@ -407,17 +506,30 @@ _TAG = re.compile(
 _FIELD = re.compile(r"""[{\[]\s*\{?\s*["']\w[\w -]{0,30}["']\s*:\s*["'[{]""")
 _RECORD = re.compile(r"""(?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["']""")
 _PROSE = 6  # words
+_LITERAL = re.compile(r"""(?:b?(?:"[^\n]*"|'[^\n]*')|\[\s*(?:"[^\n]*"|'[^\n]*')\s*\])""")
 
 
 def _wrapped(answers: Answers) -> Found:
-    """Yield answers that lie in JSON, in a record's printed form, in tags, or as a whole in a Markdown fence."""
+    """Yield answers that lie in JSON, in a printed record, list or string, in tags, or whole in a Markdown fence."""
     for place, response in enumerate(answers.responses):
         text = response.text.strip()
         fence, tag = _FENCE.fullmatch(text), _TAG.fullmatch(text)
         body = fence["body"].strip() if fence else text
         is_prose = bool(fence) and _is_prose(body)
-        if is_prose or tag or _RECORD.match(body) or (_FIELD.match(body) and _holds_text(body)):
+        is_field = bool(_FIELD.match(body)) and _holds_text(body)
+        if is_prose or tag or _RECORD.match(body) or is_field or _is_literal(body):
             yield place, text
+
+
+def _is_literal(text: str) -> bool:
+    """Return whether a text is the printed form of one string, or of a list with one, in JSON or Python."""
+    if len(text.split()) < _PROSE or not _LITERAL.fullmatch(text):
+        return False
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return isinstance(found, (str, bytes)) or (isinstance(found, list) and [type(one) for one in found] == [str])
 
 
 def _is_prose(text: str) -> bool:
@@ -612,11 +724,17 @@ CHECKS: Mapping[str, Check] = {
     "empty": Check("are empty", _empty),
     "emptied": Check("hold a thought that never ends, and nothing behind it", _emptied),
     "error": Check("are an error's text", _errors),
+    "tool_call": Check("call a tool and answer nothing", _tool_calls),
     "identical": Check("are word for word the same for different questions", _identical, 0.1),
     "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
     "wrapped": Check("are wrapped in JSON, tags or a Markdown fence", _wrapped, 0.02),
+    "looping": Check("say the same again and again", _looping),
+    "running_on": Check("go on as the user, or hold marks of a chat template", _running_on, 0.02),
+    "thinking_aloud": Check("think aloud before they answer", _thinking_aloud, 0.05),
+    "garbled": Check("are codes, or words that stand in no text around", _garbled, 0.05),
+    "bare": Check("are a word or two where the reference answer is a text", _bare, 0.3, counts=False),
     "echo": Check("repeat the conversation before they answer", _echo, 0.05),
-    "language": Check("are in another language than the question", _other_language, 0.02),
+    "language": Check("are in another language than the question", lambda answers: answers.in_other_languages, 0.02),
     "misplaced": Check("fit another task's reference answer better than their own", _misplaced, 0.1),
     "bare_passages": Check("rest on passages without text", _textless),
     "foreign_passages": Check("rest on passages of another corpus than the task's", _foreign, 0.05),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -61,6 +63,32 @@ NONSENSE: dict[str, tuple[Callable[[int, Task], str], str, float]] = {
     "the answer of the line before": (lambda place, _: TASKS[place - 1].target, "misplaced", 0.7),
     "the first 40 characters": (lambda _, task: task.target[:40], "cut_off", 0.3),
     "the first dozen words": (lambda _, task: " ".join(task.target.split()[:12]), "cut_off", 0.2),
+    "a call of a tool": (
+        lambda _, task: json.dumps({"name": "search", "arguments": {"q": task.question}}),
+        "tool_call",
+        1,
+    ),
+    "a call in tags": (lambda _, task: f"Let me look.\n<tool_call>{{}} {task.question}</tool_call>", "tool_call", 1.0),
+    "a call in brackets": (lambda _, task: f'[TOOL_CALLS][{{"name": "read {task.task_id}"}}]', "tool_call", 1.0),
+    "a printed list": (lambda _, task: str([task.target]), "wrapped", 0.9),
+    "a printed string": (lambda _, task: json.dumps(task.target), "wrapped", 0.9),
+    "printed bytes": (lambda _, task: str(task.target.encode()), "wrapped", 0.9),
+    "a loop": (lambda _, task: f"{task.target} " * 8, "looping", 0.9),
+    "a word without end": (lambda _, task: task.target + " and" * 300, "looping", 1.0),
+    "turns made up": (lambda _, task: f"{task.target}\nUser: And?\nAssistant: No.", "running_on", 1.0),
+    "a mark behind": (lambda _, task: f"{task.target}<|im_end|>", "running_on", 1.0),
+    "a thought without tags": (lambda _, task: f"Okay, so the user is asking. {task.target}", "thinking_aloud", 1.0),
+    "another thought": (lambda _, task: f"Hmm, let me think about it. {task.target}", "thinking_aloud", 1.0),
+    "other letters": (lambda _, task: codecs.encode(task.target, "rot13"), "garbled", 0.7),
+    "a code": (lambda _, task: base64.b64encode(task.target.encode()).decode(), "garbled", 0.9),
+    "token ids": (lambda place, _: " ".join(str(place * n % 50257) for n in range(40)), "garbled", 1.0),
+    "wrongly decoded": (
+        lambda _, task: "\u201cé\u201d ".encode().decode("cp1252", "replace") + task.target,
+        "garbled",
+        1.0,
+    ),
+    "words in no order": (lambda _, task: " ".join(sorted(task.target.split(), key=len)), "garbled", 0.3),
+    "one word": (lambda _, task: task.target.split()[0], "bare", 0.3),
     "the conversation first": (lambda _, task: f"{conversation(task)}\nassistant: {task.target}", "echo", 0.9),
 }
 
@@ -88,6 +116,18 @@ CLEAN: dict[str, Callable[[int, Task], str]] = {
     "the passage": lambda _, task: task.references[0].text if task.references else task.target,
     "names from everywhere": lambda place, task: f"{task.target} Author {place}: Øystein Müller-Łukasz, São Paulo.",
     "names alone": lambda place, _: f"Universidad Nacional Autónoma de México, Instituto de Física {place}",
+    "numbers of a table": lambda place, task: (
+        f"{task.target}\n" + "\n".join(f"| {n} | {n * place} |" for n in range(9))
+    ),
+    "steps that begin alike": lambda place, _: "\n".join(
+        f"{n}. Open the menu and choose item {n} of {place}." for n in range(1, 9)
+    ),
+    "a question and its answer": lambda _, task: f"Question: {task.target[:30]}\nAnswer: {task.target}",
+    "a call beside an answer": lambda _, task: (
+        f"<search>{task.question}</search>\n{task.target} {task.target[:-1]}, indeed."
+    ),
+    "code with a mark": lambda place, task: f"{task.target} In C++, use `std::vector<s>` for row {place}.",
+    "what a user should do": lambda place, task: f"First, the user needs form {place}. {task.target}",
     "about errors": lambda place, _: f"Error code {400 + place} means that the server refused the request.",
 }
 
@@ -243,7 +283,7 @@ def test_a_report_has_the_checks_also_of_results_that_were_saved_without(
     assert "Plausibility" in page.read_text("utf-8")
 
 
-@pytest.mark.parametrize("text", ["", "...", "Error code: 429 - slow down"])
+@pytest.mark.parametrize("text", ["", "...", "Error code: 429 - slow down", "<tool_call>{}</tool_call>"])
 def test_what_is_no_answer_is_neither_an_answer_nor_a_refusal(
     text: str, file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
