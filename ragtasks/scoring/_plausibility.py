@@ -360,8 +360,8 @@ def _running_on(answers: Answers) -> Found:
 _THOUGHT = re.compile(
     r"\W*(?:(?:okay|ok|alright|hmm+|wait|so|now|first)\W+(?:\w+\W+){0,2}?)?"
     r"(?:the user (?:is (?:asking|looking)|wants|asks|asked|has asked)"
-    r"|let(?: me|'s) (?:think|see what|look at|figure out)"
-    r"|(?:we|i) (?:need|have) to (?:answer|figure out|find|check|determine|look|respond)"
+    r"|let(?: me|'s) (?:think|see what|look at|\w+ out)"
+    r"|(?:we|i) (?:need|have) to (?:answer|\w+ out|find|check|determine|look|respond)"
     r"|i should (?:answer|check|respond))",
     re.I,
 )
