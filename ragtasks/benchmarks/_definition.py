@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ragtasks.benchmarks.download import Source, storing
+from ragtasks.benchmarks.download import Source, SourceFile, storing
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, Run, broken_statistics, sample_statistics, written_aside
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
@@ -150,6 +151,38 @@ def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], se
         next_step=f"`ragtasks retrieve --benchmark {benchmark} --retriever bm25 --name mine`, then `--run mine`; "
         f"or take {task_name}",
     )
+
+
+# Benchmarks of one file of tasks, each task with its reference passages: most of those on the Hugging Face hub.
+
+
+def hub_source(name: str, folder: str, dataset: str, commit: str, *files: SourceFile, marker: str = "data") -> Source:
+    """Return the files of a dataset of the Hugging Face hub."""
+    address = f"https://huggingface.co/datasets/{dataset}"
+    return Source(name, folder, marker, address, commit, f"{address}/resolve/{commit}/", files)
+
+
+def load_tasks(root: Path, source: Source, sizes: Sizes, read: Callable[[Problems], Iterable[Task]]) -> Benchmark:
+    """Return the benchmark whose one file lies under `root`; `read` makes its tasks and notes what is wrong."""
+    name, title = source.name, source.folder
+    is_sample, revision, sizes = read_edition(root, source.commit, sizes, Sizes.of)
+    file = official_file(root / source.files[0].path, title, name)
+    problems = Problems(file, f"{title} file", "fetch the file again, or correct it")
+    tasks = tuple(read(problems))
+    check_sizes(tasks, sizes, problems)
+    contexts = functools.partial(reference_contexts, name, f"{name}_reference", tasks)
+    return Benchmark(name, root, is_sample, revision, "answerability", tasks, contexts, suite=name)
+
+
+def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the reference passages of each task as relevant, of a benchmark with one corpus."""
+    del domain
+    return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value of a file is a text with more than blanks."""
+    return isinstance(value, str) and bool(value.strip())
 
 
 # Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.

@@ -22,13 +22,16 @@ from ragtasks.benchmarks._definition import (
     Sizes,
     check_sizes,
     derived_file,
+    hub_source,
+    is_text,
     official_file,
     read_edition,
     reference_contexts,
+    reference_qrels,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.download import SourceFile
 from ragtasks.files import Problems, json_array, json_lines
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
+from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
 DOMAIN = "wikipedia"
 """The one corpus."""
@@ -42,14 +45,14 @@ _NEXT_STEP = "fetch the file again, or correct it"
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "coral"
 _CITATION = re.compile(r"\s*\[\d+(?:\s*[,;-]\s*\d+)*\]")
 
-SOURCE = Source(
-    name="coral",
-    folder="CORAL",
+SOURCE = hub_source(
+    "coral",
+    "CORAL",
+    "ariya2357/CORAL",
+    _COMMIT,
+    SourceFile(_TASK_FILE, None, None, "tasks"),
+    SourceFile(_CORPUS, None, None, "tasks"),
     marker="test",
-    repository="https://huggingface.co/datasets/ariya2357/CORAL",
-    commit=_COMMIT,
-    base_url=f"https://huggingface.co/datasets/ariya2357/CORAL/resolve/{_COMMIT}/",
-    files=(SourceFile(_TASK_FILE, None, None, "tasks"), SourceFile(_CORPUS, None, None, "tasks")),
 )
 """The official files, whose checksums are not known here, nor the rest of the commit's id."""
 
@@ -81,14 +84,14 @@ def _tasks(item: Any, texts: Mapping[str, str], problems: Problems) -> Iterator[
     """Yield the tasks of a conversation, up to the first turn with something wrong, which is noted."""
     fields = item if isinstance(item, dict) else {}
     name, turns = fields.get("conv_id"), fields.get("turns")
-    if not _is_text(name) or not isinstance(turns, list) or not turns:
+    if not is_text(name) or not isinstance(turns, list) or not turns:
         problems.add(0, "a conversation with `conv_id` and `turns`", item)
         return
     messages: list[Message] = []
     for number, row in enumerate(turns, start=1):
         said = [row.get(key) for key in ("question", "response")] if isinstance(row, dict) else [None]
         pids = row.get("golden_docs_pids") if isinstance(row, dict) else None
-        if not all(map(_is_text, said)) or not isinstance(pids, list) or row.get("turn_id") != number:
+        if not all(map(is_text, said)) or not isinstance(pids, list) or row.get("turn_id") != number:
             expected = f"turn {number} with `question`, `response` and `golden_docs_pids`"
             problems.add(0, expected, row, str(name))
             return
@@ -118,10 +121,6 @@ def _task(name: str, messages: tuple[Message, ...], row: Mapping[str, Any], text
     )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def without_citations(text: str) -> str:
     """Return an answer without its citations, `[12]`."""
     return _CITATION.sub("", text).strip()
@@ -149,12 +148,6 @@ def corpus_file(root: Path, domain: str) -> Path:
     return derived_file(root, f"{domain}.jsonl", lambda: rows)
 
 
-def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the passages that an answer cites as relevant."""
-    del domain  # there is one
-    return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
-
-
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return task id -> the question in the form that needs no conversation, where the file has one."""
     del domain
@@ -162,6 +155,9 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
 
 
 DEFINITION = BenchmarkDefinition(
-    SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels, load_rewrites=load_rewrites), _SAMPLE
+    SOURCE,
+    load,
+    RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load), load_rewrites=load_rewrites),
+    _SAMPLE,
 )
 """What the registry lists."""

@@ -10,7 +10,6 @@ There is no label of answerability: every task is `ANSWERABLE`. There is no corp
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from ragtasks.benchmarks._definition import (
     Benchmark,
     BenchmarkDefinition,
     Sizes,
-    check_sizes,
-    official_file,
-    read_edition,
-    reference_contexts,
+    hub_source,
+    is_text,
+    load_tasks,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.download import SourceFile
 from ragtasks.files import Problems, json_array
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
@@ -33,34 +31,21 @@ DOMAIN = "wikipedia"
 SIZES = Sizes(conversations=791, tasks=None)
 """The test split, as the paper counts it; it counts the utterances of both speakers, 7,101, and not the replies."""
 
-_TASK_FILE = "data/test.json"
-_COMMIT = "7a414e80725eac766f2602676dc8b39f80b061e4"
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "faithdial"
 
-SOURCE = Source(
-    name="faithdial",
-    folder="FaithDial",
-    marker="data",
-    repository="https://huggingface.co/datasets/McGill-NLP/FaithDial",
-    commit=_COMMIT,
-    base_url=f"https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/{_COMMIT}/",
-    files=(SourceFile(_TASK_FILE, None, None, "tasks"),),
+SOURCE = hub_source(
+    "faithdial",
+    "FaithDial",
+    "McGill-NLP/FaithDial",
+    "7a414e80725eac766f2602676dc8b39f80b061e4",
+    SourceFile("data/test.json", None, None, "tasks"),
 )
 """The official file, whose checksum is not known here."""
 
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
-    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
-    problems = Problems(
-        official_file(root / _TASK_FILE, "FaithDial", "faithdial"),
-        "FaithDial file",
-        "fetch the file again, or correct it",
-    )
-    tasks = tuple(_tasks(problems))
-    check_sizes(tasks, sizes, problems)
-    contexts = functools.partial(reference_contexts, "faithdial", "faithdial_reference", tasks)
-    return Benchmark("faithdial", root, is_sample, revision, "answerability", tasks, contexts, suite="faithdial")
+    return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
 def _tasks(problems: Problems) -> Iterator[Task]:
@@ -80,11 +65,11 @@ def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> T
     """Return the task of one reply, or None after noting what is wrong with it."""
     before, place = len(problems), f"{name}, reply {turn}"
     history, labels, acts = row.get("history"), row.get("BEGIN"), row.get("VRM")
-    if not isinstance(history, list) or not history or not all(map(_is_text, history)):
+    if not isinstance(history, list) or not history or not all(map(is_text, history)):
         problems.add(0, "`history` of texts that ends with the seeker", history, place)
-    if not _is_text(row.get("response")) or not _is_text(row.get("knowledge")):
+    if not is_text(row.get("response")) or not is_text(row.get("knowledge")):
         problems.add(0, "`response` and `knowledge` with a text each", row, place)
-    if not all(isinstance(names, list) and all(map(_is_text, names)) for names in (labels, acts)):
+    if not all(isinstance(names, list) and all(map(is_text, names)) for names in (labels, acts)):
         problems.add(0, "`BEGIN` and `VRM` as lists of labels", [labels, acts], place)
     if len(problems) > before:
         return None
@@ -105,10 +90,6 @@ def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> T
         references=(Passage(f"{name}.{turn}", row["knowledge"]),),
         extra={"knowledge": row["knowledge"], "original": row.get("original_response"), "vrm": acts},
     )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, sample=_SAMPLE)

@@ -29,11 +29,12 @@ from ragtasks.benchmarks._definition import (
     official_file,
     read_edition,
     reference_contexts,
+    reference_qrels,
 )
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, parse_json, read_whole
-from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
 ANSWERABILITY: Mapping[str, Answerability] = {
     "directAnswer": Answerability.ANSWERABLE,
@@ -89,15 +90,11 @@ class Split:
             suite="inscit",
         )
 
-    def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
-        """Return the passages that some label rests on as relevant; questions without any have none."""
-        del domain  # there is one
-        tasks = self.load(root).tasks
-        return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in tasks for passage in task.references)
-
     def definition(self) -> BenchmarkDefinition:
         """Return what the registry lists."""
-        side = RetrievalSide((DOMAIN,), corpus_file, self.load_qrels, document_of=document_of)
+        side = RetrievalSide(
+            (DOMAIN,), corpus_file, functools.partial(reference_qrels, self.load), document_of=document_of
+        )
         return BenchmarkDefinition(replace(_SOURCE, name=self.name, files=(self.file,)), self.load, side, _SAMPLE)
 
 

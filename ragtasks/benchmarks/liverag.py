@@ -20,15 +20,15 @@ from ragtasks.benchmarks._definition import (
     BenchmarkDefinition,
     RetrievalSide,
     Sizes,
-    check_sizes,
     derived_file,
-    official_file,
-    read_edition,
-    reference_contexts,
+    hub_source,
+    is_text,
+    load_tasks,
+    reference_qrels,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.download import SourceFile
 from ragtasks.files import Problems, parquet_rows, parse_json
-from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
 DOMAIN = "fineweb"
 """The pool of all questions' documents."""
@@ -38,31 +38,28 @@ SIZES = Sizes(conversations=895, tasks=895)
 """As the dataset's page counts its questions."""
 
 _FILE = "LiveRAG_banchmark_20250910.parquet"  # as it is spelled there
-_COMMIT = "9deaaa8efdbf4e04be758a0333736a2ccd0216a2"
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "liverag"
 
-SOURCE = Source(
-    name="liverag",
-    folder="LiveRAG",
+SOURCE = hub_source(
+    "liverag",
+    "LiveRAG",
+    "LiveRAG/Benchmark",
+    "9deaaa8efdbf4e04be758a0333736a2ccd0216a2",
+    SourceFile(_FILE, None, None, "tasks"),
     marker=_FILE,
-    repository="https://huggingface.co/datasets/LiveRAG/Benchmark",
-    commit=_COMMIT,
-    base_url=f"https://huggingface.co/datasets/LiveRAG/Benchmark/resolve/{_COMMIT}/",
-    files=(SourceFile(_FILE, None, None, "tasks"),),
 )
 """The official file, whose checksum is not known here."""
 
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
-    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
-    problems = Problems(
-        official_file(root / _FILE, "LiveRAG", "liverag"), "LiveRAG file", "fetch the file again, or correct it"
-    )
-    tasks = tuple(task for number, row in _rows(problems) if (task := _task(number, row, problems)) is not None)
-    check_sizes(tasks, sizes, problems)
-    contexts = functools.partial(reference_contexts, "liverag", "liverag_reference", tasks)
-    return Benchmark("liverag", root, is_sample, revision, "answerability", tasks, contexts, suite="liverag")
+    return load_tasks(root, SOURCE, SIZES, _tasks)
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    for number, row in _rows(problems):
+        if (task := _task(number, row, problems)) is not None:
+            yield task
 
 
 def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -78,7 +75,7 @@ def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
 def _task(number: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
     """Return the task of one row, or None after noting what is wrong with it."""
     before, index = len(problems), row.get("Index")
-    if not isinstance(index, int) or not all(_is_text(row.get(key)) for key in ("Question", "Answer")):
+    if not isinstance(index, int) or not all(is_text(row.get(key)) for key in ("Question", "Answer")):
         problems.add(number, "`Index`, `Question` and `Answer`", {key: row.get(key) for key in ("Index", "Question")})
     documents = _passages(_plain(row.get("Supporting_Documents")))
     if not documents:
@@ -116,16 +113,12 @@ def _plain(value: Any) -> Any:
         return None
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def _passages(rows: Any) -> tuple[Passage, ...]:
     """Return the documents of a row, () where one is not as it should be."""
     found = [
         Passage(row["doc_id"], row["content"])
         for row in (rows if isinstance(rows, list) else [])
-        if isinstance(row, dict) and _is_text(row.get("doc_id")) and _is_text(row.get("content"))
+        if isinstance(row, dict) and is_text(row.get("doc_id")) and is_text(row.get("content"))
     ]
     return tuple(found) if found and len(found) == len(rows) else ()
 
@@ -133,13 +126,7 @@ def _passages(rows: Any) -> tuple[Passage, ...]:
 def _claims(raw: Any) -> dict[str, Sequence[str]] | None:
     found = {name: raw.get(name) or [] for name in CLAIMS} if isinstance(raw, dict) else {}
     texts = [text for claims in found.values() for text in (claims if isinstance(claims, list) else [None])]
-    return found if found and all(map(_is_text, texts)) else None
-
-
-def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the documents that a question was made from as relevant."""
-    del domain  # there is one
-    return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
+    return found if found and all(map(is_text, texts)) else None
 
 
 def corpus_file(root: Path, domain: str) -> Path:
@@ -149,5 +136,7 @@ def corpus_file(root: Path, domain: str) -> Path:
     return derived_file(root, f"{domain}.jsonl", lambda: rows)
 
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels), _SAMPLE)
+DEFINITION = BenchmarkDefinition(
+    SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load)), _SAMPLE
+)
 """What the registry lists."""

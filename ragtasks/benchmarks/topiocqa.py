@@ -19,16 +19,16 @@ from ragtasks.benchmarks._definition import (
     BenchmarkDefinition,
     RetrievalSide,
     Sizes,
-    check_sizes,
     derived_file,
-    official_file,
-    read_edition,
-    reference_contexts,
+    hub_source,
+    is_text,
+    load_tasks,
+    reference_qrels,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.download import SourceFile
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, json_lines, parquet_rows
-from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
 DOMAIN = "wikipedia"
 """The one corpus."""
@@ -37,20 +37,19 @@ UNANSWERABLE = "UNANSWERABLE"
 SIZES = Sizes(conversations=205, tasks=2514)
 """The dev split, as the paper counts it (Table 3)."""
 
-_TASK_FILE = "data/topiocqa_valid.jsonl"
 _CORPUS_FOLDER = "wiki_corpus"
-_COMMIT = "47baa2cc8e6f36caa486d314cb5d34b11fbda388"
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "topiocqa"
 
-SOURCE = Source(
-    name="topiocqa",
-    folder="TopiOCQA",
-    marker="data",
-    repository="https://huggingface.co/datasets/McGill-NLP/TopiOCQA",
-    commit=_COMMIT,
-    base_url=f"https://huggingface.co/datasets/McGill-NLP/TopiOCQA/resolve/{_COMMIT}/",
-    files=(
-        SourceFile(_TASK_FILE, "1bba9512b24b2e5de22704766dd80b1dc497bb7262799f66c3912e6f413ac1c6", 7650455, "tasks"),
+SOURCE = hub_source(
+    "topiocqa",
+    "TopiOCQA",
+    "McGill-NLP/TopiOCQA",
+    "47baa2cc8e6f36caa486d314cb5d34b11fbda388",
+    SourceFile(
+        "data/topiocqa_valid.jsonl",
+        "1bba9512b24b2e5de22704766dd80b1dc497bb7262799f66c3912e6f413ac1c6",
+        7650455,
+        "tasks",
     ),
 )
 """The official file; size and checksum are those of its pointer in the repository."""
@@ -58,28 +57,27 @@ SOURCE = Source(
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
-    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
-    problems = Problems(
-        official_file(root / _TASK_FILE, "TopiOCQA", "topiocqa"), "TopiOCQA file", "fetch the file again, or correct it"
-    )
-    tasks = tuple(task for line, row in json_lines(problems) if (task := _task(line, row, problems)) is not None)
-    check_sizes(tasks, sizes, problems)
-    contexts = functools.partial(reference_contexts, "topiocqa", "topiocqa_reference", tasks)
-    return Benchmark("topiocqa", root, is_sample, revision, "answerability", tasks, contexts, suite="topiocqa")
+    return load_tasks(root, SOURCE, SIZES, _tasks)
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    for line, row in json_lines(problems):
+        if (task := _task(line, row, problems)) is not None:
+            yield task
 
 
 def _task(line: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
     """Return the task of one line, or None after noting what is wrong with it."""
     before = len(problems)
     conversation, turn, question = row.get("Conversation_no"), row.get("Turn_no"), row.get("Question")
-    if not isinstance(conversation, int) or not isinstance(turn, int) or turn < 1 or not _is_text(question):
+    if not isinstance(conversation, int) or not isinstance(turn, int) or turn < 1 or not is_text(question):
         problems.add(line, "`Conversation_no`, `Turn_no` from 1 and `Question`", row)
     texts = row.get("Context")
-    if not isinstance(texts, list) or len(texts) % 2 or not all(map(_is_text, texts)):
+    if not isinstance(texts, list) or len(texts) % 2 or not all(map(is_text, texts)):
         problems.add(line, "`Context` of texts, questions and answers in turn", texts)
     others = row.get("Additional_answers")
     answers = [row, *others] if isinstance(others, list) else [None]
-    if not all(isinstance(one, dict) and _is_text(one.get("Answer")) for one in answers):
+    if not all(isinstance(one, dict) and is_text(one.get("Answer")) for one in answers):
         problems.add(line, "`Answer`, and `Additional_answers` with an `Answer` each", others)
     passage = _passage(row.get("Gold_passage"))
     if passage is None:
@@ -110,10 +108,6 @@ def _task(line: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
     )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def _answerability(answer: str) -> Answerability:
     return Answerability.UNANSWERABLE if answer == UNANSWERABLE else Answerability.ANSWERABLE
 
@@ -121,15 +115,9 @@ def _answerability(answer: str) -> Answerability:
 def _passage(row: Any) -> Passage | None:
     fields = row if isinstance(row, dict) else {}
     name, title, text = fields.get("id"), fields.get("title"), fields.get("text")
-    if not _is_text(name) or not isinstance(title, str) or not isinstance(text, str):
+    if not is_text(name) or not isinstance(title, str) or not isinstance(text, str):
         return None
     return Passage(str(name), text, title.replace(" [SEP] ", " - "))
-
-
-def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the gold passages as relevant, one a question."""
-    del domain  # there is one
-    return tuple(Qrel(task.task_id, task.references[0].passage_id, 1) for task in load(root).tasks)
 
 
 def corpus_file(root: Path, domain: str) -> Path:
@@ -162,5 +150,7 @@ def _corpus_rows(shards: list[Path]) -> Iterator[dict[str, Any]]:
             ) from error
 
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, load_qrels), _SAMPLE)
+DEFINITION = BenchmarkDefinition(
+    SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load)), _SAMPLE
+)
 """What the registry lists."""
