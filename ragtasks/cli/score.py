@@ -81,6 +81,15 @@ def score(
             rich_help_panel=MORE,
         ),
     ] = None,
+    send: Annotated[
+        bool,
+        typer.Option(
+            "--send",
+            help="With --batch: hand the request files to the judge's service (OpenAI's Files and Batches API), wait, "
+            "fetch its replies, and score. The same command resumes it, and sends nothing twice.",
+            rich_help_panel=MORE,
+        ),
+    ] = False,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
@@ -91,14 +100,7 @@ def score(
     from ragtasks.config import user_of
 
     given = answers or []
-    if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
-        raise ConfigurationError(
-            "name a file of answers or a folder of results, or --endpoint, or --traces: one of them"
-        )
-    if rows_output is not None and traces is None:
-        raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
-    if name is not None and len(given) > 1:
-        raise ConfigurationError("--name is for one file; several have the names of their files")
+    _refuse_mixed(given, endpoint, traces, rows_output, name)
     if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
         raise ConfigurationError(
             "--user talks to a running system that retrieves for itself. Next step: name it with --endpoint, and leave "
@@ -106,15 +108,19 @@ def score(
         )
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
     scoring.check_options()
+    if send and batch is None:
+        raise ConfigurationError(
+            "--send is for request files. Next step: name their folder with --batch, or leave it out"
+        )
     if batch is not None:
-        scoring = replace(scoring, batch=_batch(batch, options, endpoint))
+        scoring = replace(scoring, batch=_batch(batch, options, endpoint, is_sent=send))
     if any(map(_is_saved, given)):
         if output is None or name is not None:
             raise ConfigurationError(
                 "results that are scored again keep their names and go to another folder: give --output DIR, and no "
                 "--name"
             )
-        _do(scoring, [partial(_score_again, scoring, given, benchmark, setting)])
+        _do(scoring, [partial(_score_again, given, benchmark, setting)])
         return
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
@@ -128,14 +134,29 @@ def score(
             _write_rows(rows_output, pieces[0].lines, force=force)
     else:
         pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
-    if scoring.batch is not None or scoring.goes_on(pieces):
-        _do(scoring, [partial(_score_piece, scoring, piece) for piece in pieces])
+    if (scoring.batch is not None and not send) or scoring.goes_on(pieces):
+        _do(scoring, [partial(_score_piece, piece) for piece in pieces])
 
 
-def _batch(folder: Path, options: Mapping[str, Any], endpoint: str | None) -> Batch:
+def _refuse_mixed(
+    given: Sequence[Path], endpoint: str | None, traces: Path | None, rows_output: Path | None, name: str | None
+) -> None:
+    if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
+        raise ConfigurationError(
+            "name a file of answers or a folder of results, or --endpoint, or --traces: one of them"
+        )
+    if rows_output is not None and traces is None:
+        raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
+    if name is not None and len(given) > 1:
+        raise ConfigurationError("--name is for one file; several have the names of their files")
+
+
+def _batch(folder: Path | None, options: Mapping[str, Any], endpoint: str | None, *, is_sent: bool) -> Batch:
     """Return the folder of a batch, where there is something to be judged that stays as it is."""
     from ragtasks.clients import Batch as Folder
 
+    if folder is None:
+        raise ConfigurationError("--send is for request files. Next step: name their folder with --batch")
     if not options.get("judges"):
         raise ConfigurationError("--batch is for judges' questions, and no judge is named. Next step: add --judge")
     if endpoint is not None:
@@ -143,25 +164,44 @@ def _batch(folder: Path, options: Mapping[str, Any], endpoint: str | None) -> Ba
             "--batch: a running system would be asked again each time. Next step: score it without judges, then its "
             "saved results with --judge and --batch"
         )
-    return Folder(folder)
+    return Folder(folder, is_sent=is_sent)
 
 
-def _do(scoring: Scoring, works: Sequence[Callable[[], None]]) -> None:
+def _do(scoring: Scoring, works: Sequence[Callable[[Scoring], None]]) -> None:
     """Score one after the other; with a batch only once every question of all has its reply."""
     from ragtasks.clients import BatchWaits
 
-    if scoring.batch is not None:
+    sent_again: frozenset[str] = frozenset()
+    while scoring.batch is not None:
         for work in works:
             with suppress(BatchWaits):
-                work()
-        if lines := scoring.batch.close():
-            echo(*lines)
+                work(scoring)
+        lines = scoring.batch.close()
+        if not lines:
+            break
+        echo(*lines)
+        if not scoring.batch.is_sent:
             return
+        sent_again = _send(scoring.batch, sent_again)
+        batch = type(scoring.batch)(scoring.batch.folder, is_sent=True)
+        scoring = replace(scoring, batch=batch, look=replace(scoring.look, probe=False))
     for work in works:
-        work()
+        work(scoring)
 
 
-def _score_piece(scoring: Scoring, piece: Piece) -> None:
+def _send(batch: Batch, sent_again: frozenset[str]) -> frozenset[str]:
+    """Have a service answer the request files of a batch; return what was sent again so far."""
+    from ragtasks.progress import progress_bars
+
+    try:
+        with progress_bars() as show:
+            return batch.send(sent_again, show, echo)
+    except KeyboardInterrupt:
+        echo("interrupted: what was sent goes on at the service, and the same command takes its replies")
+        raise
+
+
+def _score_piece(piece: Piece, scoring: Scoring) -> None:
     _show(scoring.score(piece), scoring.output)
 
 
@@ -366,7 +406,7 @@ def _show(done: SystemScores, output: Path) -> None:
     done.require_plausible()
 
 
-def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None, setting: Setting | None) -> None:
+def _score_again(paths: Sequence[Path], benchmark: str | None, setting: Setting | None, scoring: Scoring) -> None:
     """Score what was saved, with judges or without, and without the model that answered."""
     from ragtasks.config.environment import data_folder, run_store
     from ragtasks.scoring import Place, rescore
@@ -380,7 +420,7 @@ def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),
         local_judge=scoring.batch or _local_judge,
-        **({} if scoring.batch else {"before": scoring.look_at_saved}),
+        **({} if scoring.batch and not scoring.batch.is_sent else {"before": scoring.look_at_saved}),
     )
     echo(*lines)
     echo(f"next: {shlex.join(['ragtasks', 'report', str(scoring.output), '--html', 'page.html'])}")

@@ -3,14 +3,14 @@
 A folder holds it all: `*.requests.jsonl`, which are written here in the form of OpenAI's batch API, and whatever other
 `.jsonl` files the service gave back. A request's `custom_id` is the key under which the reply cache keeps its reply, so
 that nothing else says which reply belongs where. What was requested, and how often, is counted in these files alone:
-after any interruption the same call goes on.
+after any interruption the same call goes on. Who brings the files to the service is the user, or `_batch_service.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,16 +18,16 @@ from typing import Any, NoReturn
 
 import orjson
 
+from ragtasks.clients._batch_service import REQUESTS, Step, ids_in, record_of, send
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._openai_dialect import CHAT, read_completion
 from ragtasks.clients._protocol import Chain, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.clients._reply_cache import reply_key
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Problems, json_lines, write_atomically
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 """Limits of one file of OpenAI's batch API."""
-_REQUESTS = ".requests.jsonl"
 _FILTER = "content_filter"
 _MOST_LISTED = 5
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
@@ -59,8 +59,8 @@ class _Pending:
 class Batch:
     """The questions of one scoring, as files of a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read what was requested and what came back.
+    def __init__(self, folder: Path, *, is_sent: bool = False) -> None:
+        """Read what was requested and what came back; `is_sent` where the files go to the service from here.
 
         Raises:
             BenchmarkFileError: a file that is no such file, or a reply to something that was not requested here.
@@ -71,13 +71,15 @@ class Batch:
                 f"--batch {folder} is a file. Next step: name a folder, which need not exist: requests are written "
                 "to it, and the replies of the service go there"
             )
-        self.folder = folder
+        self.folder, self.is_sent = folder, is_sent
+        self._clients: dict[str, OpenAIClient] = {}
         self._requested: Counter[str] = Counter()
         self._lines: dict[str, list[_Line]] = {}
         self._pending: dict[str, _Pending] = {}
+        self._failed: dict[str, _Line] = {}
         self._is_open = True
         files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
-        self._request_files = [file for file in files if file.name.endswith(_REQUESTS)]
+        self._request_files = [file for file in files if file.name.endswith(REQUESTS)]
         for file in self._request_files:
             self._requested.update(key for key, _ in _rows(file, "batch requests", "body"))
         for file in files:
@@ -111,6 +113,7 @@ class Batch:
 
     def client(self, client: OpenAIClient) -> BatchClient:
         """Return what answers from the folder's replies in the place of an endpoint."""
+        self._clients[client.name] = client
         return BatchClient(self, client)
 
     def reply_to(self, client: OpenAIClient, prompt: Prompt) -> Reply:
@@ -142,10 +145,55 @@ class Batch:
             for key, pending in self._pending.items()
             if self._requested[key] <= len(self._lines.get(key, ()))
         }
-        failed = [self._lines[key][-1] for key in new if key in self._lines]
+        self._failed = {key: self._lines[key][-1] for key in new if key in self._lines}
         models = dict.fromkeys(item.model for item in new.values())
         written = [file for model in models for file in self._write(model, new)]
-        return list(self._next_steps(len(new), written, failed))
+        return list(self._next_steps(len(new), written, [*self._failed.values()]))
+
+    def send(self, asked_again: frozenset[str], show: Step, say: Callable[[str], None]) -> frozenset[str]:
+        """Have the service answer what `close` found without a reply; return what was asked again by now.
+
+        Where one of `asked_again`, which an earlier call returned, has failed once more, nothing is sent.
+
+        Raises:
+            JudgeError: questions that the service failed to answer twice; batches that ended badly.
+        """
+        if twice := [key for key in self._failed if key in asked_again]:
+            reasons = Counter(self._lines[key][-1].reason for key in twice).most_common(_MOST_LISTED)
+            raise JudgeError(
+                "batch",
+                where=str(self.folder),
+                expected="a reply to each question, at the second time at the latest",
+                found=f"{len(twice):,} that failed twice: " + "; ".join(f"{n:,} times {why}" for why, n in reasons),
+                next_step="where the service does not take a setting, leave it out in the judge's object "
+                "(docs/endpoints.md); then give the same command again, which asks these once more",
+            )
+        send(self._files_in_need(), show, say)
+        return asked_again | self._failed.keys()
+
+    def _files_in_need(self) -> dict[Path, OpenAIClient]:
+        """Return the request files whose replies are needed and not here, with who answers them."""
+        n_replies = Counter({key: len(lines) for key, lines in self._lines.items()})
+        files = {}
+        for file in self._request_files:
+            keys = ids_in(file.read_bytes())
+            waiting = [key for key in keys if not n_replies[key]]
+            n_replies.subtract(set(keys) - set(waiting))
+            if needed := [key for key in waiting if key in self._pending]:
+                if len(waiting) < len(keys) and not record_of(file).exists():
+                    raise self._sent_by_hand(file, len(keys) - len(waiting), len(keys))
+                files[file] = self._clients[self._pending[needed[0]].model]
+        return files
+
+    def _sent_by_hand(self, file: Path, n_replies: int, n_requests: int) -> ConfigurationError:
+        return ConfigurationError(
+            "batch",
+            where=str(file),
+            expected="a file that no service has answered yet, or one that --send sent",
+            found=f"replies to {n_replies:,} of its {n_requests:,} requests, which came by another way",
+            next_step="put the rest of what the service gave back (its error file) into the folder, or "
+            "leave --send out",
+        )
 
     def _write(self, model: str, new: Mapping[str, _Pending]) -> Iterator[Path]:
         """Write the requests to one model: as few files as the limits allow, each whole or not at all."""
@@ -164,8 +212,7 @@ class Batch:
 
     def _next_file(self, model: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = _NOT_IN_NAMES.sub("-", model).strip("-.") or "judge"
-        files = (self.folder / f"{name}-{number:03d}{_REQUESTS}" for number in count(1))
+        files = (self.folder / f"{_stem(model)}-{number:03d}{REQUESTS}" for number in count(1))
         return next(file for file in files if not file.exists())
 
     def _next_steps(self, n_new: int, written: Sequence[Path], failed: Sequence[_Line]) -> Iterator[str]:
@@ -179,6 +226,8 @@ class Batch:
         for file in written:
             content = file.read_bytes()
             yield f"wrote {file} ({content.count(10):,} requests, {len(content) / 1e6:.2g} MB)"
+        if self.is_sent:
+            return
         if n_waiting:
             yield (
                 f"{n_waiting:,} stand in request files of {self.folder} that were written before. A file whose replies "
@@ -186,7 +235,7 @@ class Batch:
             )
         yield (
             "next: have the service answer the request files, put its output and error files into "
-            f"{self.folder}, and give the same command again"
+            f"{self.folder}, and give the same command again; with --send all of that is done here"
         )
 
 
@@ -228,6 +277,11 @@ class BatchClient:
             replies.append(reply)
             progress(self.name, len(replies), len(prompts))
         return replies
+
+
+def _stem(model: str) -> str:
+    """Return what the names of a model's files begin with."""
+    return _NOT_IN_NAMES.sub("-", model).strip("-.") or "judge"
 
 
 def _rows(file: Path, what: str, key: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -82,6 +82,10 @@ class OpenAIClient:
         """What replies are kept by beside the description: the address, or nothing where they are shared."""
         return self._endpoint.origin
 
+    def transport(self) -> Transport:
+        """Return connections to the endpoint, for requests that are no prompts."""
+        return Transport(self._endpoint, self._credentials, self._wire)
+
     def describe(self) -> dict[str, Any]:
         """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
         endpoint = self._endpoint
@@ -107,13 +111,13 @@ class OpenAIClient:
         """
         if not prompts:
             return []
-        _require_libraries()
-        return _run(lambda: self._answer(prompts, progress, journal))
+        require_libraries()
+        return run_async(lambda: self._answer(prompts, progress, journal))
 
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
         if is_open_to_others(self._endpoint.address):
             _warn_of_plain_http(self._endpoint.address)
-        async with Transport(self._endpoint, self._credentials, self._wire) as transport:
+        async with self.transport() as transport:
             tally = Tally(self.name, len(prompts), progress)
             call = Call(
                 transport,
@@ -145,7 +149,8 @@ def _warn_of_plain_http(address: str) -> None:
     _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
-def _require_libraries() -> None:
+def require_libraries() -> None:
+    """Raise what to install where a library of endpoints is missing."""
     for library in ("openai", "aiohttp"):
         try:
             __import__(library)
@@ -153,7 +158,7 @@ def _require_libraries() -> None:
             raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
 
 
-def _run(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+def run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
     try:
         asyncio.get_running_loop()
@@ -429,14 +434,14 @@ class Transport:
     """The connections to one endpoint, while an `async with` lasts."""
 
     def __init__(self, endpoint: Endpoint, credentials: Credentials, wire: Wire = CHAT) -> None:
-        self._endpoint, self._credentials, self._wire = endpoint, credentials, wire
-        self._sdk = _sdk(endpoint, credentials)
+        self.endpoint, self.credentials, self._wire = endpoint, credentials, wire
+        self.sdk = _sdk(endpoint, credentials)
 
     async def __aenter__(self) -> Transport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._sdk.close()
+        await self.sdk.close()
 
     async def exchange(
         self, sent: Mapping[str, Any], patience_seconds: float
@@ -445,27 +450,27 @@ class Transport:
         try:
             # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
             # SDK's time, and the body is wanted as it came.
-            sending = self._sdk.post(
-                self._wire.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
+            sending = self.sdk.post(
+                self._wire.path or self.endpoint.address, cast_to=_http_library().Response, body=sent
             )
             # The SDK's time limit holds between two bytes; a server that drips would never reach it.
-            async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
+            async with _time_limit(max(min(self.endpoint.longest_reply_seconds, patience_seconds), 0.001)):
                 response = await sending
-            body, headers = self._credentials.without_key(response.content), response.headers
+            body, headers = self.credentials.without_key(response.content), response.headers
         except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
-            _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
-            return failure_of(error, self._credentials), {}
-        if failure := failure_in_body(body, headers, self._credentials):
+            _LOGGER.debug("endpoint %s: %s", self.endpoint.model, type(error).__name__)
+            return failure_of(error, self.credentials), {}
+        if failure := failure_in_body(body, headers, self.credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
             return self._wire.read(body), headers
         except (ValueError, RecursionError):
-            return unreadable(body, self._credentials), headers
+            return unreadable(body, self.credentials), headers
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
         """Yield the parts of one reply as they come."""
         further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
-        chunks = await self._sdk.chat.completions.create(
+        chunks = await self.sdk.chat.completions.create(
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
         )
         async for chunk in chunks:
@@ -711,7 +716,7 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
     # The SDK says no more than the status where a body has no message in OpenAI's shape.
     is_bare = str(error.message) == f"Error code: {status}"
     message = str(error.body if is_bare and error.body else error.message)
-    reason = f"HTTP {status}: {redacted(message, credentials)}"
+    reason = f"HTTP {status}: {redacted(message.removeprefix(f'Error code: {status} - '), credentials)}"
     headers: Mapping[str, str] = error.response.headers
     if 300 <= status < 400:
         return Failure(Verdict.FATAL, _redirected(status, headers.get("location", "")))

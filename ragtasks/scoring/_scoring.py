@@ -599,7 +599,8 @@ LocalJudge = Callable[[HarnessModel], Client]
 def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
     """Return what can be asked: an endpoint as it is, a model of this process as a client."""
     if isinstance(judge, Endpoint) and isinstance(local_judge, Batch):
-        return local_judge.client(OpenAIClient(judge))
+        # Who only writes request files needs no key.
+        return local_judge.client(OpenAIClient(judge, credentials_for(judge, secret) if local_judge.is_sent else None))
     if isinstance(judge, Endpoint):
         for library in ("openai", "aiohttp"):
             if find_spec(library) is None:
