@@ -263,6 +263,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     judge: Annotated[list[Any] | None, key_option("judges")] = None,
     prompts: Annotated[Any, key_option("prompts", MORE)] = None,
+    idk: Annotated[Any, key_option("idk", MORE)] = None,
     skip_settled: Annotated[bool | None, key_option("skip_settled", MORE)] = None,
     margin: Annotated[
         float | None,
@@ -285,6 +286,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     about one part of the tasks after the other, until it can be told which system is better.
     """
     of_results = [names_results(name) for name in names]
+    asked = {"prompts": prompts, "idk": idk, "skip_settled": skip_settled}
+    asked = {key: value for key, value in asked.items() if value is not None}
     if until_decided or judge:
         if not (until_decided and judge and all(of_results)):
             raise ConfigurationError(
@@ -292,12 +295,13 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             )
         if by or baseline:
             raise ConfigurationError("--by, --baseline: until decided, every system races every other. Leave them out")
-        given = {"judges": judge, "data": data, "prompts": prompts, "skip_settled": skip_settled}
-        options = {key: value for key, value in given.items() if value is not None}
+        options = {key: value for key, value in {"judges": judge, "data": data, **asked}.items() if value is not None}
         _decide([Path(name) for name in names], options, metric or [], (margin, setting, seed), output, force=force)
         return
-    if prompts is not None or skip_settled is not None:
-        raise ConfigurationError("--prompts, --skip-settled: judges are asked --until-decided only. Leave them out")
+    if asked:
+        raise ConfigurationError(
+            "--prompts, --idk, --skip-settled: judges are asked --until-decided only. Leave them out"
+        )
     if all(of_results):
         _compare_results(
             [Path(name) for name in names],

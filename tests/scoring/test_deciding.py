@@ -135,6 +135,17 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
     assert again.partition("good is better")[2] == text.partition("good is better")[2]
 
 
+def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(saved: Any, judge: Any) -> None:
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    server, named = judge(by_word)
+    assert "\nasked: 20 verdicts of scripted, on 20 of 32 answers" in decide(
+        poor, good, "--judge", named, "--idk", "rules"
+    )
+    assert len(server.asked) == 20
+    done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--idk", "rules"])
+    assert (done.exit_code, "judges are asked --until-decided only" in str(done.exception)) == (1, True)
+
+
 @pytest.mark.parametrize("idk", ["judges", "rules"])
 def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, judge: Any, idk: str) -> None:
     good, refusing = saved("good", GOOD), saved("refusing", "", answer="I do not know.")
