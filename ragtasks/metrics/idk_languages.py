@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -73,6 +73,8 @@ class Table:
     """What makes a refusal behind it that of somebody else, or a condition: "he said that", "if"."""
     filler: list[str]
     """Courtesy, offers, where to look instead."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """Name -> what patterns write as `<NAME>`, such as the verbs of saying."""
     common: str = ""
     """Frequent words that English lacks, which tell the language of a short text in Latin letters."""
     sure: str = ""
@@ -150,11 +152,19 @@ class _Patterns:
 @cache
 def _patterns(code: str) -> _Patterns:
     table = table_of(code)
-    families = "|".join([*table.speaker, *table.silent, *table.asked]).replace("<S>", table.source)
-    before, filler = "|".join(table.before), "|".join(table.filler)
-    gap = r"\s*" if code in _UNSPACED else r"[\s,]+"
-    contrast = rf"{gap}(?={table.contrast}{'' if code in _UNSPACED else chr(92) + 'b'})"
+    families, before, filler = (
+        _filled("|".join(patterns), table)
+        for patterns in ([*table.speaker, *table.silent, *table.asked], table.before, table.filler)
+    )
+    gap, end = (r"\s*", "") if code in _UNSPACED else (r"[\s,]+", r"(?!\w)")
+    contrast = rf"{gap}(?={table.contrast}{end})"
     return _Patterns(*(re.compile(_folded(one, code)) for one in (families, contrast, before, filler)))
+
+
+def _filled(pattern: str, table: Table) -> str:
+    for name, part in {**table.parts, "S": table.source}.items():
+        pattern = pattern.replace(f"<{name}>", part)
+    return pattern
 
 
 def _clauses(text: str, code: str) -> list[str]:
@@ -166,6 +176,8 @@ def _clauses(text: str, code: str) -> list[str]:
 
 
 def _folded(text: str, code: str) -> str:
+    if code == "hi":  # many leave out the dot below, and write one nasal sign for the other
+        return unicodedata.normalize("NFD", text).replace("\u093c", "").replace("\u0901", "\u0902")
     if code not in _FOLDED:
         return unicodedata.normalize("NFC", text)
     marks_apart = unicodedata.normalize("NFD", text)
