@@ -399,6 +399,21 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     return _rankings(_checked(root))
 
 
+def labelled_conversations(root: Path, labels: Mapping[str, tuple[str, ...]]) -> bytes:
+    """Return `conversations.jsonl` with question types by task id, where a turn has none yet."""
+    lines = []
+    for line in (root / CONVERSATIONS).read_text(encoding="utf-8-sig").splitlines():
+        if not line.strip():
+            continue
+        row = json.loads(line)
+        for number, turn in enumerate(row["turns"], start=1):
+            found = labels.get(task_id(row["conversation_id"], number))
+            if found and not turn.get("question_types"):
+                turn["question_types"] = list(found)
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines).encode()
+
+
 RETRIEVAL = RetrievalSide(
     (),
     corpus_file,

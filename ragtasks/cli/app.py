@@ -329,6 +329,7 @@ SUBCOMMANDS = {
     "judges calibrate": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
     "judges anchors": "ragtasks judges anchors results --output anchors.jsonl",
     "judges passages": "ragtasks judges passages mine --benchmark mtrag --judge openai/gpt-4o --output qrels.txt",
+    "judges questions": "ragtasks judges questions benchmark --judge openai/gpt-4o --output conversations.jsonl",
     "judges nuggets": "ragtasks judges nuggets --judge openai/gpt-4o --output nuggets.jsonl",
     "tasks list": "ragtasks tasks list --benchmark mtrag",
     "tasks export": "ragtasks tasks export --benchmark mtrag --setting full_rag --output tasks.jsonl",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import SYNTHETIC, app, echo, put
-from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
-from ragtasks.cli.submissions import form_of
-from ragtasks.errors import ConfigurationError, close_matches, missing_path
+from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, named_benchmark, named_folder
+from ragtasks.cli.submissions import form_of, named_or_own
+from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.tables import Format
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def describe(  # noqa: PLR0917 (one parameter an option)
 
     model = Rewriter(rewriter, base_url, min_rewritten)
     measuring = _Measuring(encoder, language_model, retriever or [], queries, model)
-    folder = _folder_of(name, data)
+    folder = named_folder(name, data)
     is_synthetic = folder is not None and has_dialogues(folder)
     if measuring.is_given and not is_synthetic:
         raise ConfigurationError(
@@ -127,21 +127,6 @@ def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:
 
     opened = named_benchmark(name, data)
     return benchmark_section(opened, corpora_tables(opened) if corpora else ())
-
-
-def _folder_of(name: str, data: str | None) -> Path | None:
-    """Return the folder that a name is; None where it is a benchmark's."""
-    from ragtasks.benchmarks import added_benchmark_names, benchmark_names
-
-    if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
-        return None
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        found, next_step = missing_path(folder)
-        raise ConfigurationError(f"{folder}: {found}. Next step: {next_step}, or name a benchmark such as mtrag")
-    if data:
-        raise ConfigurationError(f"--data: {folder} is the data already. Next step: leave --data out")
-    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +208,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.config.environment import run_store, secret
     from ragtasks.scoring import Toolbox, serve_tools
 
-    folder = _folder_of(name, data)
-    opened = (
-        named_benchmark(name, data) if folder is None else named_benchmark(form_of(folder) or "custom", str(folder))
-    )
+    opened = named_or_own(name, data)
     known = retrieval_side(opened.name).domains_of(opened.tasks)
     if unknown := sorted(set(domain or ()) - set(known)):
         raise ConfigurationError(f"--domain {unknown[0]}: {close_matches(unknown[0], known)}")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragtasks.cli.app import app, echo
-from ragtasks.cli.options import DATA, FORCE, asking
+from ragtasks.cli.app import app, echo, put
+from ragtasks.cli.options import DATA, FORCE, FORMAT, asking
+from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.progress import step
+from ragtasks.tables import Format
+
+if TYPE_CHECKING:
+    from ragtasks.benchmarks import Benchmark
 
 commands = typer.Typer(
     help="Calibrate judges, find changed ones; have passages graded, nuggets made.",
@@ -164,3 +172,70 @@ def nuggets(
 ) -> None:
     """Make nuggets for the topics of TREC RAG that have none; they serve `score --nuggets`."""
     echo(*make_nuggets(judge, output, run, topics or "test", data))
+
+
+# `ragtasks judges questions`: of which kind questions are, for tables by question type.
+
+
+class Kinds(str, Enum):
+    """What questions are sorted into."""
+
+    QUESTION_TYPES = "question_types"
+    TOPIC_CATEGORIES = "topic_categories"
+
+
+@commands.command("questions")
+def label_questions(  # noqa: PLR0917 (one parameter an option)
+    name: Annotated[
+        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
+    ],
+    judge: Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")],
+    kinds: Annotated[
+        Kinds, typer.Option(help="MTRAG's question types, several a question; or Ragnarök's topic categories, one.")
+    ] = Kinds.QUESTION_TYPES,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Of a folder: its conversations with question types; else the labels, .jsonl."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Questions to label, the first ones; default: all.")] = None,
+    form: FORMAT = Format.MARKDOWN,
+    data: DATA = None,
+) -> None:
+    """Have judges say of which kind questions are; beside a benchmark's own labels, how far they agree."""
+    from ragtasks.files import write_atomically
+    from ragtasks.judges import LABELLINGS
+    from ragtasks.judges import label_questions as label
+    from ragtasks.reports.tables import question_labels_table
+    from ragtasks.tables import Section, render
+
+    benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds.value]
+    tasks = benchmark.tasks[:limit]
+    with asking(judge) as ask:
+        found = label(tasks, labelling, ask)
+    if not found.labels:
+        reason = found.unlabelled[0][-1] if found.unlabelled else "there is no question"
+        raise JudgeError(f"no question has a label: {reason}. Next step: check judges; nothing was written")
+    is_compared = any(set(task.question_types) & set(labelling.labels) for task in tasks)
+    table = question_labels_table(tasks, found.labels, tuple(labelling.labels), compared=is_compared)
+    provenance = {"judges": ", ".join(found.judges), "questions": str(len(tasks))}
+    put(render([Section(benchmark.label, provenance, (table,))], form), None)
+    if found.unlabelled:
+        task_id, reason = found.unlabelled[0]
+        typer.echo(
+            f"{len(found.unlabelled)} questions have no label, such as {task_id}: {reason}. "
+            "The same command asks only for these again",
+            err=True,
+        )
+    if output is not None:
+        write_atomically(output, _labelled(benchmark, found.labels, kinds.value))
+        typer.echo(f"wrote {output}: {len(found.labels)} of {len(tasks)} questions have a label", err=True)
+
+
+def _labelled(benchmark: Benchmark, labels: Mapping[str, tuple[str, ...]], key: str) -> bytes:
+    """Return the file of labels: of one's own benchmark its conversations, else a line a question."""
+    from ragtasks.benchmarks.custom import labelled_conversations
+
+    if benchmark.name == "custom":
+        return labelled_conversations(benchmark.root, labels)
+    rows = ({"task_id": task_id, key: found} for task_id, found in labels.items())
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()

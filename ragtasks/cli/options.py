@@ -15,7 +15,7 @@ import typer
 
 from ragtasks.cli.app import MORE
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, missing_path
 from ragtasks.files import parse_json
 from ragtasks.tables import Format
 
@@ -169,6 +169,21 @@ def named_benchmark(name: str, data: str | None) -> Any:
     from ragtasks.config.environment import data_folder
 
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
+
+
+def named_folder(name: str, data: str | None) -> Path | None:
+    """Return the folder that a name is; None where it is a benchmark's."""
+    from ragtasks.benchmarks import added_benchmark_names, benchmark_names
+
+    if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        found, next_step = missing_path(folder)
+        raise ConfigurationError(f"{folder}: {found}. Next step: {next_step}, or name a benchmark such as mtrag")
+    if data:
+        raise ConfigurationError(f"--data: {folder} is the data already. Next step: leave --data out")
+    return folder
 
 
 def is_path(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
-from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark
+from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track, write_track
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
 from ragtasks.submissions import FileForm, Report, SubmissionTask, first_object, form_of_file, render_json, render_text
@@ -343,6 +343,15 @@ def form_of(folder: Path) -> str | None:
         return "custom"
     published = (name for name in _PUBLISHED_FORMS if any((folder / f.path).is_file() for f in source_of(name).files))
     return next(published, None)
+
+
+def named_or_own(name: str, data: str | None) -> Benchmark:
+    """Return the benchmark of a name, or the one whose files a folder has."""
+    folder = named_folder(name, data)
+    opened: Benchmark = (
+        named_benchmark(name, data) if folder is None else named_benchmark(form_of(folder) or "custom", str(folder))
+    )
+    return opened
 
 
 def _looked_for() -> Iterator[str]:

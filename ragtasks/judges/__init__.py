@@ -35,6 +35,7 @@ from ragtasks.judges._combination import (
 from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label, read_coded_object
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of, schema_of
+from ragtasks.judges._question_labels import LABELLINGS, label_questions
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, JudgeIdk, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
     CITATION_SUPPORT,
@@ -74,6 +75,7 @@ __all__ = [
     "IDK",
     "INPUTS",
     "JUDGED_INPUTS",
+    "LABELLINGS",
     "MULTIHOP_ANSWER",
     "NUGGET_ASSIGNMENT",
     "NUGGET_CREATION",
@@ -119,6 +121,7 @@ __all__ = [
     "judge_passages",
     "judge_responses",
     "label_finding",
+    "label_questions",
     "latest_card",
     "left_out_predictions",
     "multihop_answer",

@@ -135,6 +135,7 @@ WALKS: dict[str, Walk] = {
             "--combination": "needs one that was fitted on the human evaluation; tests/scoring runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",
+            "^ragtasks judges questions": "asks a judge about every question; tests/cli runs it on the samples",
         },
     ),
     "docs/live.md": Walk(

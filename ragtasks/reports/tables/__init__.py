@@ -4,6 +4,7 @@ from ragtasks.reports.tables._benchmark import benchmark_section
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._people import rated_evaluations
+from ragtasks.reports.tables._question_labels import question_labels_table
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
@@ -50,6 +51,7 @@ __all__ = [
     "overview_sections",
     "p_text",
     "query_rows",
+    "question_labels_table",
     "ranking_section",
     "rated_evaluations",
     "report_sections",

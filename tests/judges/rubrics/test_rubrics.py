@@ -44,6 +44,7 @@ PLACEHOLDERS = {
     "pairwise": {
         *("answer_a", "answer_b", "code", "conversation", "form", "passages", "question", "shown_a", "shown_b"),
     },
+    "question_labels": {"code", "conversation", "form", "labels", "question", "rule"},
     "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
     "relevance": {"code", "conversation", "form", "passage", "question"},
     "rl_mtb": {"answer", "code", "conversation", "form", "passages", "question"},

@@ -1,0 +1,141 @@
+"""Judges say of which kind questions are: MTRAG's question types, or the topic categories of Ragnarök.
+
+The kinds are those of the papers, the wording is ours. A question that no judge labelled, or on whose category the
+judges are split, has no label: none is made up for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtasks.judges._parsers import UnparsableReplyError, read_coded_object
+from ragtasks.judges._question import Finding, Question, Rubric, ask
+from ragtasks.judges._verdicts import Verdicts
+from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.records import Response, Task
+
+_FORM = '{"id": "CODE", "labels": [LABEL, ...]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """Kinds that questions are sorted into."""
+
+    name: str
+    """What users call it: the key in files, and the rubric's name."""
+    labels: Mapping[str, str]
+    """Label -> what it means."""
+    several: bool
+    """Whether a question may have more than one."""
+
+    @property
+    def rule(self) -> str:
+        """How many labels a judge is to choose."""
+        if self.several:
+            return "Name every kind that fits, one at least; most messages are of one kind, few of more than two."
+        return "Name the one kind that fits best."
+
+
+QUESTION_TYPES = Labelling(
+    "question_types",
+    {
+        "Comparative": "weighs things, or sides of one thing, against each other: differences, pros and cons, which to "
+        "take",
+        "Composite": "asks more than one thing at once, whether the parts depend on each other or not",
+        "Explanation": "wants to understand why or how something is as it is",
+        "Factoid": "wants one fact that can be given in a few words: a date, a number, a name, a link, yes or no",
+        "How-To": "wants to know how to do something: the steps, the way to go about it",
+        "Keyword": "only names its subject in a few words, as one types into a search box, without a sentence",
+        "Non-Question": "asks nothing: it answers the assistant, adds information, comments, thanks or greets",
+        "Opinion": "wants a view or a judgement, or suggests one and looks for agreement",
+        "Summarization": "wants an overview of a subject, a process or a policy",
+        "Troubleshooting": "something does not work or has gone wrong, and the user wants it solved",
+    },
+    several=True,
+)
+"""The question types of MTRAG, under the names of its files. Source: MTRAG paper, Table 9 of appendix A."""
+
+TOPIC_CATEGORIES = Labelling(
+    "topic_categories",
+    {
+        "Simple": "asks for a simple fact or a plain instruction, without conditions",
+        "Simple with condition": "asks for something simple under a condition, such as a time, a place or a special "
+        "case",
+        "Set": "its answer is a list of several short things",
+        "Aggregation": "its answer has to be put together from several sources",
+        "Comparison": "two or more things have to be compared",
+        "Multi-hop": "one piece of information is needed to find the next",
+        "False premise": "it takes something for granted that is wrong",
+    },
+    several=False,
+)
+"""The categories by which TREC-RAGgy's topics were chosen. Source: Ragnarök paper, appendix A; people labelled them
+there, and the labels are not published."""
+
+LABELLINGS = {one.name: one for one in (QUESTION_TYPES, TOPIC_CATEGORIES)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuestions:
+    """What judges found."""
+
+    labels: Mapping[str, tuple[str, ...]]
+    """Task id -> its labels, in the labelling's order, for the tasks that have some."""
+    unlabelled: tuple[tuple[str, str], ...]
+    """(task, why) of the others."""
+    judges: tuple[str, ...]
+    """Names of those who were asked."""
+
+
+def question_labels(labelling: Labelling, template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric of a labelling; it reads the conversation up to the question, and no answer to it."""
+    prompt = template or shipped_template("judges/question_labels")
+    meanings = [f"{name}: {meaning}" for name, meaning in labelling.labels.items()]
+
+    def read(reply: str, code: str) -> Finding:
+        return Finding(", ".join(_labels_in(read_coded_object(reply, code).get("labels"), labelling)), None)
+
+    def open_(response: Response) -> Question:
+        task = response.task
+        history = task.messages[:-1]
+        return ask(
+            prompt, _FORM, read, conversation=history, question=task.question, labels=meanings, rule=labelling.rule
+        )
+
+    texts = (prompt.source, *meanings, labelling.rule)
+    return Rubric(labelling.name, "of which kind the question is, judged", open_, texts)
+
+
+def _labels_in(found: object, labelling: Labelling) -> list[str]:
+    """Return the labels of a reply in the labelling's order; a list of others, or of none, is not readable."""
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise UnparsableReplyError('"labels" is no list of texts')
+    given = {item.strip().lower() for item in found}
+    labels = [name for name in labelling.labels if name.lower() in given]
+    if len(labels) != len(given):
+        raise UnparsableReplyError(f'"labels" holds something else than {", ".join(labelling.labels)}')
+    if not labels or (len(labels) > 1 and not labelling.several):
+        raise UnparsableReplyError(f'"labels" holds {len(labels)} labels')
+    return labels
+
+
+def label_questions(
+    tasks: Sequence[Task], labelling: Labelling, judge: Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
+) -> LabelledQuestions:
+    """Return the labels that more than half of the judges give, of those that gave any."""
+    verdicts = judge([Response(task, (), "") for task in tasks], [question_labels(labelling)])
+    labels: dict[str, tuple[str, ...]] = {}
+    unlabelled: list[tuple[str, str]] = []
+    for index, task in enumerate(tasks):
+        rows = [verdicts.verdict(index, labelling.name, name) for name in verdicts.judges]
+        given = [row for row in rows if row.label is not None]
+        counts = Counter(name for row in given for name in str(row.label).split(", "))
+        if chosen := tuple(name for name in labelling.labels if 2 * counts[name] > len(given)):
+            labels[task.task_id] = chosen
+        else:
+            split = "the judges are split (" + "; ".join(f"{row.judge}: {row.label}" for row in given) + ")"
+            reasons = "; ".join(dict.fromkeys(f"{row.judge}: {row.reason}" for row in rows))
+            unlabelled.append((task.task_id, split if given else reasons))
+    return LabelledQuestions(labels, tuple(unlabelled), verdicts.judges)
