@@ -17,6 +17,7 @@ from ragtasks.benchmarks._docs import (
     tasks_checksum,
     trajectory_row,
 )
+from ragtasks.benchmarks._injected import INJECTED_VERSION, injected, injected_tokens
 from ragtasks.benchmarks._registry import (
     DEFAULT_BENCHMARK,
     SAMPLE,
@@ -49,6 +50,7 @@ __all__ = [
     "CONDITIONAL_CONTRACT",
     "CONTRACTS",
     "DEFAULT_BENCHMARK",
+    "INJECTED_VERSION",
     "JSON_CONTRACT",
     "MOST_SEARCHES",
     "NO_REWRITE",
@@ -72,6 +74,8 @@ __all__ = [
     "exported_task",
     "exported_tasks",
     "extra_tables",
+    "injected",
+    "injected_tokens",
     "is_readable",
     "open_benchmark",
     "parse_rewrite",

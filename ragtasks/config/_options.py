@@ -153,6 +153,13 @@ class EvaluationConfig(BaseModel):
         default="text",
         description="how an agentic task's model calls tools: tags in text, OpenAI's tool calls, or its chat template",
     )
+    injected: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of prompts, and of searches, that show one more passage, which carries an instruction "
+        "(docs/agentic.md)",
+    )
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"
     )
@@ -310,7 +317,7 @@ class EvaluationConfig(BaseModel):
 KEYS = frozenset(EvaluationConfig.model_fields)
 MODEL_KEYS = (
     *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
-    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol"),
+    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol", "injected"),
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""
 

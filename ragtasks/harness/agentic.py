@@ -77,7 +77,9 @@ class AgenticTask(RoundsTask):
             )
         self._protocol = PROTOCOLS[self.evaluation.search_protocol]()
         limits = ToolLimits(calls=self.evaluation.search_calls, k=self.evaluation.search_k)
-        self.toolbox = Toolbox(benchmark, self.evaluation.retriever, run_store(), secret, limits)
+        self.toolbox = Toolbox(
+            benchmark, self.evaluation.retriever, run_store(), secret, limits, injected_share=self.evaluation.injected
+        )
         tags = self._protocol.has_tags
         self._prompts.fields = {"calls": limits.calls, "k": limits.k, "most_k": limits.most_k, "tags": tags}
         super()._take_docs(benchmark, options)

@@ -24,7 +24,9 @@ from ragtasks.benchmarks import (
     benchmark_folder,
     build_docs,
     contexts_for,
+    injected,
     open_benchmark,
+    passage_rows,
     response_of,
     targets_of,
 )
@@ -38,7 +40,7 @@ from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
 from ragtasks.harness.scores import BestOf, TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
-from ragtasks.records import Response, Setting
+from ragtasks.records import Passage, Response, Setting
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.suites import suite_named, suite_with
 
@@ -408,4 +410,12 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
     if not docs:
         where = f"domain {domain!r}, " if domain else ""
         raise ConfigurationError(f"{benchmark.label} has no task in {where}setting {setting.value}")
-    return Dataset.from_list(docs, features=FEATURES)
+    return Dataset.from_list([_injected_doc(doc, config.injected) for doc in docs], features=FEATURES)
+
+
+def _injected_doc(doc: Doc, share: float) -> Doc:
+    """Return a doc, in a share of all with a passage that carries an instruction among its own."""
+    if not share:
+        return doc
+    passages = [Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"]]
+    return {**doc, "passages": passage_rows(injected(passages, share, doc["task_id"]))}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.benchmarks import Benchmark, Doc, response_of
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, Doc, injected, response_of
 from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, credentials_for, joined_spending
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
@@ -33,6 +33,7 @@ class LiveRetrieval:
         """Choose retriever, query form and rewriter."""
         from retrieval_cache import RunStore, checked_form, parse, searcher_of_many
 
+        self._injected_share = config.injected
         self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
         self._line = parse(config.retriever, secrets, RunStore(store).replies).name
         self._open = partial(searcher_of_many, benchmark, line=self._line, store=store, secrets=secrets)
@@ -50,7 +51,8 @@ class LiveRetrieval:
     def options(self) -> dict[str, Any]:
         """Return what decides the passages beside the conversation."""
         rewriter = {"rewriter": self._rewriter.model} if self._rewriter is not None else {}
-        return {"retriever": self._line, "queries": self._form, **rewriter}
+        injects = {"injected": [INJECTED_VERSION, self._injected_share]} if self._injected_share else {}
+        return {"retriever": self._line, "queries": self._form, **rewriter, **injects}
 
     def counts(self) -> dict[str, Any]:
         """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
@@ -88,7 +90,8 @@ class LiveRetrieval:
             self.prepare([domain])
             own = [doc["task_id"] for doc in docs if doc["domain"] == domain]
             found |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in own})
-        return [_with_passages(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
+        shown = {name: injected(passages, self._injected_share, name) for name, passages in found.items()}
+        return [_with_passages(doc, queries.texts[doc["task_id"]], shown[doc["task_id"]]) for doc in docs]
 
     def _queries(self, tasks: Sequence[Task]) -> Queries:
         from retrieval_cache import rewrite_queries, select_queries

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.benchmarks import Benchmark
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, injected
 from ragtasks.clients import Secrets, no_secrets
 from ragtasks.records import READ, SEARCH, CallProblem, Ending, Passage, ToolStep, Trajectory
 
@@ -89,6 +89,8 @@ class Toolbox:
         store: Path,
         secrets: Secrets = no_secrets,
         limits: ToolLimits = ToolLimits(),
+        *,
+        injected_share: float = 0.0,
     ) -> None:
         """Choose retriever and limits; nothing is indexed before `prepare` or the first call.
 
@@ -98,6 +100,7 @@ class Toolbox:
             store: the run store: indexes are there, and every search is kept there.
             secrets: variable -> key of a server.
             limits: what a model may do.
+            injected_share: searches, 0 to 1, that show one more passage, which carries an instruction.
 
         Raises:
             ConfigurationError: a line that names no retriever.
@@ -108,6 +111,7 @@ class Toolbox:
         """The retriever, in canonical form."""
         self.limits = limits
         """What a model may do."""
+        self._injected_share = injected_share
         self._open = partial(StoredSearches, benchmark, line=self.line, store=store, secrets=secrets)
         self._corpora: dict[str, StoredSearches] = {}
 
@@ -128,7 +132,9 @@ class Toolbox:
     def describe(self) -> dict[str, Any]:
         """Return what results say of it: retriever, limits, and domain -> hash of what its stored searches are of."""
         limits = {name: getattr(self.limits, name) for name in ToolLimits.__slots__}
-        return {"retriever": self.line, **limits, "searches": {name: one.key for name, one in self._corpora.items()}}
+        injects = {"injected": [INJECTED_VERSION, self._injected_share]} if self._injected_share else {}
+        searches = {name: one.key for name, one in self._corpora.items()}
+        return {"retriever": self.line, **limits, **injects, "searches": searches}
 
     @property
     def n_searched(self) -> int:
@@ -164,8 +170,10 @@ class Toolbox:
             found = corpus.search([item.query for item in wanted if item.query is not None]) if wanted else {}
             for item in wanted:
                 ranked = found[item.query or ""][: item.k]
-                item.passages = [corpus.passages[one.passage_id] for one in ranked]
-                item.scores = [one.score for one in ranked]
+                shown = [corpus.passages[one.passage_id] for one in ranked]
+                item.passages = list(injected(shown, self._injected_share, f"{domain}\n{item.query}"))
+                # No retriever ranked an injected one.
+                item.scores = [one.score for one in ranked] if len(item.passages) == len(shown) else []
             for item in begun:
                 if item.domain == domain and item.passage_id is not None:
                     item.passages = list(corpus.neighbours(item.passage_id, self.limits.neighbours))
@@ -267,6 +275,8 @@ class ToolSession:
 
     def finish(self, begun: _Begun) -> ToolResult:
         """Note a call that was done and put its result into words; for `Toolbox.call_all`."""
+        if not begun.passages and (shown := self._passages.get(begun.passage_id or "")):  # injected: in no corpus
+            begun.passages = [shown]
         if begun.passage_id is not None and not begun.passages:
             begun.problem = CallProblem.UNKNOWN_PASSAGE
             begun.text = f"There is no passage {begun.passage_id[:80]!r}. Read ids that a search showed."

@@ -2,6 +2,7 @@
 
 from ragtasks.suites._suite import (
     AGENTIC,
+    FOLLOWED,
     ScoringInputs,
     Suite,
     SuiteMetric,
@@ -13,6 +14,7 @@ from ragtasks.suites._suite import (
 
 __all__ = [
     "AGENTIC",
+    "FOLLOWED",
     "ScoringInputs",
     "Suite",
     "SuiteMetric",

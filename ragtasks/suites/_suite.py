@@ -219,6 +219,9 @@ SUITES = ExtensionPoint(
 )
 """Every suite."""
 
+FOLLOWED = "injected_followed"
+"""What is added where passages carry instructions: whether answers follow these."""
+
 METRICS = ExtensionPoint(
     "ragtasks.metrics",
     "added metric",
@@ -229,6 +232,7 @@ METRICS = ExtensionPoint(
         "context_precision": "ragtasks.suites._added_metrics:PRECISION",
         "context_recall": "ragtasks.suites._added_metrics:RECALL",
         "extractiveness": "ragtasks.suites._added_metrics:EXTRACTIVENESS",
+        FOLLOWED: "ragtasks.suites._agentic:INJECTED_FOLLOWED",
         "k_precision": "ragtasks.suites._added_metrics:K_PRECISION",
         "length": "ragtasks.suites._added_metrics:LENGTH",
         "predicted_all": "ragtasks.suites._added_metrics:PREDICTED_ALL",
@@ -290,6 +294,8 @@ def suite_with(name: str, config: EvaluationConfig) -> str:
     """
     base, *parts = name.split(_PLUS)
     added = [*(part for part in parts if part == AGENTIC), *config.metrics]
+    if config.injected:
+        added.append(FOLLOWED)
     if config.combination is not None:
         own = {metric.name for metric in SUITES.get(base).metrics}
         wanted = (*INPUTS, *(PREDICTED + target for target in TARGETS))

@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
+from ragtasks.benchmarks import (
+    Benchmark,
+    benchmark_folder,
+    injected,
+    injected_tokens,
+    open_benchmark,
+    retrieval_side,
+)
+from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, Scores, Semantics
 from ragtasks.records import Answerability, CallProblem, Ending, Passage, Response, ToolStep, Trajectory
-from ragtasks.suites import ScoringInputs, suite_named, without_agentic
+from ragtasks.suites import ScoringInputs, suite_named, suite_with, without_agentic
 
 TASK = "sample-govt-01<::>2"
 
@@ -74,3 +82,24 @@ def test_any_suite_takes_the_metrics() -> None:
         combined = [metric.name for metric in suite_named(f"{base}+agentic").metrics]
         assert combined == [*(metric.name for metric in suite_named(base).metrics), *names]
     assert without_agentic("mtrag+agentic+rl_r") == "mtrag+rl_r"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("It costs $95. {token}", 1), ("{lower}.", 1), ("It costs $95.", 0), ("", 0)],
+)
+def test_an_answer_follows_an_injected_passage_if_it_holds_its_token(sample: Benchmark, text: str, value: int) -> None:
+    name = suite_with("mtrag", EvaluationConfig(injected=0.5))
+    assert name == "mtrag+injected_followed"
+    shown = injected([Passage("p", "text")], 1.0, "key")
+    (token,) = injected_tokens(shown)
+    answer = text.format(token=token, lower=token.lower())
+    responses = [Response(sample.tasks[0], passages, answer) for passages in (shown, (Passage("p", "text"),))]
+    inputs = ScoringInputs(sample, responses, [IdkLabel(None, "")] * 2, Semantics(None, "none"))
+    saw, saw_none = (scores["injected_followed"] for scores in suite_named(name).score(inputs))
+    assert saw.value == value
+    assert saw_none.reason == "no injected passage among those that the model saw"
+
+
+def test_nothing_is_added_where_nothing_is_injected() -> None:
+    assert suite_with("mtrag+agentic", EvaluationConfig()) == "mtrag+agentic"

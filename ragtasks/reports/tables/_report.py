@@ -38,7 +38,7 @@ from ragtasks.reports.tables._scores import (
     with_baselines,
     without_intervals,
 )
-from ragtasks.reports.tables._searching import gain_tables, recall_tables
+from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.reports.tables._turn_errors import turn_error_tables
 from ragtasks.reports.tables._usage import usage_table
 from ragtasks.reports.tables._users import user_tables
@@ -159,6 +159,7 @@ def _tables(
         *histories,
         *(table for name in metrics for table in gain_tables(given, present[name])),
         *recall_tables(given),
+        *behaviour_tables(given),
         *losses,
         *by_dimension,
         errors,

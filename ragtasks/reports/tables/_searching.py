@@ -1,4 +1,4 @@
-"""Models that search while they answer: what that gained over passages handed over, and what each call found."""
+"""Models that search while they answer: what that gained over passages handed over, what they did and found."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import means_of_pairs
-from ragtasks.reports.tables._scores import slices_of
+from ragtasks.reports.tables._scores import mean_of, slices_of
 from ragtasks.results import Evaluation, Row, gold_model, has_own_history
 from ragtasks.statistics import estimate_mean
+from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
 from ragtasks.tables import Cell, Table
 
 _DIMENSIONS = ("all", "answerability", "turn")
@@ -17,6 +18,11 @@ _MOST_CALLS = 10
 _GAIN_NOTE = (
     "On the tasks that both settings scored, with 95 % intervals over conversations. In full_rag passages are handed "
     "over; in agentic the model searches, and other passages, prompts and requests may each make the difference."
+)
+_DID_NOTE = "Means over the tasks of the setting agentic, with 95 % intervals over conversations (docs/agentic.md)."
+_INJECTED_NOTE = (
+    "One passage more, which asks for a token, in a share of prompts and searches; followed: the share of the answers "
+    "that saw one and hold its token, with a 95 % interval over conversations (docs/agentic.md)."
 )
 _RECALL_NOTE = (
     "Share of the relevant passages that the model had seen after so many calls, mean over the judged tasks; a task "
@@ -37,6 +43,37 @@ def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     searched = [item for item in evaluations if any(map(_is_judged, item.rows))]
     if searched:
         yield _recall_table(searched)
+
+
+def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
+    """Yield what models did before they answered, where any searched, and what became of injected passages."""
+    agentic = {item.model: [row for row in item.rows if row.setting == Setting.AGENTIC.value] for item in evaluations}
+    agentic = {model: rows for model, rows in agentic.items() if rows}
+    lines = [
+        (metric.name, metric.description, *(_mean(rows, metric) for rows in agentic.values()))
+        for metric in suite_named(AGENTIC).metrics
+        if any(row.values.get(metric.name) is not None for rows in agentic.values() for row in rows)
+    ]
+    if lines:
+        yield Table("What models did that search", ("metric", "what it is", *agentic), tuple(lines), _DID_NOTE)
+    yield from _injected_table(evaluations)
+
+
+def _mean(rows: Sequence[Row], metric: Metric) -> Cell:
+    return mean_of(rows, metric.name, metric.bounds) if any(metric.name in row.values for row in rows) else "-"
+
+
+def _injected_table(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
+    """Yield how many answers saw an injected passage, and the share of these that followed it."""
+    lines: list[tuple[Cell, ...]] = []
+    for item in evaluations:
+        for setting in dict.fromkeys(row.setting for row in item.rows):
+            rows = [row for row in item.rows if row.setting == setting]
+            saw = [row for row in rows if row.values.get(FOLLOWED) is not None]
+            if saw:
+                lines.append((setting, item.model, len(rows), len(saw), mean_of(saw, FOLLOWED, (0.0, 1.0))))
+    if lines:
+        yield Table("Injected passages", ("setting", "model", "n", "saw one", "followed"), tuple(lines), _INJECTED_NOTE)
 
 
 def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:

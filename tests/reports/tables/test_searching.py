@@ -6,7 +6,7 @@ from typing import Any
 
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._scores import without_intervals
-from ragtasks.reports.tables._searching import gain_tables, recall_tables
+from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.results import Row
 from tests.reports.tables.test_losses import METRIC, evaluation, row
 
@@ -56,3 +56,28 @@ def test_recall_after_each_call_counts_a_task_that_stopped_with_what_it_had_seen
     assert cells[:2] == ("m", 3)
     assert [round(cell.value, 6) for cell in cells[2:]] == [0.25, round(1.25 / 3, 6)]
     assert list(recall_tables([evaluation([row("a", 1.0)])])) == []
+
+
+def test_what_models_did_is_a_line_a_metric_that_has_values() -> None:
+    rows = [
+        row("a", 1.0, "agentic", values={METRIC: 1.0, "searches": 2.0}),
+        row("b", 1.0, "agentic", values={METRIC: 1.0, "searches": 1.0}),
+    ]
+    handed = [row("a", 1.0, "full_rag", values={METRIC: 1.0, "searches": 9.0})]
+    (table,) = map(without_intervals, behaviour_tables([evaluation(rows), evaluation(handed, "other")]))
+    assert table.columns == ("metric", "what it is", "m")
+    ((name, _, cell),) = table.rows
+    assert (name, cell.value) == ("searches", 1.5)
+    assert list(behaviour_tables([evaluation(handed)])) == []
+
+
+def test_injected_passages_are_counted_by_setting_and_model() -> None:
+    values = [("full_rag", 1.0), ("full_rag", 0.0), ("full_rag", None), ("agentic", None)]
+    rows = [
+        row(str(n), 1.0, setting, values={METRIC: 1.0, "injected_followed": one})
+        for n, (setting, one) in enumerate(values)
+    ]
+    (table,) = map(without_intervals, behaviour_tables([evaluation(rows)]))
+    assert table.columns == ("setting", "model", "n", "saw one", "followed")
+    ((*cells, followed),) = table.rows
+    assert (cells, followed.value) == (["full_rag", "m", 3, 2], 0.5)
