@@ -20,6 +20,7 @@ from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
+from tests._commands import run_command
 from tests.reports._pages import HOSTILE, TURNS, always, known_results, poison, write
 from tests.reports._saved import facts_of, save
 
@@ -606,3 +607,54 @@ def test_no_script_but_our_own_runs(name: str, tab: Tab, request: pytest.Fixture
     refused = [entry["message"] for entry in tab.driver.get_log("browser")]
     assert len(refused) == 2
     assert all("Content Security Policy" in message for message in refused)
+
+
+@pytest.fixture(scope="module")
+def searched_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of one's own agent that made two calls for one task and four for another."""
+    folder = tmp_path_factory.mktemp("searched")
+    passages = [{"id": name, "title": f"Title of {name}", "text": text} for name, text in LENDING.items()]
+    first = {"query": "how long is a drill lent", "passages": passages}
+    calls = [first, {"query": "a" * 300, "passages": []}]
+    rows = [
+        {"id": "loans-1<::>1", "answer": "For 5 days.", "contexts": passages[:1], "searches": calls},
+        {"id": "loans-1<::>2", "answer": "I do not know.", "searches": [*calls, first, {"read": "p", "passages": []}]},
+    ]
+    answers = folder / "agent.jsonl"
+    answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ("--benchmark", "custom", "--data", "sample", "--encoder", "none", "--max-implausible", "1")
+    results = folder / "results"
+    assert run_command("score", answers, *options, "--setting", "agentic", "--output", results).status == 0
+    return write(results, folder / "page.html")
+
+
+LENDING = {"lending-02": "Power tools are lent for 5 days.", "lending-04": "The library opens at nine."}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", BACKGROUNDS)
+def test_searches_are_listed_and_long_ones_folded(
+    tab: Tab, searched_page: Path, size: tuple[int, int], scheme: str
+) -> None:
+    def shown(turn: int) -> list[Any]:
+        name = f"loans-1<::>{turn}"
+        tab.open(searched_page, f"#task={quote(name)}", size=size, scheme=scheme)
+        tab.shows(name)
+        found: list[Any] = tab.run(
+            "return [...document.querySelectorAll('.trajectory details')].map((one) => one.open)"
+        )
+        assert not tab.run("return document.documentElement.scrollWidth > innerWidth")
+        return found
+
+    assert shown(1) == [True]
+    assert tab.texts(".trajectory > li .query") == ["how long is a drill lent", "a" * 300]
+    assert tab.texts(".trajectory summary .quiet") == ["2 found, 1 relevant"]
+    assert tab.texts(".trajectory .number") == ["[1]", ""]  # the second is not among what the answer rests on
+    assert "lending-04" in tab.texts(".trajectory ul li")[1]
+    assert tab.texts(".trajectory ul .badge") == ["relevant"]
+    assert shown(2) == [False, False]
+    assert tab.texts(".trajectory .badge.warn") == ["repeated"]
+    visible = "document.querySelector('.trajectory ul').checkVisibility()"
+    assert not tab.run(f"return {visible}")
+    tab.click(".trajectory summary")
+    tab.wait(visible)

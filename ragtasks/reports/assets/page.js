@@ -534,19 +534,29 @@
       const isShown = typeof place === "number"; // else the id of a passage that the answer does not rest on
       const [id, title] = isShown ? texts.passages[item.shown[item.place][place]] : texts.byId.get(place) ?? [place];
       const held = past.held[place];
-      const badges = past.relevant.includes(place) ? [make("span", "badge reference", "relevant"), " "] : [];
-      return make("li", "", isShown ? `[${place + 1}] ` : "", ...badges, make("b", "", title || id), ` ${title && title !== id ? id : ""}`, held ? make("span", "quiet", ` ${Math.round(100 * held)} % of the answer's words`) : "");
+      const notes = [title && title !== id ? id : "", held ? `${Math.round(100 * held)} % of the answer's words` : ""];
+      return make(
+        "li", "",
+        make("span", "number", isShown ? `[${place + 1}]` : ""),
+        make("div", "", title || id, " ", ...(past.relevant.includes(place) ? [make("span", "badge reference", "relevant")] : []), make("div", "quiet", notes.filter(Boolean).join(" · "))),
+      );
     };
     // Of a long result: its first five and what is relevant.
     const listed = (past, step) => step.found.filter((place, rank) => rank < 5 || past.relevant.includes(place));
-    const rest = (past, step) => { const n = step.found.length - listed(past, step).length; return n ? [make("li", "quiet", `${n} more`)] : []; };
-    const call = (item, past, step) => make(
-      "li", "",
-      make("span", "badge", step.tool), " ", make("b", "", step.text || "(nothing)"), " ",
-      ...(step.repeat ? [make("span", "badge warn", "repeated"), " "] : []),
-      ...(step.problem ? [make("span", "badge warn", step.problem.replaceAll("_", " "))] : []),
-      step.problem ? "" : step.found.length ? make("ul", "", ...listed(past, step).map((place) => found(item, past, place)), ...rest(past, step)) : make("span", "quiet", "found nothing"),
-    );
+    const rest = (past, step) => { const n = step.found.length - listed(past, step).length; return n ? [make("li", "quiet", make("span", "number"), `${n} more`)] : []; };
+    const counted = (past, step) => {
+      const n = step.found.filter((place) => past.relevant.includes(place)).length;
+      return step.found.length ? `${step.found.length} found${past.n_relevant ? `, ${n} relevant` : ""}` : step.problem ? "" : "found nothing";
+    };
+    const call = (item, past, step) => {
+      const said = [make("span", "badge", step.tool), " ", make("span", "query", step.text || "(nothing)"), " "];
+      const marks = [...(step.repeat ? ["repeated"] : []), ...(step.problem ? [step.problem.replaceAll("_", " ")] : [])];
+      const head = [...said, ...marks.flatMap((mark) => [make("span", "badge warn", mark), " "]), make("span", "quiet", counted(past, step))];
+      if (!step.found.length) return make("li", "", ...head);
+      const details = make("details", "", make("summary", "", ...head), make("ul", "", ...listed(past, step).map((place) => found(item, past, place)), ...rest(past, step)));
+      details.open = past.steps.length <= 3;
+      return make("li", "", details);
+    };
     return [
       make("h3", "", "Searches"),
       sides(items, (item) => {
