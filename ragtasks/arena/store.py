@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from ragtasks.arena.votes import Vote
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
-from ragtasks.files import written_aside
+from ragtasks.files import transaction, written_aside
 
 # What a server's database holds: votes, who is invited, live battles, forms, reviews, and everything that happened.
 
@@ -242,13 +242,8 @@ class Database:
     def transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
         """Hold the database against everybody else for one transaction, which no later kill undoes."""
         with self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-            except BaseException:
-                self._writer.execute("ROLLBACK")
-                raise
-            self._writer.execute("COMMIT")
+            with transaction(self._writer) as connection:
+                yield connection
             number = self._log.committed() if self._log else 0
         if self._log and is_on_disk:
             self._log.put_on_disk(number)

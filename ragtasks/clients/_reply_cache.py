@@ -39,7 +39,7 @@ from ragtasks.clients._protocol import (
     no_progress,
 )
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
-from ragtasks.files import canonical_hash, lock_holders
+from ragtasks.files import canonical_hash, lock_holders, transaction
 
 # A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
 # What another process asks at the same time is waited for. Stored are answers, refusals and what a content filter
@@ -667,15 +667,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._reported(), self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._reported(), self._lock, transaction(self._connection) as connection:
+            yield connection
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

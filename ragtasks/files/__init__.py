@@ -1,6 +1,6 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
-from ragtasks.files._atomic import canonical_hash, lock_holders, publish, write_atomically, written_aside
+from ragtasks.files._atomic import canonical_hash, lock_holders, publish, transaction, write_atomically, written_aside
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
     UNNAMED,
@@ -118,6 +118,7 @@ __all__ = [
     "sample_statistics",
     "seconds_a_query",
     "spending_of_run",
+    "transaction",
     "usage_in_record",
     "used_in",
     "write_atomically",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,6 +77,19 @@ def lock_holders(path: Path) -> str:
     holders = {cells[4] for cells in locks if len(cells) == 8 and cells[5].rpartition(":")[2] in wanted}
     others = sorted(holders - {str(os.getpid())}, key=int)
     return f"process {', '.join(others)} holds it" if others else _ANOTHER
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Hold a database against every other writer until the block ends: all of it is written, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 # Hashes that name what something was made of.

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from ragtasks.errors import CacheError
-from ragtasks.files import lock_holders
+from ragtasks.files import lock_holders, transaction
 
 _APPLICATION_ID = 0x72677465
 """`rgte`: tells our files from other people's."""
@@ -202,16 +202,8 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._reported():
-            connection = self._opened
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self._reported(), transaction(self._opened) as connection:
+            yield connection
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
