@@ -144,12 +144,31 @@ class CrossEncoderReranker:
         return scores
 
 
-class RerankedRetriever:
+class _Reranking:
+    """What any reranker behind a first retriever does as a retriever."""
+
+    def __init__(self, first: Retriever, depth: int) -> None:
+        self._candidates = Candidates(first, depth)
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the first retriever names without a corpus, if it can."""
+        return wanted_passages(self._candidates.first, queries)
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Let `fill` make the vectors of the first retriever; False where it has none."""
+        return encode_with(self._candidates.first, fill, place)
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Index the first retriever, and keep the passages where the reranker finds them."""
+        self._candidates.index(passages, folder, progress)
+
+
+class RerankedRetriever(_Reranking):
     """Ranks the candidates of a first retriever by a reranker's scores."""
 
     def __init__(self, first: Retriever, model: str | Reranker, depth: int = 100) -> None:
         """Put a reranker behind a retriever."""
-        self._candidates = Candidates(first, depth)
+        super().__init__(first, depth)
         self.reranker: Reranker = CrossEncoderReranker(model) if isinstance(model, str) else model
         self.first = first
         self.depth = depth
@@ -175,18 +194,6 @@ class RerankedRetriever:
     def spending(self) -> Spending:
         """Return what the replies of the first retriever took."""
         return spending_of(self.first)
-
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids that the first retriever names without a corpus, if it can."""
-        return wanted_passages(self.first, queries)
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors of the first retriever; False where it has none."""
-        return encode_with(self._candidates.first, fill, place)
-
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages where the reranker finds them."""
-        self._candidates.index(passages, folder, progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
@@ -452,12 +459,12 @@ Connect = Callable[[Endpoint, Decoding], Client]
 """(endpoint, decoding) -> who answers there; the caller adds the key and the file that keeps replies."""
 
 
-class ListwiseRetriever:
+class ListwiseRetriever(_Reranking):
     """Ranks the candidates of a first retriever by a listwise reranker."""
 
     def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, name: str = "") -> None:
         """Put a listwise reranker behind a retriever."""
-        self._candidates = Candidates(first, depth)
+        super().__init__(first, depth)
         self._reranker = reranker
         self._name = name or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
 
@@ -482,18 +489,6 @@ class ListwiseRetriever:
     def spending(self) -> Spending:
         """Return what the replies of the first retriever and of the reranker took."""
         return joined_spending([spending_of(self._candidates.first), self._reranker.spending()])
-
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids that the first retriever names without a corpus, if it can."""
-        return wanted_passages(self._candidates.first, queries)
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors of the first retriever; False where it has none."""
-        return encode_with(self._candidates.first, fill, place)
-
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages."""
-        self._candidates.index(passages, folder, progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""

@@ -180,6 +180,11 @@ def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) 
     return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
 
 
+def has_references(task: Task, setting: Setting) -> bool:
+    """Return whether a task has a part in a setting: one without reference passages has none to be given."""
+    return setting is not Setting.REFERENCE or bool(task.references)
+
+
 def is_text(value: object) -> bool:
     """Return whether a value of a file is a text with more than blanks."""
     return isinstance(value, str) and bool(value.strip())

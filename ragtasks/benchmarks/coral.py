@@ -22,6 +22,7 @@ from ragtasks.benchmarks._definition import (
     Sizes,
     check_sizes,
     derived_file,
+    has_references,
     hub_source,
     is_text,
     official_file,
@@ -66,18 +67,13 @@ def load(root: Path) -> Benchmark:
     check_sizes(tasks, sizes, problems)
     contexts = functools.partial(_contexts, tasks)
     return Benchmark(
-        "coral", root, is_sample, revision, "answerability", tasks, contexts, suite="coral", belongs=_belongs
+        "coral", root, is_sample, revision, "answerability", tasks, contexts, suite="coral", belongs=has_references
     )
 
 
 def _contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    given = tuple(task for task in tasks if _belongs(task, setting))
+    given = tuple(task for task in tasks if has_references(task, setting))
     return reference_contexts("coral", "coral_reference", given, setting)
-
-
-def _belongs(task: Task, setting: Setting) -> bool:
-    """Return whether a turn has a part in a setting: one without passages has none to be given."""
-    return setting is not Setting.REFERENCE or bool(task.references)
 
 
 def _tasks(item: Any, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, official_file, read_edition
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, has_references, official_file, read_edition
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_array, json_lines
@@ -67,7 +67,7 @@ class Year:
             "answerability",
             tasks,
             functools.partial(self._contexts, tasks),
-            belongs=_belongs,
+            belongs=has_references,
         )
 
     def _contexts(self, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -183,11 +183,6 @@ class _Reader:
 def _listed(numbers: Sequence[int]) -> str:
     """Return numbers of facts as the prompt asks for them."""
     return ", ".join(map(str, numbers)) or "none"
-
-
-def _belongs(task: Task, setting: Setting) -> bool:
-    """Return whether a turn has a part in a setting: one whose response rests on nothing has no reference passages."""
-    return setting is not Setting.REFERENCE or bool(task.references)
 
 
 def _facts(raw: Any) -> list[str]:

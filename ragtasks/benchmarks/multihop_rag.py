@@ -20,6 +20,7 @@ from ragtasks.benchmarks._definition import (
     BenchmarkDefinition,
     RetrievalSide,
     derived_file,
+    has_references,
     official_file,
     read_edition,
 )
@@ -427,13 +428,8 @@ def load(root: Path) -> Benchmark:
         read_contexts,
         suite="multihop_rag",
         n_passages=N_PASSAGES,
-        belongs=_belongs,
+        belongs=has_references,
     )
-
-
-def _belongs(task: Task, setting: Setting) -> bool:
-    """Return whether a query has a part in a setting: a null query has no evidence to be given."""
-    return setting is not Setting.REFERENCE or bool(task.references)
 
 
 def _task(query: Query, references: tuple[Passage, ...]) -> Task:
@@ -485,7 +481,7 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     """Return the passages of a setting: of the evidence, without null queries; or the first six of `retrieved.json`."""
     if setting is Setting.REFERENCE:
         return Contexts(
-            "official", setting, {task.task_id: task.references for task in tasks if _belongs(task, setting)}
+            "official", setting, {task.task_id: task.references for task in tasks if has_references(task, setting)}
         )
     if setting is Setting.FULL_RAG:
         rankings = load_rankings(root)

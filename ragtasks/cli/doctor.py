@@ -11,7 +11,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from http.client import HTTPException
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from ragtasks.cli.app import app, echo
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
-from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
+from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of, version_of
 from ragtasks.harness.link import LinkState, link_state
 from ragtasks.harness.tasks import task_folder, task_folders
 
@@ -81,7 +80,7 @@ def _first_run(model: str | None) -> str:
 
 def _software(model: str | None, steps: list[str]) -> Iterator[str]:
     yield f"python {platform.python_version()} ({sys.executable})"
-    yield f"ragtasks {_version('ragtasks') or 'not installed'}, lm-eval {_version('lm-eval') or 'not installed'}"
+    yield f"ragtasks {version_of('ragtasks') or 'not installed'}, lm-eval {version_of('lm-eval') or 'not installed'}"
     if model is None:
         yield from (_extra(extra, purpose) for extra, purpose in _EXTRAS.items())
         return
@@ -99,13 +98,6 @@ def _extra(extra: str, purpose: str) -> str:
     if missing:
         return f"extra {extra} ({purpose}): lacks {', '.join(missing)}: {install_line(extra)}"
     return f"extra {extra} ({purpose}): here ({', '.join(installed_of(extra))})"
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
 
 
 def _tasks(steps: list[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def missing_of(extra: str) -> list[str]:
 
 def installed_of(extra: str) -> list[str]:
     """Return what is here of an extra, as `name version`, in the order of the names."""
-    found = {_name(item): _version(item.name) for item in _requirements(_OURS, {extra}) if _is_met(item)}
+    found = {_name(item): version_of(item.name) for item in _requirements(_OURS, {extra}) if _is_met(item)}
     return [f"{name} {here}" for name, here in sorted(found.items())]
 
 
@@ -64,12 +64,13 @@ def _name(item: Requirement) -> str:
 
 
 def _is_met(item: Requirement) -> bool:
-    here = _version(item.name)
+    here = version_of(item.name)
     return here is not None and item.specifier.contains(here, prereleases=True)
 
 
 @cache
-def _version(distribution: str) -> str | None:
+def version_of(distribution: str) -> str | None:
+    """Return the version of a distribution that is installed; None where it is not."""
     try:
         return version(distribution)
     except PackageNotFoundError:
