@@ -32,6 +32,10 @@ only_mutate=
 also_copy=
   docs
   task_yamls
+  scripts
+  examples
+  perf
+  README.md
 pytest_add_cli_args=
   --numprocesses=0
   -pno:cacheprovider
