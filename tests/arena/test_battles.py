@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ from ragtasks.arena.battles import (
     race_battles,
     read_answers,
 )
-from ragtasks.arena.votes import read_votes, write_votes
+from ragtasks.arena.votes import Vote, read_votes, write_votes
 from ragtasks.clients import CachedClient, Client, ReplyCache
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from tests.arena._made import answer, vote
 from tests.judges._scripted import Script, ScriptedClient, code_in, verdicts_of
-from tests.reports._saved import save
+from tests.reports._saved import facts_of, save
 
 SYSTEMS = ("good", "poor", "worse")
 
@@ -134,6 +135,18 @@ def test_answers_are_read_from_results_with_the_reference_beside_them(tmp_path: 
     assert found.answers_to(item)["reference"].response.text == found.answers_to(item)["one"].response.task.target
 
 
+def test_a_system_bears_its_run_and_another_setting_is_left_out(tmp_path: Path) -> None:
+    def on_a_run(results: dict[str, Any]) -> None:
+        facts_of(results)["configuration"]["run"] = "bm25"
+
+    save(tmp_path, "one", day=1)
+    save(tmp_path, "one", day=2, change=on_a_run)
+    for day, model in ((3, "one"), (4, "two")):
+        save(tmp_path, model, day=day, setting="full_rag")
+    assert read_answers([tmp_path], setting="reference").systems == ("one", "one (run bm25)")
+    assert {item[1] for item in read_answers([tmp_path]).items} == {"reference", "full_rag"}
+
+
 def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path: Path) -> None:
     votes = [vote("a", "b", vote_id="1"), vote("b", "a", "both_bad", vote_id="2", reason="neither")]
     file = tmp_path / "votes.jsonl"
@@ -144,10 +157,26 @@ def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path:
         read_votes([file])
 
 
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (vote("a", "b", "second", vote_id="1"), "line 2: expected each vote once, found 'another vote with the id 1'"),
+        (vote("a", "a", vote_id="2"), "line 2: expected two systems, found 'one: a'"),
+    ],
+)
+def test_votes_that_contradict_each_other_or_compare_nothing_are_refused(
+    tmp_path: Path, second: Vote, text: str
+) -> None:
+    file = tmp_path / "votes.jsonl"
+    write_votes(file, [vote("a", "b", vote_id="1"), second])
+    with pytest.raises(BenchmarkFileError) as error:
+        read_votes([file])
+    assert text in str(error.value)
+
+
 def test_answers_that_cannot_be_answers_are_named() -> None:
-    made = [
-        answer(name, text, conversation=f"c{n}") for n in range(3) for name, text in (("a", ""), ("b", f"Yes {n}."))
-    ]
+    texts = (("a", ""), ("b", "Yes {n}."), ("reference", ""), ("ragtasks-refuse", ""))
+    made = [answer(name, text.format(n=n), conversation=f"c{n}") for n in range(3) for name, text in texts]
     (line,) = AnswerPool(made).implausible()
     assert line.startswith("a, ")
     assert "3 of 3 answers (100%) are empty" in line

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from ragtasks.arena.forms import (
 from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, load_human_evaluation
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
+from ragtasks.records import Answerability
 from ragtasks.reports.calibration import calibrate_judges
 from ragtasks.tables import Value
 from tests.arena._made import answer
@@ -185,10 +187,66 @@ def test_calibrate_reads_the_file_that_forms_make(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
 
 
-def test_a_file_holds_one_setting_of_mtrags_corpora(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="there is no form"):
-        write_human_evaluation(tmp_path, pool(), [])
+def about(found: AnswerPool) -> list[Rated]:
+    """Return a form of one rater on each item, all alike."""
+    forms = []
+    for item in found.items:
+        systems = order_for(found, item, "r", b"secret")
+        fields = {f"rating-{place}-{name}": "3" for place in range(len(systems)) for name in FANC}
+        fields |= {f"pair-{one}-{other}": "tie" for one, other in compared(found, item, systems)}
+        forms.append(Rated("r", item, read_form(found, item, systems, fields, 1.0), 1.0))
+    return forms
+
+
+def changed(found: Answer, **task: Any) -> Answer:
+    return replace(found, response=replace(found.response, task=replace(found.response.task, **task)))
+
+
+TWO = tuple(answer(name, f"{name} says so.", conversation="c1") for name in ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ((), "there is no form"),
+        (
+            (*TWO, *(replace(one, setting="reference") for one in TWO)),
+            "setting, found forms on full_rag, reference",
+        ),
+        (tuple(changed(one, domain="kitchen") for one in TWO), "MTRAG's corpora only, and c1<::>1 is of 'kitchen'"),
+    ],
+)
+def test_a_file_holds_one_setting_of_mtrags_corpora(tmp_path: Path, answers: tuple[Answer, ...], expected: str) -> None:
+    found = AnswerPool(answers or TWO)
+    with pytest.raises(ConfigurationError, match=re.escape(expected)):
+        write_human_evaluation(tmp_path, found, about(found) if answers else [])
     assert not list(tmp_path.iterdir())
+
+
+def test_the_file_says_who_refuses_where_it_should_and_only_scores_that_all_answers_have(tmp_path: Path) -> None:
+    labels = {"c1": Answerability.ANSWERABLE, "c2": Answerability.UNANSWERABLE, "c3": Answerability.CONVERSATIONAL}
+    answers = [
+        changed(
+            replace(
+                answer(name, f"{name} says so.", conversation=conversation),
+                refuses=name == "b",
+                scores={"rl_f": 0.5} | ({"rb_alg": 0.25} if name == "b" else {}),
+            ),
+            answerability=label,
+        )
+        for conversation, label in labels.items()
+        for name in ("a", "b")
+    ]
+    found = AnswerPool(answers)
+    write_human_evaluation(tmp_path, found, about(found))
+    rated_answers = load_human_evaluation(tmp_path)
+    right = {(one.response.task.conversation_id, one.model_id): one.idk_is_right for one in rated_answers}
+    assert right == {
+        **{("c1", "a"): True, ("c1", "b"): False, ("c2", "a"): False, ("c2", "b"): True},
+        **{("c3", "a"): True, ("c3", "b"): True},
+    }
+    assert all(one.metrics == {"rl_f": 0.5} for one in rated_answers)
+    assert [one.response.task.answerability for one in rated_answers[::2]] == list(labels.values())
 
 
 def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:

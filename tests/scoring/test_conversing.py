@@ -17,10 +17,22 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.cli import main
+from ragtasks.clients import ChatMessage, endpoint_of
+from ragtasks.config import UserConfig
 from ragtasks.records import Answerability, Message, Role, Task
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, read_evaluations, row_of
-from ragtasks.scoring._conversing import common_words, gives_away
+from ragtasks.scoring._conversing import (
+    Next,
+    Situation,
+    Step,
+    UserTurn,
+    _Conversation,
+    _Need,
+    _UserReply,
+    common_words,
+    gives_away,
+)
 from ragtasks.tables import Table, Value
 from tests.clients._server import Action, refusal
 from tests.scoring._users import ScriptedSystem, ScriptedUser, complete, half, wrong
@@ -382,3 +394,105 @@ def test_an_evaluation_file_names_a_user(user: ScriptedUser, benchmark: Benchmar
     assert all(need["met"] for need in needs())
     (evaluation,) = read_evaluations([Path("results")])
     assert next(iter(evaluation.provenance.values()))["history"]["user"]["seed"] == 2
+
+
+NEEDS = (
+    task_of("Who built the bridge?", "Ann Harrow built it in 1874."),
+    task_of("How long is it?", "It has 300 metres."),
+)
+TALK = (
+    ChatMessage("user", "Who built the bridge over the river?"),
+    ChatMessage("assistant", "It was built in 1874."),
+)
+
+
+def situation(at: int = 0, messages: tuple[ChatMessage, ...] = TALK) -> Situation:
+    """Return that of a user who has asked about the first need, and goes on to the second where it is met."""
+    met = Step(Next.ASK, 1) if at == 0 else Step(Next.ASK, 0)
+    return Situation(NEEDS, at, messages, "plainly", met, Step(Next.STAY, 0))
+
+
+def reply_of(where: Situation, message: str, **labels: str) -> str:
+    code = where.prompt(0).messages[-1].content.split("[")[1].split()[0]
+    given = {"met": "yes", "wrong": "no", "contradicts": "no", **labels} if where.at >= 0 else {}
+    return json.dumps({"id": code, **given, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("message", "labels", "problem"),
+    [
+        ("And how long is the bridge?", {}, ""),
+        ("Who was that builder, please?", {"met": "no"}, ""),
+        ("And how long is it: 300 metres?", {}, "the message gives the expected answer away"),
+        ("Thanks a lot!", {}, "the message has no word of what it should ask about"),
+        ("Thanks, and the rest?", {"met": "no"}, ""),
+        ("who built the BRIDGE over the river", {"met": "no"}, "the message repeats an earlier one word for word"),
+        ("It was built in 1874.", {"met": "no"}, ""),
+        (" ", {}, '"message" is no text, or empty'),
+        ("And how long is the bridge?", {"met": "maybe"}, '"met" is neither yes nor no'),
+        ("And how long is the bridge?", {"wrong": "maybe"}, '"wrong" is neither yes nor no'),
+    ],
+)
+def test_a_message_that_no_user_should_send_is_refused(message: str, labels: dict[str, str], problem: str) -> None:
+    where = situation()
+    assert where.problem(reply_of(where, message, **labels)) == problem
+
+
+def test_what_a_user_made_of_an_answer_is_read_and_an_opening_has_nothing_to_judge() -> None:
+    where = situation()
+    found = where.read(reply_of(where, " And how long is the bridge? ", met="Yes", wrong="no", contradicts="yes"))
+    assert (found.message, found.met, found.wrong, found.contradicts) == (
+        "And how long is the bridge?",
+        True,
+        False,
+        True,
+    )
+    opening = situation(-1, ())
+    found = opening.read(reply_of(opening, "Who built the bridge?"))
+    assert (found.met, found.wrong, found.contradicts) == (None, None, None)
+
+
+def conversation(*met: bool | None, at: int, n_exchanges: int = 1, n_turns: int = 1, **changed: Any) -> _Conversation:
+    """Return a conversation whose user asked about the need at a place so often, of two needs with these labels."""
+    needs = [_Need(task, met=label) for task, label in zip(NEEDS, met, strict=True)]
+    if at >= 0:
+        needs[at].exchanges += [{"user": "x"}] * n_exchanges
+    config = UserConfig(model=endpoint_of("openai/x"), turns=6, patience=2)
+    made = _Conversation("c", needs, "terse", config, frozenset(), "", [], at=at, n_turns=n_turns)
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return made
+
+
+END, ASK, STAY = Next.END, Next.ASK, Next.STAY
+
+
+@pytest.mark.parametrize(
+    ("of", "met", "expected"),
+    [
+        (conversation(None, None, at=-1), False, Step(ASK, 0)),
+        (conversation(None, None, at=0), True, Step(ASK, 1)),
+        (conversation(None, None, at=0, n_exchanges=2), False, Step(STAY, 0)),
+        (conversation(None, None, at=0, n_exchanges=3), False, Step(ASK, 1)),
+        (conversation(None, None, at=0, n_exchanges=3, n_given_up=1), False, Step(END, why="out of patience")),
+        (conversation(True, None, at=1), True, Step(END, why="satisfied")),
+        (conversation(False, None, at=1), True, Step(END, why="finished")),
+        (conversation(True, None, at=1, n_exchanges=3), False, Step(END, why="finished")),
+        (conversation(None, None, at=0, n_turns=5), False, Step(STAY, 0)),
+        (conversation(None, None, at=0, n_turns=6), True, Step(END, why="out of turns")),
+        (conversation(True, None, at=1, n_turns=6), True, Step(END, why="satisfied")),
+    ],
+)
+def test_what_a_user_does_next_follows_from_its_turns_and_its_patience(
+    of: _Conversation, met: bool, expected: Step
+) -> None:
+    assert of.step(met=met) == expected
+
+
+def test_a_need_that_is_met_gives_the_user_new_patience() -> None:
+    talk = conversation(None, None, at=0, n_given_up=1, messages=list(TALK))
+    talk.take_turn(_UserReply(UserTurn("And how long is it?", met=True, wrong=False, contradicts=True), (), ()))
+    assert (talk.needs[0].met, talk.n_given_up, talk.at, talk.n_turns) == (True, 0, 1, 2)
+    assert talk.needs[0].exchanges[-1]["contradicts"] is None, "with one answer there is none to contradict"
+    assert talk.needs[1].opening[-1].text == "And how long is it?"
+    assert len(talk.needs[1].opening) == 3

@@ -128,16 +128,14 @@ def test_without_the_library_nothing_is_searched_and_the_reason_says_what_to_ins
 
 
 def test_a_reranker_has_its_key_keeps_its_replies_and_counts_them(sample: Benchmark, tmp_path: Path) -> None:
-    def key(name: str) -> str | None:
-        return "sk-4711" if name == "OPENAI_API_KEY" else None
-
     with chat_server(by_overlap) as server:
+        keys = {"OPENAI_API_KEY": "sk-4711", "OPENAI_BASE_URL": server.base_url}
         line = f"rerank(bm25,listwise:m,base_url={server.base_url})"
-        first = CorpusSearch(sample, line, tmp_path, key)
+        first = CorpusSearch(sample, line, tmp_path, keys.get)
         found = first("govt", ["permit cost"])
         n_asked = len(server.asked)
-        assert n_asked > 0
-        again = CorpusSearch(sample, line, tmp_path, key)
+        assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-4711"}
+        again = CorpusSearch(sample, line, tmp_path, keys.get)
         assert again("govt", ["permit cost"]) == found
         assert len(server.asked) == n_asked, "replies are kept"
     assert set(first.describe()["statistics"]) == {"govt"}

@@ -16,6 +16,8 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.records import CallProblem, Ending
 from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolSession
 from retrieval_cache import searcher
+from tests.clients._server import chat_server
+from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 QUERY = "How much does a permit cost?"
 
@@ -65,14 +67,16 @@ def test_passages_have_one_number_each_and_can_be_shortened(session: ToolSession
 def test_reading_shows_a_passage_between_its_neighbours(session: ToolSession) -> None:
     first = session.call("search", {"query": QUERY, "k": 1}).passages[0]
     around = session.call("read", json.dumps({"passage_id": first.passage_id})).passages
-    assert first in around
-    assert 2 <= len(around) <= 3
-    assert len({item.passage_id.rsplit("-", 2)[0] for item in around}) == 1
+    assert [item.passage_id for item in around] == [
+        *("harrowick-deck-permits-1251-1812", "harrowick-deck-permits-1813-2371"),
+    ], "the last of its document, behind the one before it"
+    assert first == around[1]
     trajectory = session.end(Ending.ANSWERED)
     assert trajectory.steps[1].scores == ()
     assert trajectory.last_passages == tuple(item.passage_id for item in around)
     assert trajectory.seen == tuple(item.passage_id for item in session.passages)
     assert set(trajectory.seen) == {item.passage_id for item in around}
+    assert len(session.call("read", {"passage_id": around[0].passage_id}).passages) == 3, "one before and one behind"
 
 
 BAD = CallProblem.MALFORMED
@@ -103,6 +107,7 @@ NOT = "The call was not understood: "
             "There is no passage 'made-up'. Read ids that a search showed.",
         ),
         ("read", {"passage_id": 7}, BAD, NOT + "passage_id must be the id of a passage, a text."),
+        ("read", {"passage_id": "x", "k": 2}, BAD, NOT + "read takes passage_id, and got 'k'."),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence_and_a_problem(
@@ -137,6 +142,14 @@ def test_the_same_query_for_ever_ends_at_the_limit(sample: Benchmark, tmp_path: 
     assert results[-1].text == "No calls are left: 3 were all. Give your answer now."
     assert [step.is_repeat for step in session.end(Ending.OUT_OF_CALLS).steps] == [False, True, True, True, True]
     assert toolbox.n_searched == 2
+
+
+def test_a_reranker_behind_the_tools_has_its_key(sample: Benchmark, tmp_path: Path) -> None:
+    with chat_server(by_overlap) as server:
+        keys = {"OPENAI_API_KEY": "sk-4711", "OPENAI_BASE_URL": server.base_url}
+        toolbox = Toolbox(sample, f"rerank(bm25,listwise:m,base_url={server.base_url})", tmp_path, keys.get)
+        assert toolbox.session("govt").call("search", {"query": QUERY}).passages
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-4711"}
 
 
 def test_a_query_is_searched_for_once_ever(sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
