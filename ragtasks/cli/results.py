@@ -30,7 +30,6 @@ class _Relationship(str, Enum):
 
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
-_FILE = Annotated[Path, typer.Argument(help="Results file, or a folder with one.")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
 _MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
 _SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]

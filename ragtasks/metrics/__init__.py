@@ -62,7 +62,6 @@ from ragtasks.metrics.grounding import (
     GROUNDED,
     GroundedSentence,
     Grounding,
-    PassageSpan,
     Source,
     Span,
     copied,
@@ -116,7 +115,7 @@ from ragtasks.metrics.semantic import (
     semantic_scores,
     whole_weights,
 )
-from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnError, TurnErrorKind, turn_error
+from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnErrorKind, turn_error
 
 __all__ = [
     "ANS_ACC",
@@ -158,7 +157,6 @@ __all__ = [
     "Level",
     "Metric",
     "Pair",
-    "PassageSpan",
     "RaterAgreement",
     "RetrievalMetric",
     "RuleBasedIdk",
@@ -170,7 +168,6 @@ __all__ = [
     "Semantics",
     "Source",
     "Span",
-    "TurnError",
     "TurnErrorKind",
     "accuracy",
     "accuracy_official",

@@ -7,9 +7,7 @@ from ragtasks.scoring._failures import record_checked, record_failure, take_chec
 from ragtasks.scoring._judge import Place, rescore
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
-    CHECKS,
     EXEMPT,
-    IMPLAUSIBLE,
     CheckedAnswers,
     Plausibility,
     check_together,
@@ -17,7 +15,6 @@ from ragtasks.scoring._plausibility import (
     find_implausible,
     note_turn_errors,
     plausibility_of,
-    replies_in,
     require_plausible,
 )
 from ragtasks.scoring._results_layout import scored_row
@@ -43,10 +40,8 @@ from ragtasks.scoring._tool_server import serve_tools
 from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 
 __all__ = [
-    "CHECKS",
     "DECISION_FILE",
     "EXEMPT",
-    "IMPLAUSIBLE",
     "CheckedAnswers",
     "Decided",
     "LiveRetrieval",
@@ -81,7 +76,6 @@ __all__ = [
     "ready_judge",
     "record_checked",
     "record_failure",
-    "replies_in",
     "request_body",
     "require_plausible",
     "rescore",

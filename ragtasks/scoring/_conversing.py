@@ -49,7 +49,6 @@ from ragtasks.scoring._system import Answering, System, conversations_file, unfi
 SATISFIED, FINISHED = "satisfied", "finished"
 OUT_OF_PATIENCE, OUT_OF_TURNS = "out of patience", "out of turns"
 BROKEN, NO_ANSWER = "user unreadable", "no answer"
-_BROKE_OFF = frozenset({BROKEN, NO_ANSWER})
 _MAX_REASONS = 3
 
 

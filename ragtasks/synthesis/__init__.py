@@ -5,7 +5,7 @@ model writes is read, checked against the documents and counted; nothing is fill
 """
 
 from ragtasks.synthesis._folder import Outcome
-from ragtasks.synthesis._pipeline import POOLS, UNITS, Settings, synthesize
+from ragtasks.synthesis._pipeline import UNITS, Settings, synthesize
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, has_dialogues, quality_section
@@ -28,7 +28,6 @@ __all__ = [
     "LONGEST_NOTE",
     "LONGEST_TEXT",
     "PAPER_FORMS",
-    "POOLS",
     "UNITS",
     "Cut",
     "DecisionError",

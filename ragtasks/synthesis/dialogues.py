@@ -402,11 +402,6 @@ class Turn:
     answerability: Answerability = Answerability.ANSWERABLE
     """ANSWERABLE, or UNANSWERABLE once its passages are out of the corpus."""
 
-    @property
-    def needs_rewriting(self) -> bool:
-        """Whether the question as asked is not the one that can be understood alone."""
-        return self.contextualized != self.decontextualized
-
 
 @dataclass(frozen=True, slots=True)
 class Removed:

@@ -292,7 +292,6 @@ def test_a_dialogue_has_its_turns_in_both_forms_with_what_they_rest_on() -> None
         ("What of the mill?", "And 2?", TEXTS["mill"]),
     ]
     assert [turn.units for turn in made.turns] == [(unit("port"),), (unit("mill"),)]
-    assert [turn.needs_rewriting for turn in made.turns] == [False, True]
     assert len(asked) == 3
     assert all(TEXTS["port"] in prompt for prompt in asked)
     assert "At most 8 turns" in asked[0]
