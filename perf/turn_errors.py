@@ -20,7 +20,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,24 @@ def kinds(folder: Path) -> dict[tuple[str, str], str]:
     }
 
 
+_POOL = {
+    "generator": {
+        "answered_unknown": 30,
+        "invented": 111,
+        "lost_thread": 3,
+        "none": 627,
+        "refused_known": 10,
+        "repeated": 6,
+        "unused": 10,
+    },
+    "generator_first": {"missed": 140},
+    "gpt-4o": {"answered_unknown": 1, "invented": 14, "none": 121, "unused": 1},
+    "llama-3.1-405b-instruct": {"answered_unknown": 2, "contradicted": 1, "invented": 10, "none": 120, "unused": 1},
+    "system_a": {"none": 450},
+    "system_b": {"answered_unknown": 17, "contradicted": 2, "invented": 2, "lost_thread": 1, "none": 396, "unused": 2},
+}
+POOL = Counter({(system, kind): n for system, counts in _POOL.items() for kind, n in counts.items()})
+"""(system, kind) -> answers that round 2 was drawn from: those that round 1 has not, by the kinds of that time."""
 _SETTINGS = {"generator": Setting.FULL_RAG, "generator_first": Setting.FULL_RAG}
 
 
@@ -132,34 +150,39 @@ def agreement(rows: Sequence[Row]) -> str:
     )
 
 
+def labels_of(row: Row, *, beside: bool = True) -> tuple[set[str], set[str]]:
+    """Return what each labelling names: the one label, and with `beside` what it says holds as well."""
+    first, second = ({row[name], *(row.get(f"{name}_also", ()) if beside else ())} for name in ("first", "second"))
+    return first, second
+
+
 def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
-    """Print how often each kind is right."""
-    print("| kind | answers | either names it | both name it | either finds anything wrong |")
-    print("|---|---:|---:|---:|---:|")
+    """Print how often each kind is right: as the one label, or as one of those that hold."""
+    print("| kind | answers | either: the label | either: one that holds | both: one that holds | anything wrong |")
+    print("|---|---:|---:|---:|---:|---:|")
     for kind in NAMES:
         mine = [row for row in rows if kind_of(row) == kind]
         if mine:
-            either = sum(kind in {row["first"], row["second"]} for row in mine)
-            both = sum(row["first"] == row["second"] == kind for row in mine)
+            label = sum(kind in {row["first"], row["second"]} for row in mine)
+            holds = [[kind in named for named in labels_of(row)] for row in mine]
             anything = sum({row["first"], row["second"]} != {NONE} for row in mine)
-            print(f"| {kind} | {len(mine)} | {of(either, len(mine))} | {both} | {anything} |")
+            n = len(mine)
+            cells = (of(label, n), of(sum(map(any, holds)), n), of(sum(map(all, holds)), n), str(anything))
+            print(f"| {kind} | {n} | {' | '.join(cells)} |")
 
 
-def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Mapping[tuple[str, str], int]) -> None:
-    """Print how much of what both labellings name has its kind, each answer counted for all that it was drawn from.
-
-    The pool has (system, predicted kind) -> answers that there were to draw from.
-    """
+def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Counter[tuple[str, str]]) -> None:
+    """Print how much of what both labellings name is found, each answer counted for all that it was drawn from."""
     drawn = Counter((row["system"], row["predicted"]) for row in rows)
-    print("| kind | both name it | of these found | found, weighted by the draw |\n|---|---:|---:|---:|")
+    print("| kind | both name it | found | found, weighted by the draw |\n|---|---:|---:|---:|")
     for kind in NAMES:
         mine = [row for row in rows if row["first"] == row["second"] == kind]
-        if not mine:
-            continue
-        weights = [pool[row["system"], row["predicted"]] / drawn[row["system"], row["predicted"]] for row in mine]
-        hits = [kind_of(row) == kind for row in mine]
-        weighted = sum(weight for weight, hit in zip(weights, hits, strict=True) if hit) / sum(weights)
-        print(f"| {kind} | {len(mine)} | {of(sum(hits), len(mine))} | {weighted:.2f} |")
+        if mine:
+            strata = [(row["system"], row["predicted"]) for row in mine]
+            weights = [pool[stratum] / drawn[stratum] for stratum in strata]
+            hits = [kind_of(row) == kind for row in mine]
+            share = sum(weight for weight, hit in zip(weights, hits, strict=True) if hit) / sum(weights)
+            print(f"| {kind} | {len(mine)} | {of(sum(hits), len(mine))} | {share:.2f} |")
 
 
 # Damage
@@ -321,6 +344,9 @@ def main() -> None:
             print_precision(mine, lambda row: row["predicted"])
             print("\nThe kinds as they are now:\n")
         print_precision(mine, now)
+        if number > 1:
+            print("\nWhat is found of what both labellings name, now:\n")
+            print_recall(mine, now, POOL)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,15 @@ answer may be all others than the reference's. How often each kind is right stan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import GroundedSentence, Grounding, copied, ground, grounded
+from ragtasks.metrics.grounding import GroundedSentence, Grounding, ground, grounded
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role
 
 
@@ -34,7 +35,7 @@ class TurnErrorKind(str, Enum):
         kind.says = f"possibly {says}" if is_possible else says
         return kind
 
-    BROKEN = "broken", "is broken", "empty, an error's text, or wrapped in what is no answer"
+    BROKEN = "broken", "is broken", "empty, an error's text, garbled, or wrapped in what is no answer"
     WRONG_LANGUAGE = "wrong_language", "is in another language", "the user writes in another one"
     REFUSED_KNOWN = (
         "refused_known",
@@ -48,16 +49,19 @@ class TurnErrorKind(str, Enum):
     ANSWERED_UNKNOWN = "answered_unknown", "answers what is not there", "the passages have no answer, and it gives one"
     CUT_OFF = "cut_off", "is cut off", "it breaks off in the middle of a sentence"
     ASKED_BACK = "asked_back", "asks back needlessly", "it only asks the user, and the question can be answered"
-    REPEATED = "repeated", "repeats an earlier answer", "most of it stands word for word in an earlier answer"
+    REPEATED = (
+        *("repeated", "repeats an earlier answer"),
+        "three quarters of its words stand in earlier answers, and few of the reference answer's",
+    )
     LOST_THREAD = (
         "lost_thread",
         "lost the thread",
-        "it is an earlier answer in other words, and has next to nothing of the reference answer",
+        "it is one earlier answer in other words, and has next to nothing of the reference answer and its passages",
         True,
     )
     CONTRADICTED = (
         *("contradicted", "contradicts its passage"),
-        "a sentence has a passage's words, and another number",
+        "a sentence has a passage's words, and another number beside the same word",
         True,
     )
     INVENTED = (
@@ -66,7 +70,7 @@ class TurnErrorKind(str, Enum):
     )
     UNUSED = (
         *("unused", "found but not used"),
-        "a reference passage was shown, and the answer has less than a tenth of the reference answer's words",
+        "a reference passage was shown, and the answer has few of its words, and hardly any of the reference answer's",
         True,
     )
 
@@ -119,8 +123,7 @@ _HELD = 0.4  # of the answer's words, in passages and conversation
 _MOSTLY = 0.6  # of a sentence's
 _CLOSE = 0.6
 _FAR = 0.15
-_CLOSER = 0.15
-_COPIED = 0.6
+_AGAIN = 0.75  # of the answer's words, in earlier answers
 _LEAST_WORDS = 8
 _MOST_NAMED = 5
 _SHORT_QUESTION = 40
@@ -159,6 +162,12 @@ class _Turn:
     def precision(self) -> float:
         """Share of its content that the reference answer has."""
         return max(_share(self.response.text, variant.target) for variant in self.task.variants)
+
+    @cached_property
+    def in_references(self) -> float:
+        """Share of its content that the reference passages that were shown have."""
+        shown = [one for one in self.response.passages if one.passage_id in self.references]
+        return grounded(self.response.text, shown) or 0.0
 
     @cached_property
     def earlier(self) -> list[tuple[str, str]]:
@@ -228,18 +237,19 @@ def _asks_back(turn: _Turn) -> str:
 
 
 def _repeated(turn: _Turn) -> str:
-    if turn.words < _LEAST_WORDS or turn.recall >= _LESS:
+    """Look for what earlier answers have together, in runs or in other words, where the reference answer is another."""
+    if turn.words < _LEAST_WORDS or not turn.earlier:
         return ""
-    for number, (_, answer) in enumerate(turn.earlier, start=1):
-        share = copied(turn.response.text, [answer]) or 0.0
-        if share >= _COPIED and share > (copied(turn.task.target, [answer]) or 0.0) + _CLOSER:
-            return f"{share:.0%} of it stands in the answer of turn {number}, word for word"
-    return ""
+    answers = [Passage("", answer) for _, answer in turn.earlier]
+    again, target = (grounded(text, answers) or 0.0 for text in (turn.response.text, turn.task.target))
+    if again < max(_AGAIN, target + _LESS, turn.recall + _HELD):
+        return ""
+    return f"{again:.0%} of its words stand in earlier answers, of the reference answer's {target:.0%}"
 
 
 def _lost_thread(turn: _Turn) -> str:
     """Look for an earlier answer that it is clearly more like than the reference answer of its own turn."""
-    if turn.words < _LEAST_WORDS or not turn.can_be_answered or not turn.earlier:
+    if turn.words < _LEAST_WORDS or not turn.can_be_answered or not turn.earlier or turn.in_references >= _FITS:
         return ""
     own = _likeness(turn.response.text, turn.task.target)
     best, number = max((_likeness(turn.response.text, answer), n) for n, (_, answer) in enumerate(turn.earlier, 1))
@@ -258,9 +268,23 @@ def _contradicted(turn: _Turn) -> str:
             continue
         span = sentence.best.span
         words = turn.response.passages[sentence.best.passage].text[span.start : span.end]
-        if any(map(str.isdigit, words)):
+        if _beside_numbers(sentence.text, wrong) & _beside_numbers(words):
             return f"{', '.join(wrong[:_MOST_NAMED])}, where its passage says {_quoted(words)}"
     return ""
+
+
+_NUMBER = re.compile(r"(?:([^\W\d_]{4,})\W{1,2})?(\d[\d.,]*)(?:\W{0,2}([^\W\d_]{4,}))?")
+
+
+def _beside_numbers(text: str, only: Collection[str] = ()) -> set[str]:
+    """Return the words before and behind numbers, as "before pages" and "behind pages"; short ones say nothing."""
+    return {
+        f"{side} {word.lower()}"
+        for before, number, behind in _NUMBER.findall(text)
+        if not only or number in only
+        for side, word in (("before", before), ("behind", behind))
+        if word
+    }
 
 
 def _numbers(turn: _Turn, sentence: GroundedSentence) -> list[str]:
@@ -288,6 +312,8 @@ def _invented(turn: _Turn) -> str:
 def _unused(turn: _Turn) -> str:
     found = turn.references & turn.shown
     if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= 2 * _LITTLE:
+        return ""
+    if turn.in_references >= _LESS:
         return ""
     return f"{len(found)} of {len(turn.references)} reference passages were shown; {_says(turn)}"
 

@@ -64,6 +64,32 @@ def test_an_answer_has_the_kind_that_it_shows(text: str, expected: TurnErrorKind
     assert kind_of(text) is expected
 
 
+def test_what_several_earlier_answers_said_is_repeated_unless_the_reference_answer_says_it_too() -> None:
+    rules = (
+        Message(Role.USER, "Who may borrow?"),
+        Message(Role.ASSISTANT, "Everybody with a valid passport may borrow books."),
+    )
+    task = replace(TASK, messages=(*rules, *MESSAGES))
+    text = "Everybody with a valid passport may borrow. The library opens on weekdays at nine o'clock."
+    assert kind_of(text, task) is KIND.REPEATED
+    assert kind_of(text, replace(task, target=text)) is None
+
+
+def test_an_answer_that_rests_on_its_reference_passage_used_it_and_kept_the_thread() -> None:
+    other_words = replace(TASK, target="Grown-ups hand over a dozen coins, the young hand over none.")
+    assert kind_of("It is closed on Sundays and on public holidays.", other_words) is KIND.UNUSED
+    assert kind_of("A lost card is replaced for 5 euros.", other_words) is None
+    text = "On weekdays it opens its doors at nine o'clock; on Sundays the library is not open at all."
+    assert kind_of(text, other_words) is KIND.LOST_THREAD
+    doors = Passage("doors", "It opens its doors on weekdays at nine o'clock, on Sundays the library is not open.")
+    assert kind_of(text, replace(other_words, references=(doors,)), shown=(doors,)) is None
+
+
+def test_another_number_contradicts_only_beside_the_same_word() -> None:
+    assert kind_of("A lost card is replaced for 80 euros.") is KIND.CONTRADICTED
+    assert kind_of("Since 1995 a lost card is replaced for 5 euros.") is KIND.INVENTED
+
+
 def test_a_refusal_is_judged_by_what_was_shown() -> None:
     text = "I do not know the price."
     assert kind_of(text, idk=IdkVerdict.YES) is KIND.REFUSED_KNOWN
