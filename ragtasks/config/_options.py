@@ -153,6 +153,10 @@ class EvaluationConfig(BaseModel):
         default="text",
         description="how an agentic task's model calls tools: tags in text, OpenAI's tool calls, or its chat template",
     )
+    keep_searches: bool = Field(
+        default=False,
+        description="show later turns of live agentic tasks what the model searched for and found at earlier ones",
+    )
     injected: float = Field(
         default=0.0,
         ge=0,
@@ -317,7 +321,8 @@ class EvaluationConfig(BaseModel):
 KEYS = frozenset(EvaluationConfig.model_fields)
 MODEL_KEYS = (
     *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
-    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol", "injected"),
+    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol", "keep_searches"),
+    "injected",
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""
 

@@ -7,8 +7,9 @@ each step in the saved answers and asks only what is missing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, Doc, relevant_passages, trajectory_row
@@ -33,6 +34,8 @@ class Search:
     """The task, with the history that the model sees."""
     session: ToolSession
     """Its calls."""
+    earlier: Mapping[int, Sequence[Exchange]] = field(default_factory=dict)
+    """Earlier turns of its conversation -> what was called and found at these, where the model sees that again."""
     exchanges: list[Exchange] = field(default_factory=list)
     """What was called and found, in order."""
     usages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -44,8 +47,9 @@ class Search:
 
     def shorten(self) -> bool:
         """Shorten the oldest results that can be, the last ones at last; False where none can."""
-        older = [(level, item) for level in (0, 1) for item in self.exchanges[:-1] if item.level == level]
-        last = [(item.level, item) for item in self.exchanges[-1:] if item.can_be_shortened]
+        exchanges = [*itertools.chain.from_iterable(self.earlier.values()), *self.exchanges]
+        older = [(level, item) for level in (0, 1) for item in exchanges[:-1] if item.level == level]
+        last = [(item.level, item) for item in exchanges[-1:] if item.can_be_shortened]
         for _, exchange in [*older, *last]:
             exchange.level += 1
             self.n_shortened += 1
@@ -107,8 +111,12 @@ class AgenticTask(RoundsTask):
     def _ready(self, doc: Doc) -> WaitingRequest | None:
         """Return the first request of a task."""
         self._request_docs[doc["task_id"]] = doc
-        self._searches[doc["task_id"]] = Search(doc, self.toolbox.session(doc["domain"]))
+        self._searches[doc["task_id"]] = self._new_search(doc)
         return self._request(doc["task_id"])
+
+    def _new_search(self, doc: Doc) -> Search:
+        """Return a task before its first call."""
+        return Search(doc, self.toolbox.session(doc["domain"]))
 
     def _request(self, task_id: str) -> WaitingRequest | None:
         """Return the next request of a task with its prompt; None where that does not fit the model: it ended."""
@@ -126,16 +134,29 @@ class AgenticTask(RoundsTask):
 
     def _prompt(self, search: Search) -> Any:
         """Return the prompt with calls and results behind the question."""
-        options, turns = self._rendering, self._protocol.turns(search.exchanges)
+        options = self._rendering
         instruction = options.get("system_instruction")
         template = options.get("chat_template") if options.get("apply_chat_template") else None
         if template is None:
             question = {"role": Role.USER.value, "content": search.doc["question"]}
-            shown: list[dict[str, Any]] = [*search.doc["history"], question, *turns]
+            shown = self._with_calls(search, [*search.doc["history"], question])
             doc = {**search.doc, "history": shown[:-1], "question": shown[-1]["content"]}
             return self._render_plain(doc, instruction)
-        messages = [*self._messages(search.doc, instruction), *turns]
+        messages = self._with_calls(search, self._messages(search.doc, instruction))
         return self._prompts.renderer.render(messages, self._protocol.rendering(template))
+
+    def _with_calls(self, search: Search, conversation: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return a conversation with its calls and results: those of a turn stand behind its question."""
+        by_turn = {**search.earlier, search.doc["turn"]: search.exchanges}
+        # Made together, as calls are counted through.
+        made = iter(self._protocol.turns([item for exchanges in by_turn.values() for item in exchanges]))
+        messages, turn = [], 0
+        for message in conversation:
+            messages.append(message)
+            turn += message["role"] == Role.USER.value
+            if message["role"] == Role.USER.value and turn in search.earlier:
+                messages += itertools.islice(made, len(self._protocol.turns(search.earlier[turn])))
+        return [*messages, *made]
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Take a reply: calls wait for `next_requests`, an answer ends the task."""
@@ -199,4 +220,16 @@ class AgenticTask(RoundsTask):
 
 
 class LiveAgenticTask(AgenticTask, LiveTask):
-    """The same with the model's own earlier answers; what it found at earlier turns is not shown again."""
+    """The same with the model's own earlier answers, and with `keep_searches` what it found at earlier turns."""
+
+    def _new_search(self, doc: Doc) -> Search:
+        """Return a turn before its first call; passages are numbered on where earlier results are seen again."""
+        before = [item for item in self._searches.values() if item.doc["conversation_id"] == doc["conversation_id"]]
+        if not self.evaluation.keep_searches or not before:
+            return super()._new_search(doc)
+        earlier = {item.doc["turn"]: [replace(one) for one in item.exchanges] for item in before if item.exchanges}
+        return Search(doc, self.toolbox.session(doc["domain"], before[-1].session.passages), earlier)
+
+    def _history_options(self) -> dict[str, Any]:
+        keeps = {"searches": "earlier searches in sight"} if self.evaluation.keep_searches else {}
+        return {**super()._history_options(), **keeps}

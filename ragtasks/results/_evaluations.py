@@ -274,7 +274,7 @@ def own_history(provenance: Mapping[str, Any]) -> str:
         return ""
     if (user := value_at(provenance, "history", "user", "model")) is not None:
         return f"{SIMULATED_USER} {user}"
-    searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter"))
+    searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter", "searches"))
     return ", ".join([OWN_HISTORY, *(text for text in searched if isinstance(text, str))])
 
 

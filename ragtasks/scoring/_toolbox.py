@@ -157,9 +157,9 @@ class Toolbox:
         """Return a passage of a domain's corpus, None where there is none of this id."""
         return self._corpus(domain).passages.get(passage_id)
 
-    def session(self, domain: str) -> ToolSession:
-        """Return the calls of one task, over the corpus of its domain."""
-        return ToolSession(self, domain)
+    def session(self, domain: str, seen: Iterable[Passage] = ()) -> ToolSession:
+        """Return the calls of one task, over the corpus of its domain; `seen`: passages that its model knows before."""
+        return ToolSession(self, domain, seen)
 
     def call_all(self, calls: Sequence[tuple[ToolSession, ToolCall]]) -> list[ToolResult]:
         """Return the results of calls of many tasks, in order: a retriever gets all queries of a corpus at once."""
@@ -205,7 +205,7 @@ class _Begun:
 class ToolSession:
     """The calls of one task."""
 
-    def __init__(self, toolbox: Toolbox, domain: str) -> None:
+    def __init__(self, toolbox: Toolbox, domain: str, seen: Iterable[Passage] = ()) -> None:
         """Begin; made by `Toolbox.session`."""
         self.domain = domain
         """Whose corpus is searched."""
@@ -214,7 +214,7 @@ class ToolSession:
         self._toolbox, self._limits = toolbox, toolbox.limits
         self._steps: list[ToolStep] = []
         self._n_begun = 0
-        self._passages: dict[str, Passage] = {}
+        self._passages = {passage.passage_id: passage for passage in seen}
         self._before: set[str] = set()
 
     @property

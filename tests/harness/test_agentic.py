@@ -240,6 +240,36 @@ def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> 
     assert all(len(item["doc"]["trajectory"]["steps"]) == 1 for item in samples)
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_later_turns_see_earlier_searches_only_where_these_are_kept(
+    command: Command, tmp_path: Path, *, is_kept: bool
+) -> None:
+    task = "mtrag_live_agentic_govt"
+    with chat_server(once) as server:
+        done = run(command, server.base_url, tmp_path, task, **({"keep_searches": True} if is_kept else {}))
+    assert done.status == 0, done.err
+    by_turn = {item["doc"]["turn"]: item["doc"] for item in logged(tmp_path, task)[:3]}
+    first, second = ({one["passage_id"] for one in by_turn[turn]["passages"]} for turn in (1, 2))
+    assert (first <= second) is is_kept
+    assert all(len(doc["trajectory"]["steps"]) == 1 for doc in by_turn.values())
+    bodies = [body["messages"] for body in server.bodies if body["messages"][-1]["content"] == by_turn[2]["question"]]
+    (messages,) = bodies
+    roles = [message["role"] for message in messages]
+    turn = ["user", "assistant"]
+    assert roles == ["system", *turn, *(turn if is_kept else []), "user"]
+    assert (RESULTS in "".join(message["content"] for message in messages[1:])) is is_kept
+    assert messages[-2]["content"] == "It costs $95."
+    (file,) = tmp_path.rglob("results_*.json")
+    history = json.loads(file.read_text())["configs"][task]["metadata"]["ragtasks"]["history"]
+    assert ("searches" in history) is is_kept
+    if is_kept:  # numbers go on, so that a citation means one passage
+        later = [body["messages"] for body in server.bodies if len(body["messages"]) == len(messages) + 2]
+        (asked,) = (item for item in later if item[: len(messages)] == messages)
+        new = [name for name in by_turn[2]["trajectory"]["steps"][0]["passages"] if name not in first]
+        assert new
+        assert f"[{len(first) + 1}] id: {new[0]}" in asked[-1]["content"]
+
+
 def test_results_name_retriever_limits_protocol_and_prompt(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-agent-once", TASK, metadata={"retriever": "bm25-standard", "search_calls": 2})
     metadata = results["configs"][TASK]["metadata"]["ragtasks"]

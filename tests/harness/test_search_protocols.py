@@ -171,3 +171,25 @@ def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None
 def test_no_model_at_all_is_a_clear_error() -> None:
     with pytest.raises(ConfigurationError, match="add --apply_chat_template"):
         TemplateProtocol().begin(None, [])
+
+
+def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speaking) -> None:
+    speaking("tool_calls", explorer, "mtrag_live_agentic_govt", limit=1, keep_searches=True)
+    messages = max((body["messages"] for body in speaking.bodies if "tools" in body), key=len)
+    calls = [call["id"] for row in messages for call in row.get("tool_calls", ())]
+    assert len(calls) == len(set(calls)) > 4
+    assert calls == [row["tool_call_id"] for row in messages if row["role"] == "tool"]
+    roles = [row["role"] for row in messages[1:]]
+    first = roles.index("tool")
+    assert roles[first - 2 : first + 1] == ["user", "assistant", "tool"]
+    assert "user" in roles[first:]  # an earlier turn's
+    behind = [roles[place + 1] for place, role in enumerate(roles[:-1]) if role == "tool"]
+    assert set(behind) == {"tool", "assistant"}
+
+
+@pytest.mark.parametrize("template", [LLAMA, MISTRAL], ids=["llama", "mistral"])
+def test_templates_take_earlier_searches(speaking: Speaking, template: str) -> None:
+    task = "mtrag_live_agentic_govt"
+    rows = logged(speaking("template", explorer, task, limit=1, template=template, keep_searches=True), task)
+    assert {row["doc"]["trajectory"]["ending"] for row in rows} == {"answered"}
+    assert any(len(row["doc"]["trajectory"]["steps"]) > 1 for row in rows[1:])
