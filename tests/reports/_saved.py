@@ -56,8 +56,23 @@ def save(
 def facts_of(results: dict[str, Any]) -> dict[str, Any]:
     """Return what the results say of their one harness task."""
     (config,) = results["configs"].values()
-    facts: dict[str, Any] = config["metadata"]["ragtasks"]
-    return facts
+    found: dict[str, Any] = config["metadata"]["ragtasks"]
+    return found
+
+
+def facts(**fields: object) -> Change:
+    """Return what changes what the results say of their one harness task."""
+    return lambda results: facts_of(results).update(fields)
+
+
+def scoring(**fields: object) -> Change:
+    """Return what changes what they say of the scoring."""
+    return lambda results: facts_of(results)["scoring"].update(fields)
+
+
+def top(**fields: object) -> Change:
+    """Return what changes the results themselves."""
+    return lambda results: results.update(fields)
 
 
 def _results(model: str, day: int, setting: str, n_logged: int, n_tasks: int) -> dict[str, Any]:

@@ -11,20 +11,8 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.history import Difference, diff_entries, read_file
 from ragtasks.results import CAUSES, DECISIVE, causes_of
-from tests.reports._saved import TASKS, facts_of, save
+from tests.reports._saved import TASKS, facts, save, scoring, top
 from tests.reports.test_history import command
-
-
-def scoring(**fields: object) -> Callable[[dict[str, Any]], None]:
-    return lambda results: facts_of(results)["scoring"].update(fields)
-
-
-def facts(**fields: object) -> Callable[[dict[str, Any]], None]:
-    return lambda results: facts_of(results).update(fields)
-
-
-def top(**fields: object) -> Callable[[dict[str, Any]], None]:
-    return lambda results: results.update(fields)
 
 
 def pair_of(first: Path, second: Path) -> Difference:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,13 @@ from ragtasks.results import (
     request_differences,
     scored_on,
 )
-from tests.reports._saved import TASKS, facts_of, save
+from tests.reports._saved import TASKS, Change, facts, facts_of, save, scoring, top
 
-Change = Callable[[dict[str, Any]], None]
 RUBRICS = {"rl_f": "faithfulness (01)"}
 
 
 def configuration(**fields: object) -> Change:
     return lambda results: facts_of(results)["configuration"].update(fields)
-
-
-def scoring(**fields: object) -> Change:
-    return lambda results: facts_of(results)["scoring"].update(fields)
-
-
-def facts(**fields: object) -> Change:
-    return lambda results: facts_of(results).update(fields)
-
-
-def top(**fields: object) -> Change:
-    return lambda results: results.update(fields)
 
 
 def options(**fields: object) -> Change:

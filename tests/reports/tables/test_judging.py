@@ -14,8 +14,10 @@ from scipy.stats import spearmanr
 from ragtasks.metrics import EncoderIdk, Level, RuleBasedIdk, krippendorff_alpha
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
-from ragtasks.results import Evaluation, Row, read_evaluations
+from ragtasks.results import Row, read_evaluations
 from ragtasks.tables import Cell, Table, Value
+from tests.reports._rows import evaluation
+from tests.reports._rows import row as row_of
 from tests.reports._saved import TASKS, save
 
 ANY_TASK = Task("c<::>1", "c", 1, "govt", (), "", Answerability.ANSWERABLE, (), "N/A", ())
@@ -23,27 +25,7 @@ Said = Mapping[tuple[str, str], float | None]
 
 
 def row(verdicts: Said, setting: str = "reference") -> Row:
-    return Row(
-        task_id="c<::>1",
-        conversation_id="c",
-        turn=1,
-        domain="govt",
-        setting=setting,
-        answerability="ANSWERABLE",
-        question_types=(),
-        multi_turn="N/A",
-        n_passages=1,
-        n_references=1,
-        n_found=1,
-        idk="no",
-        values={},
-        unscored={},
-        verdicts=verdicts,
-    )
-
-
-def evaluation(rows: Sequence[Row], model: str = "m") -> Evaluation:
-    return Evaluation(model, ("mtrag", "minilm", "rules"), tuple(rows), "mtrag", {}, Path("results.json"), {})
+    return row_of(1, None, values={}, verdicts=verdicts, setting=setting)
 
 
 def judged(rubric: str, **columns: Sequence[float | None]) -> list[Row]:

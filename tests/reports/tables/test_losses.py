@@ -18,6 +18,8 @@ from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.results import Evaluation, Row, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
+from tests.reports._rows import evaluation
+from tests.reports._rows import row as row_of
 from tests.reports._saved import save
 
 METRIC = "rb_alg"
@@ -25,28 +27,9 @@ LABELS = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECI
 
 
 def row(task_id: str, value: float | None, setting: str = "full_rag", **changes: Any) -> Row:
-    fields: dict[str, Any] = {
-        "task_id": task_id,
-        "conversation_id": task_id,
-        "turn": 1,
-        "domain": "govt",
-        "setting": setting,
-        "answerability": "ANSWERABLE",
-        "question_types": (),
-        "multi_turn": "N/A",
-        "n_passages": 5,
-        "n_references": 2,
-        "n_found": 1,
-        "idk": "no",
-        "values": {METRIC: value},
-        "unscored": {},
-        "verdicts": {},
-    }
-    return Row(**fields | changes)
-
-
-def evaluation(rows: Sequence[Row], model: str = "m") -> Evaluation:
-    return Evaluation(model, ("mtrag", "minilm", "rules"), tuple(rows), "mtrag", {}, Path("results.json"), {})
+    fields = {"task_id": task_id, "conversation_id": task_id, "setting": setting, "question_types": ()}
+    fields |= {"n_passages": 5, "n_references": 2, "values": {METRIC: value}}
+    return row_of(1, value, **fields | changes)
 
 
 def pair(task_id: str, before: float | None, after: float | None, **changes: Any) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from pathlib import Path
 
 import pytest
 
@@ -12,32 +11,19 @@ from ragtasks.reports.tables._scores import error_table
 from ragtasks.results import Evaluation, Row
 from ragtasks.suites import suite_named
 from ragtasks.tables import Value
+from tests.reports._rows import evaluation as evaluation_of
+from tests.reports._rows import row as row_of
 
 RL_F, RB_ALG = (next(item for item in suite_named("mtrag").metrics if item.name == name) for name in ("rl_f", "rb_alg"))
 
 
 def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> Row:
-    return Row(
-        task_id=f"{conversation}<::>{turn}",
-        conversation_id=conversation,
-        turn=turn,
-        domain="govt",
-        setting=setting,
-        answerability="ANSWERABLE",
-        question_types=(),
-        multi_turn="N/A",
-        n_passages=1,
-        n_references=1,
-        n_found=1,
-        idk="no",
-        values={"rb_alg": value, "rl_f": None},
-        unscored={},
-        verdicts={},
-    )
+    named = {"task_id": f"{conversation}<::>{turn}", "conversation_id": conversation, "turn": turn, "setting": setting}
+    return row_of(turn, value, **named, values={"rb_alg": value, "rl_f": None})
 
 
 def evaluation(*rows: Row, model: str = "m") -> Evaluation:
-    return Evaluation(model, ("mtrag", "minilm", "rules"), rows, "mtrag", {}, Path("results.json"), {})
+    return evaluation_of(rows, model)
 
 
 def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:

@@ -14,10 +14,10 @@ from ragtasks.records import Passage
 from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
 from retrieval_cache.retrievers import Progress, no_progress
 from retrieval_cache.spec import parse
+from tests.retrieval_cache._bert import WORDS, save_bert
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 
-WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "loan", "rate", "kernel", "host"]
 PASSAGES = [
     Passage(f"p{number}", " ".join(WORDS[number % 12 :][:4]), "Title" if number == 3 else "") for number in range(20)
 ]
@@ -69,25 +69,7 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def save_cross_encoder(folder: Path, n_labels: int) -> Path:
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    BertTokenizerFast(str(vocabulary), model_max_length=12).save_pretrained(folder / "model")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=17,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-        num_labels=n_labels,
-    )
-    BertForSequenceClassification(config).save_pretrained(folder / "model")
-    return folder / "model"
+    return save_bert(folder, "BertForSequenceClassification", longest=12, num_labels=n_labels)
 
 
 def test_candidates_are_ordered_by_the_cross_encoder(cross_encoder: Path, tmp_path: Path) -> None:

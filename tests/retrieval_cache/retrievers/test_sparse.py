@@ -13,38 +13,23 @@ from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._sparse import SparseRetriever, _top
 from retrieval_cache.spec import parse
+from tests.retrieval_cache._bert import WORDS, save_bert
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 
-WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "loan", "rate", "kernel", "host"]
 PASSAGES = [Passage(f"p{number}", " ".join(WORDS[number % 12 :][:4] * (1 + number % 3))) for number in range(20)]
 
 
 @pytest.fixture(scope="module")
 def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SPLADE of random weights: the real classes, a tiny BERT."""
-    import torch
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sparse_encoder.modules import SpladePooling
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("splade")
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    BertTokenizerFast(str(vocabulary), model_max_length=16).save_pretrained(folder / "bert")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=17,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
-    BertForMaskedLM(config).save_pretrained(folder / "bert")
-    transformer = Transformer(str(folder / "bert"), transformer_task="fill-mask")
+    bert = save_bert(folder, "BertForMaskedLM", longest=16, name="bert")
+    transformer = Transformer(str(bert), transformer_task="fill-mask")
     SparseEncoder(modules=[transformer, SpladePooling("max")], device="cpu").save(str(folder / "model"))
     return folder / "model"
 
