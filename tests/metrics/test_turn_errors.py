@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -111,10 +112,17 @@ def test_an_unanswerable_question_may_be_refused_or_asked_back() -> None:
 
 @pytest.mark.parametrize(
     ("check", "expected"),
-    [("empty", KIND.BROKEN), ("wrapped", KIND.BROKEN), ("language", KIND.WRONG_LANGUAGE), ("cut_off", KIND.CUT_OFF)],
+    [
+        *((name, KIND.BROKEN) for name in ("empty", "emptied", "error", "wrapped", "echo")),
+        ("language", KIND.WRONG_LANGUAGE),
+        ("cut_off", KIND.CUT_OFF),
+    ],
 )
 def test_what_can_be_no_answer_has_its_kind(check: str, expected: TurnErrorKind) -> None:
     assert kind_of(TARGET, implausible={check: "what it shows"}) is expected
+    assert kind_of(TARGET, implausible={check: "what it shows", "echo": "the question"}) is KIND.BROKEN, (
+        "the first kind"
+    )
 
 
 def test_a_request_that_failed_has_none() -> None:
@@ -132,3 +140,43 @@ def test_the_reference_answers_of_the_sample_show_nothing(name: str) -> None:
     answerable = [task for task in benchmark.tasks if task.answerability is Answerability.ANSWERABLE]
     found = {task.task_id: kind_of(task.target, task, task.references) for task in answerable}
     assert {task_id: kind for task_id, kind in found.items() if kind} == {}
+
+
+YES, NO = IdkVerdict.YES, IdkVerdict.NO
+
+
+@pytest.mark.parametrize(
+    ("text", "idk", "changed", "shown", "expected"),
+    [
+        # A refusal: not of what a part can be answered of, and not where the answer is given too.
+        ("I do not know the price.", YES, {"answerability": Answerability.PARTIAL}, (FEES,), None),
+        ("I do not know, but a card costs 12 euros a year; children do not pay.", YES, {}, (FEES,), None),
+        ("I cannot say; a lost card is replaced for 80 euros.", YES, {}, (FEES,), KIND.REFUSED_KNOWN),
+        # Numbers: of two digits, in no passage and not in the reference answer.
+        ("A lost card is replaced for 8 euros.", NO, {}, (FEES,), None),
+        ("A lost card is replaced for 80 euros.", None, {}, (FEES,), KIND.CONTRADICTED),
+        ("It is 75 euros.", NO, {}, (FEES,), KIND.INVENTED),
+        ("It is 75 euros.", NO, {"target": "Seventy-five, so 75 euros."}, (FEES,), None),
+        # What is made up: only of an answer that claims, and of more than a few words.
+        ("Unlimited streaming everywhere.", NO, {}, (FEES,), KIND.UNUSED),
+        ("Members enjoy unlimited streaming, museum tickets and discounts downtown.", None, {}, (FEES,), KIND.UNUSED),
+        # A repeated answer is right where the reference answer repeats it too.
+        (FIRST_ANSWER, NO, {"target": FIRST_ANSWER}, (FEES, HOURS), None),
+        # A question that gives the answer is none.
+        ("Does a card cost 12 euros a year, and do children not pay anything?", NO, {}, (FEES,), None),
+        # Nothing can have been missed of a task without reference passages.
+        ("It is closed on Sundays and on public holidays.", NO, {}, (HOURS,), KIND.MISSED),
+        ("It is closed on Sundays and on public holidays.", NO, {"references": ()}, (HOURS,), None),
+        # What nobody knows, and small talk.
+        ("It is 12.", None, {"answerability": Answerability.UNANSWERABLE, "references": ()}, (FEES,), None),
+        ("It is 12.", NO, {"answerability": Answerability.CONVERSATIONAL, "references": ()}, (FEES,), None),
+    ],
+)
+def test_a_kind_ends_where_the_answer_may_be_right(
+    text: str,
+    idk: IdkVerdict | None,
+    changed: dict[str, Any],
+    shown: tuple[Passage, ...],
+    expected: TurnErrorKind | None,
+) -> None:
+    assert kind_of(text, replace(TASK, **changed), shown, idk) is expected
