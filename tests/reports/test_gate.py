@@ -14,8 +14,21 @@ from ragtasks.config import GateConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TurnErrorKind
-from ragtasks.reports.gate import Gate, Side, Verdict, gate, is_powerful, power_of, read_side, save_baseline, side_of
+from ragtasks.reports.gate import (
+    Gate,
+    Side,
+    Verdict,
+    before_judging,
+    gate,
+    is_powerful,
+    power_of,
+    read_side,
+    save_baseline,
+    side_of,
+    verdict_of,
+)
 from ragtasks.results import JudgeAnchors, Row
+from ragtasks.statistics import Race
 from tests.reports._rows import evaluation, row
 
 N = 60
@@ -457,3 +470,43 @@ def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
     assert int(only.why.split()[-1]) == pytest.approx(N * only.least_margin / 0.02, abs=1)
     assert gated(now, before, margins={"rouge_l": 1.01 * only.least_margin}).verdict is Verdict.NOT_WORSE
     assert gated(now, before, margins={"rouge_l": 0.99 * only.least_margin}).verdict is Verdict.CANNOT_SAY
+
+
+@pytest.mark.parametrize(
+    ("shift", "old_lacks", "new_lacks", "expected"),
+    [
+        (-0.3, 0, 0, (Verdict.WORSE, "")),
+        (0.0, 0, 0, (Verdict.NOT_WORSE, "")),
+        (0.3, 0, 0, (Verdict.NOT_WORSE, "")),
+        (-0.3, 60, 60, (Verdict.CANNOT_SAY, "")),
+        (-0.3, 3, 3, (Verdict.WORSE, "")),
+        (-0.3, 0, 3, (Verdict.CANNOT_SAY, "3 of {n} answers have a score on one side only")),
+    ],
+)
+def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
+    shift: float, old_lacks: int, new_lacks: int, expected: tuple[Verdict, str]
+) -> None:
+    """Answers without a score on either side are no advantage of any; on one side more than 2 % forbid a verdict."""
+    race = Race(("old", "new"), {f"c{n:02}": f"c{n:02}" for n in range(N)}, margin=0.1, bounds=(0.0, 1.0), is_gate=True)
+    scored = {"old": (noisy(1), set(race.order[:old_lacks])), "new": (noisy(2, shift), set(race.order[:new_lacks]))}
+    while (wave := race.next_wave()) is not None:
+        race.add(
+            {
+                name: {item: None if item in lacks else value(int(item[1:])) for item in wave.items}
+                for name, (value, lacks) in scored.items()
+            }
+        )
+    verdict, why = verdict_of(race, 0.02)
+    assert (verdict, why) == (expected[0], expected[1].format(n=race.n_items))
+
+
+def test_before_a_judge_is_asked_equal_answers_pass_and_sides_that_differ_cannot() -> None:
+    config = GateConfig(margins={"rb_llm": 0.05})
+    before, other = (side(noisy(1), name="old", answer_hash=text) for text in "ab")
+    assert before_judging(before, before, config) == (Verdict.NOT_WORSE, "every answer is the same as the baseline's")
+    assert before_judging(other, before, config) is None
+    assert before_judging(side(noisy(1), answer_hash=""), side(noisy(1), answer_hash=""), config) is None
+    found = before_judging(side(noisy(1), n=30), before, config)
+    assert found is not None
+    assert found[0] is Verdict.CANNOT_SAY
+    assert found[1].startswith("new and old do not match: ")
