@@ -100,6 +100,21 @@ def test_the_next_battle_goes_where_the_win_rate_is_least_certain() -> None:
     assert chosen == {("good", "poor"): 3, ("poor", "worse"): 3}
 
 
+def test_of_pairs_with_as_many_votes_the_one_that_is_split_comes_first() -> None:
+    battles = pool(12).battles
+    won = {
+        ("good", "poor"): ("first",) * 4,
+        ("good", "worse"): ("first", "second") * 2,
+        ("poor", "worse"): ("first",) * 4,
+    }
+    known = [
+        vote(*systems, preference, battle_id=battle.battle_id)
+        for systems, preferences in won.items()
+        for battle, preference in zip([one for one in battles if one.systems == systems], preferences, strict=False)
+    ]
+    assert next_battles(battles, known, 1)[0].systems == ("good", "worse")
+
+
 def test_conversations_take_turns() -> None:
     chosen = next_battles(pool(12, SYSTEMS[:2]).battles, [], 6)
     assert len({item.conversation_id for item in chosen}) == 6

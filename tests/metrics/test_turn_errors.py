@@ -180,3 +180,17 @@ def test_a_kind_ends_where_the_answer_may_be_right(
     expected: TurnErrorKind | None,
 ) -> None:
     assert kind_of(text, replace(TASK, **changed), shown, idk) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "idk", "reason"),
+    [
+        ("A lost card is replaced for 80 euros.", NO, '80, where its passage says "lost card is replaced for 5 euros"'),
+        ("It is 75 euros.", NO, "numbers that stand nowhere: 75"),
+        ("I cannot say.", YES, "1 of 1 reference passages were shown"),
+    ],
+)
+def test_the_reason_names_what_to_look_at(text: str, idk: IdkVerdict, reason: str) -> None:
+    error = turn_error(Response(TASK, (FEES, HOURS), text), idk)
+    assert error is not None
+    assert error.reason == reason

@@ -11,10 +11,10 @@ import pytest
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import endpoint_of
 from ragtasks.config import config_from_options
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import IdkLabel, RuleBasedIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-from ragtasks.scoring import ResponseScorer, given_metrics, ready_judge, take_failures
+from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judge, take_failures
 from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
 from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, refusal
@@ -66,6 +66,25 @@ def test_without_judges_no_score_needs_one() -> None:
     assert not any(metric.name in found.scores for metric in metrics if metric.needs_judges)
     judged = config_from_options({"encoder": "none", "judges": ["openai/j"]})
     assert {"rb_llm", "judge_coverage"} <= set(given_metrics(metrics, judged))
+
+
+def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing(*_: Any) -> None:
+        raise MissingExtraError("torch", "torch", "BERTScore")
+
+    monkeypatch.setattr(_scoring, "check_encoder", missing)
+    monkeypatch.setattr(_scoring, "_shared_bert", _scoring._shared_bert.__wrapped__)
+    unnamed = scorer(encoder=None)
+    (found,) = unnamed.score([Response(TASKS[0], (), TASKS[0].target)])
+    assert found.notes["unscored"]["rb_alg"] == f"encoder {unnamed.encoder} is not available"
+    assert found.scores["rouge_l"] == Score(1.0)
+    assert unnamed.provenance()["encoder"] == "none"
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("BERTScore and rb_alg will be unscored. ")
+    with pytest.raises(MissingExtraError):
+        scorer(encoder=unnamed.encoder)
 
 
 def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are_not() -> None:
