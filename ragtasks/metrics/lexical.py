@@ -57,13 +57,7 @@ def rouge_l_batch(
 ) -> list[float]:
     """Return `rouge_l` of each response against the target at the same place, cutting each unique text once.
 
-    Args:
-        responses: models' answers.
-        targets: the benchmark's.
-        languages: one a pair; None for English.
-
-    Returns:
-        One F-measure a pair, in order; nothing for no pairs.
+    `languages` has one a pair; None is English.
     """
     rows = list(zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True))
     unique = {(text, language) for *texts, language in rows for text in texts}

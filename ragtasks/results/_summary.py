@@ -79,12 +79,7 @@ def saved_summary(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def read_summary(provenance: Mapping[str, Any], n_samples: int | None) -> Summary | None:
-    """Return the summary in a harness task's provenance; None where it has none, or one of other samples.
-
-    Args:
-        provenance: of one harness task, its shape checked.
-        n_samples: samples that the results say were logged.
-    """
+    """Return the summary in a harness task's provenance; None for none, or one of other samples than were logged."""
     saved = provenance.get(SUMMARY)
     if saved is None or saved["n"] != n_samples:
         return None

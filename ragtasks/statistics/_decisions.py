@@ -298,8 +298,7 @@ def _drawn(seed: int, name: str) -> float:
 def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
     """Return after how many items to look: about 16 times, evenly, from the fewest conversations that a test may have.
 
-    Args:
-        conversations: of the items in the order in which they are scored.
+    `conversations` are those of the items in the order in which they are scored.
     """
     new = [place for place, name in enumerate(conversations) if name not in conversations[:place]]
     if len(new) < MIN_CLUSTERS:

@@ -46,15 +46,13 @@ class EncoderCount:
 
 
 class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
-    """Vectors by key in one bounded file, which is open inside of a `with`; several processes may share it."""
+    """Vectors by key in one bounded file, which is open inside of a `with`; several processes may share it.
+
+    A file that cannot be read or written is a `CacheError`, wherever that shows.
+    """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Name the file; it is made or opened by `with`.
-
-        Args:
-            path: the file.
-            max_bytes: bound on the vectors in it.
-        """
+        """Name the file, and the bound on the vectors in it; it is made or opened by `with`."""
         self.path, self.max_bytes = path, max_bytes
         self._began = time.time()
         self._connection: sqlite3.Connection | None = None
@@ -89,11 +87,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         self._execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the vectors under a key; None where there are none, or not the ones that were stored.
-
-        Raises:
-            CacheError: the file cannot be read.
-        """
+        """Return the vectors under a key; None where there are none, or not the ones that were stored."""
         rows = self._execute("SELECT checksum, vectors FROM entries JOIN vectors USING (id) WHERE key = ?", (key,))
         if not rows:
             return None
@@ -102,11 +96,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         return vectors if is_whole else None
 
     def put(self, entries: Iterable[tuple[bytes, bytes]], encoder: str) -> None:
-        """Store (key, vectors), as far as there is room beside what this process has used; a stored one is replaced.
-
-        Raises:
-            CacheError: the file cannot be written, or the disk is full.
-        """
+        """Store (key, vectors), as far as there is room beside what this process has used; a stored one is replaced."""
         with self._transaction() as connection:
             for key, vectors in entries:
                 _remove(connection, "key = ?", (key,))
@@ -118,21 +108,13 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
                     connection.execute("INSERT INTO vectors VALUES (?, ?)", (cursor.lastrowid, vectors))
 
     def mark_used(self, keys: Iterable[bytes]) -> None:
-        """Say that entries were used now.
-
-        Raises:
-            CacheError: the file cannot be written.
-        """
+        """Say that entries were used now."""
         now = time.time()
         with self._transaction() as connection:
             connection.executemany("UPDATE entries SET used = ? WHERE key = ?", ((now, key) for key in keys))
 
     def counts(self) -> list[EncoderCount]:
-        """Return what the cache holds by encoder, in the order of names.
-
-        Raises:
-            CacheError: the file cannot be read.
-        """
+        """Return what the cache holds by encoder, in the order of names."""
         statement = "SELECT encoder, count(*), sum(n_bytes) FROM entries GROUP BY encoder ORDER BY encoder"
         return [EncoderCount(*row) for row in self._execute(statement)]
 
@@ -145,9 +127,6 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             older_than_days: last used more days ago than this.
             encoder: begin of the encoder's name, as `counts` has it.
             dry_run: remove nothing, only count.
-
-        Raises:
-            CacheError: the file cannot be written.
         """
         before = time.time() - (older_than_days or 0.0) * 86_400
         condition, values = "used <= ? AND substr(encoder, 1, ?) = ?", (before, len(encoder or ""), encoder or "")

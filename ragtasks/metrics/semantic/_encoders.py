@@ -63,12 +63,7 @@ class TextEncoder(Protocol):
 
 
 def load_encoder(spec: EncoderSpec, device: str | None = None) -> TextEncoder:
-    """Return a loaded encoder.
-
-    Raises:
-        ConfigurationError: the encoder is not there or cannot be used.
-        MissingExtraError: what it needs is not installed.
-    """
+    """Return a loaded encoder, which needs to be there with all that it runs on."""
     if not is_light(spec, device):
         return Encoder(spec, device)
     require_light("BERTScore")
@@ -99,11 +94,7 @@ def _has_gpu() -> bool:
 
 
 def require_light(purpose: str) -> None:
-    """Refuse to run without torch where a library for that is missing.
-
-    Raises:
-        MissingExtraError: with the two lines that install them and the weights.
-    """
+    """Refuse to run without torch where a library for that is missing, with the lines that install it and weights."""
     for library in missing_libraries():
         raise MissingExtraError(library, "semantic-light", purpose, f"; {_WEIGHTS_ALONE}")
 
@@ -229,11 +220,7 @@ class Encoder:
 
 
 def require_torch(purpose: str) -> None:
-    """Refuse to run without torch and transformers.
-
-    Raises:
-        MissingExtraError: with the line that installs them, and the one for a build of torch without CUDA.
-    """
+    """Refuse to run without torch and transformers, with the line that installs them, without CUDA too."""
     for library in ("torch", "transformers"):
         if find_spec(library) is None:
             raise MissingExtraError(library, "semantic", purpose, _CPU_FIRST if library == "torch" else "")
