@@ -104,7 +104,7 @@ class RunStore:
             return folder
         names = [path.name for path in self._folders()]
         hint = close_matches(name, names) if names else "there are no runs yet: make one with `ragtasks retrieve`"
-        found = f"no file {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
+        found = f"no file or folder {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
         raise CacheError(f"{found} in {self.runs}: {hint}")
 
     def with_key(self, key: str) -> StoredRun | None:

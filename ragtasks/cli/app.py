@@ -112,7 +112,11 @@ class FittingHelp:
         self._shows_all = HELP_ALL in own
         if self._shows_all and ctx.help_option_names:  # `run` has none: it hands `--help` over
             args = ["--help"]
-        left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        try:
+            left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.BadParameter as error:
+            error.message = error.message.replace("Value error, ", "")  # pydantic's words, which name nothing
+            raise
         return left
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

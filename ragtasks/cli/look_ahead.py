@@ -59,13 +59,15 @@ class LookAhead:
     probe: bool = True
     tokenizer: str | None = None
     prompts_per_minute: float | None = None
+    limit: float | None = None
+    """How many prompts of each harness task are asked, as lm_eval's --limit."""
 
     def begin_run(self, request: Request, problems: Sequence[str] = ()) -> bool:
         """Return whether what the harness is asked for shall be evaluated; refuse what lacks something."""
         from ragtasks.harness.preflight import intention_of
 
         intention = replace(intention_of(request), problems=problems, tokenizer=self.tokenizer)
-        return self.begin(intention, request.tasks, request.metadata)
+        return replace(self, limit=request.limit).begin(intention, request.tasks, request.metadata)
 
     def begin_system(self, intention: Intention, options: Mapping[str, Any]) -> bool:
         """Return whether to score what a system answered, or will: to a benchmark, or to rows of one's own."""
@@ -133,7 +135,9 @@ class LookAhead:
 
         with progress_bars() as progress:
             count = planning.counter(self.tokenizer)
-            settings, judging = planning.plan(tasks, options, count, with_judges=has_judges, progress=progress)
+            settings, judging = planning.plan(
+                tasks, options, count, with_judges=has_judges, limit=self.limit, progress=progress
+            )
         tables = [
             planning.prompts_table(settings, is_estimate=self.tokenizer is None),
             planning.spending_table(settings, judging, _config(options)),
@@ -149,7 +153,7 @@ class LookAhead:
         from ragtasks.harness import planning
 
         with progress_bars() as progress:
-            _, judging = planning.plan(tasks, options, planning.estimated_tokens, progress=progress)
+            _, judging = planning.plan(tasks, options, planning.estimated_tokens, limit=self.limit, progress=progress)
         table = planning.spending_table((), judging, _config(options))
         for row in table.rows:
             judge, n_calls, _, _, expected, most, _ = row

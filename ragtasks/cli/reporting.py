@@ -315,6 +315,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         runs = ", ".join(name for name, is_results in zip(names, of_results, strict=True) if not is_results)
         raise ConfigurationError(f"compare: runs ({runs}) beside results. Next step: name either results or runs")
     else:
+        _require_runs(names)
         place = retrieval_place(benchmark, data)
         _compare_runs(place, names, metric or (), _compare_chosen(by, _By.ALL, _By.DOMAIN), baseline, form)
 
@@ -335,6 +336,17 @@ def _decide(
     margin, setting, seed = how
     question = Question(metrics[0] if metrics else None, setting, margin, seed)
     decide_as_named(paths, dict(options), question, output, force=force)
+
+
+def _require_runs(names: Sequence[str]) -> None:
+    """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
+    from ragtasks.config.environment import run_store
+    from ragtasks.files import OFFICIAL
+    from retrieval_cache import RunStore
+
+    for name in names:
+        if name != OFFICIAL and not Path(name).exists():
+            RunStore(run_store()).named(name, is_no_file=True)
 
 
 def _compare_chosen(by: _By | None, *possible: _By) -> _By:

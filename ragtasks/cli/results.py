@@ -86,7 +86,7 @@ def _store() -> Any:
 def show(name: _EITHER) -> None:
     """Print the scores of a results file and the settings behind them, or what a stored run was made of."""
     if not names_results(name):
-        echo((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
+        echo((_store().named(name, is_no_file=True).folder / "manifest.json").read_text(encoding="utf-8"))
         return
     from ragtasks.reports.history import read_file, render_entries
 
@@ -114,7 +114,7 @@ def _diff_runs(first: str, second: str) -> None:
     from retrieval_cache import diff_runs
 
     store = _store()
-    lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
+    lines = diff_runs(*(store.named(name, is_no_file=True).manifest for name in (first, second)))
     echo(*lines or ["no difference"])
     raise typer.Exit(int(bool(lines)))
 

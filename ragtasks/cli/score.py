@@ -17,7 +17,7 @@ from ragtasks.cli.app import MORE, app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import PROBE, LookAhead
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def score(
     from ragtasks.config import user_of
 
     given = answers or []
+    _require_there(given)
     _refuse_mixed(given, endpoint, traces, rows_output, name)
     if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
         raise ConfigurationError(
@@ -136,6 +137,19 @@ def score(
         pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
     if (scoring.batch is not None and not send) or scoring.goes_on(pieces):
         _do(scoring, [partial(_score_piece, piece) for piece in pieces])
+
+
+def _require_there(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            found, next_step = missing_path(path)
+            raise ConfigurationError(
+                "answers",
+                where=str(path),
+                expected="a file of rows or answers, JSON lines, or a folder of results",
+                found=found,
+                next_step=next_step,
+            )
 
 
 def _refuse_mixed(

@@ -178,6 +178,10 @@ def _host(name: str | None) -> str:
 
 def endpoint_of(named: str | Mapping[str, Any], **further: Any) -> Endpoint:
     """Return the endpoint that a line or a mapping names."""
+    if not named:
+        raise ConfigurationError(
+            "endpoint: nothing names it. Next step: openai/NAME; or set the variable that was meant"
+        )
     fields = _fields_of_line(named) if isinstance(named, str) else dict(named)
     given = {key: value for key, value in further.items() if value is not None}
     if twice := sorted(given.keys() & fields.keys()):

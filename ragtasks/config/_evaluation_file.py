@@ -23,7 +23,7 @@ from ragtasks.config._options import (
     config_from_options,
     user_of,
 )
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text, missing_path
 from ragtasks.records import Setting
 
 FILE_NAME = "evaluation.yaml"
@@ -75,6 +75,13 @@ class ModelSection(BaseModel):
     generation: dict[str, Any] = Field(
         default_factory=dict, description="how answers are sampled, as after lm_eval's --gen_kwargs"
     )
+
+    @field_validator("arguments", "generation")
+    @classmethod
+    def _has_values(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if glued := next((key for key, item in value.items() if item is None and ":" in str(key)), None):
+            raise ValueError(f"{glued} is one word to YAML; write {glued.replace(':', ': ')}, with a space")
+        return value
 
     @property
     def is_baseline(self) -> bool:
@@ -375,9 +382,18 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Co
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: there is no such file. Next step: `ragtasks init` writes one") from None
+        near = missing_path(path)[1].partition("; ")[2]
+        hint = f"; {near}" if near else ""
+        raise ConfigurationError(
+            f"{path}: there is no such file. Next step: `ragtasks init` writes one{hint}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+    if path.suffix in {".jsonl", ".csv", ".tsv"}:
+        raise ConfigurationError(
+            f"{path}: expected an evaluation in YAML, as `ragtasks init` writes it, and found a {path.suffix} file. "
+            f"Next step: ragtasks score {path}, or ragtasks init --answers {path}"
+        )
     return ReadEvaluation(path, *_read(text, str(path), overrides, commands))
 
 
@@ -511,6 +527,8 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
         "gate": GateConfig,
         "until_decided": UntilDecidedSection,
     }
+    if len(loc) == 1 and loc[0] in EvaluationConfig.model_fields:
+        return f"{name}: no such key; it is an option and stands under `options`"
     known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*FILE_KEYS, *commands]
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
 

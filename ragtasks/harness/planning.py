@@ -99,9 +99,10 @@ def plan(
     count: Count,
     *,
     with_judges: bool = True,
+    limit: float | None = None,
     progress: Progress = no_progress,
 ) -> tuple[list[SettingPlan], JudgingPlan]:
-    """Return what each setting takes, and each judge, for harness tasks and groups by name."""
+    """Return what each setting takes, and each judge, for harness tasks and groups by name; `limit` as lm_eval's."""
     progress("reading tasks", 0, None)
     tasks = load_tasks(names, {**metadata, "encoder": "none"})
     progress("reading tasks", len(tasks), len(tasks))
@@ -111,16 +112,30 @@ def plan(
     by_setting: dict[str, list[ConversationTask]] = {}
     for task in tasks:
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
-    plans = [SettingPlan(name, *_prompts(group, count, progress)) for name, group in by_setting.items()]
-    return plans, _judging(tasks, count, progress) if with_judges else JudgingPlan(0, 0)
+    docs = {task: _limited(task.dataset["test"], limit) for group in by_setting.values() for task in group}
+    plans = [
+        SettingPlan(name, *_prompts({task: docs[task] for task in group}, count, progress))
+        for name, group in by_setting.items()
+    ]
+    return plans, _judging(docs, count, progress) if with_judges else JudgingPlan(0, 0)
 
 
-def _prompts(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> tuple[tuple[int, ...], int, int]:
+def _limited(docs: Any, limit: float | None) -> list[dict[str, Any]]:
+    """Return the docs that the harness would ask about: all, the first so many, or the first share below 1."""
+    if limit is None:
+        return list(docs.to_list())
+    return list(docs.to_list()[: math.ceil(len(docs) * limit) if limit < 1 else int(limit)])
+
+
+_Docs = Mapping[ConversationTask, Sequence[dict[str, Any]]]
+
+
+def _prompts(tasks: _Docs, count: Count, progress: Progress) -> tuple[tuple[int, ...], int, int]:
     tokens: list[int] = []
-    reply, n_answered, n_docs = 0, 0, sum(len(task.dataset["test"]) * task.evaluation.best_of for task in tasks)
-    for task in tasks:
+    reply, n_answered, n_docs = 0, 0, sum(len(docs) * task.evaluation.best_of for task, docs in tasks.items())
+    for task, docs in tasks.items():
         reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
-        for doc in task.dataset["test"].to_list():
+        for doc in docs:
             tokens += [count(task.messages(doc))] * task.evaluation.best_of
             n_answered += task.evaluation.best_of * _of_reply(count, doc["target"] or _REFUSAL)
             progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
@@ -132,14 +147,14 @@ def _of_reply(count: Count, text: str) -> int:
     return count([{"role": "user", "content": text}]) - count([{"role": "user", "content": ""}])
 
 
-def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress) -> JudgingPlan:
+def _judging(tasks: _Docs, count: Count, progress: Progress) -> JudgingPlan:
     totals = [0.0, 0.0, 0.0]
-    n_done, n_docs = 0, sum(len(task.dataset["test"]) for task in tasks)
-    for task in tasks:
+    n_done, n_docs = 0, sum(map(len, tasks.values()))
+    for task, docs in tasks.items():
         counts = [0, 0, 0]
         suite = suite_named(task.suite_name)
         rubrics = suite.rubrics_in(task.evaluation.prompts, task.benchmark)
-        for doc in task.dataset["test"].to_list():
+        for doc in docs:
             n_done += 1
             progress("counting what judges will be sent", n_done, n_docs)
             for rubric in rubrics:
@@ -154,7 +169,7 @@ def _judging(tasks: Sequence[ConversationTask], count: Count, progress: Progress
         judgings = 1 + (task.evaluation.repeats - 1) * task.evaluation.repeat_share
         totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
     # Anchors are other answers; what judges are asked about one of them is taken to be as much as about a task.
-    share = _n_anchors(tasks) / n_docs if n_docs else 0.0
+    share = _n_anchors([*tasks]) / n_docs if n_docs else 0.0
     return JudgingPlan(*(math.ceil((1 + share) * total) for total in totals))
 
 

@@ -158,7 +158,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
             during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
-        else:
+        elif settings.get("model") in lm_eval.api.registry.MODEL_REGISTRY:
             _LOGGER.info("loading %s: %s", settings.get("model"), masked_text(name))
         parsed.func(parsed)
         problems = take_failures()

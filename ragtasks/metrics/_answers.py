@@ -55,7 +55,7 @@ METRICS = (
     ),
     Metric(
         "rl_f_raw",
-        "the same, not conditioned; unscored where a response states nothing",
+        "share of the response's statements that its passages support, not conditioned; unscored where there is none",
         needs_judges=True,
         in_groups=False,
         rubrics=_RL_F,

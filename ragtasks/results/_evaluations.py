@@ -194,7 +194,13 @@ def _results_files(path: Path) -> list[Path]:
         return files
     if not path.exists():
         raise nothing_there("results", path, "a folder of results, or a results file")
-    raise _error(str(path), "a results file of the harness (results_*.json)", "none")
+    raise BenchmarkFileError(
+        "results",
+        where=str(path),
+        expected="a results file that an evaluation wrote (results_*.json), in it or below",
+        found="none",
+        next_step=f"name the folder that an evaluation wrote, or {RUN_AGAIN}",
+    )
 
 
 def _evaluations(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.languages import with_languages
 from ragtasks.metrics import answer_text
@@ -99,6 +99,9 @@ def holds_own_rows(file: Path) -> bool:
     """
     problems = Problems(file, "answers", _NEXT_STEP)
     line, first = next(iter(json_lines(problems)), (0, None))
+    if first is None:
+        _refuse_other_form(file)
+        problems.raise_if_any()
     if first is None or is_own_row(first):
         return first is not None
     if not first.keys() & _ID_KEYS:
@@ -106,6 +109,22 @@ def holds_own_rows(file: Path) -> bool:
         problems.add(line, expected, sorted(first)[:10])
         problems.raise_if_any()
     return False
+
+
+def _refuse_other_form(file: Path) -> None:
+    """Refuse a file without an object a line, where its name says which other table it is."""
+    readers = {".csv": "read_csv", ".tsv": "read_table", ".json": "read_json", ".parquet": "read_parquet"}
+    readers |= {".xlsx": "read_excel", ".xls": "read_excel"}
+    if reader := readers.get(file.suffix.lower()):
+        raise BenchmarkFileError(
+            "rows",
+            where=str(file),
+            expected="JSON lines: an object a line, such as "
+            '{"question": "text", "answer": "text", "contexts": ["text", ...]}',
+            found=f"a {file.suffix.lower()} file, no line of which is an object",
+            next_step=f"pandas.{reader}({file.name!r}).to_json('{file.stem}.jsonl', orient='records', lines=True) "
+            "writes them; ragtasks.score takes the data frame as it is (docs/score-your-system.md)",
+        )
 
 
 def is_own_row(row: Mapping[str, Any]) -> bool:

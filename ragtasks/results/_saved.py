@@ -178,7 +178,7 @@ def unusable(what: str, where: Path, expected: str, found: str) -> BenchmarkFile
 # A samples file that is missing or shortened would change every mean without a word, so all of them have to be
 # there, with as many lines as the results say.
 
-RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
+RUN_AGAIN = "run the evaluation again, by `ragtasks eval` or by lm_eval with --output_path DIR --log_samples"
 """The next step where files cannot be fixed."""
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")

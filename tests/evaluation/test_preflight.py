@@ -233,7 +233,7 @@ def test_a_judge_with_a_price_is_said_to_cost_before_it_is_asked(command: Comman
     judge = f"judges: {{model: j, base_url: '{server.base_url}', price: [1, 2]}}\n"
     text = "data: sample\nmodel: ragtasks-oracle\ntasks: [mtrag_full_rag_govt]\n" + LIGHT + judge
     done = evaluate(command, text, "--set", "model.limit=1", "--set", "report.html=null")
-    assert re.search(r"judge j: 10\d calls, about \$", done.err)
+    assert "judge j: 4 calls, about $" in done.err  # of the one answer that the limit leaves
 
 
 ROW = {"question": "How long is it?", "answer": "Two years.", "contexts": ["It lasts two years."]}
@@ -247,8 +247,7 @@ def test_score_looks_at_everything_before_it_asks_a_judge(command: Command, serv
     assert encoder.startswith("encoder nobody/has: BERTScore would be unscored")
     assert key.startswith("judge openai/gpt-4o-mini: OPENAI_API_KEY is not set")
     assert down.endswith("; --no-probe goes on without it, for replies that are all cached")
-    gone, unfetched = problems(command("score", "gone.jsonl", "--encoder", "none"))[::-1]
-    assert gone.startswith("answers gone.jsonl: there is no such file")
+    (unfetched,) = problems(command("score", "rows.jsonl", "--encoder", "none", "--benchmark", "mtrag"))
     assert "ragtasks data fetch mtrag" in unfetched
     nowhere = f"http://127.0.0.1:{closed_port()}"
     (found,) = problems(command("score", "--endpoint", nowhere, "--data", "sample", "--encoder", "none"))

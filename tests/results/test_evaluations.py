@@ -34,7 +34,10 @@ def message_of(path: Path) -> str:
         read_evaluations([path])
     text = str(caught.value)
     step = text.partition("next step: ")[2]
-    assert "run the evaluation again with --output_path DIR --log_samples" in step or not path.exists()
+    assert (
+        "run the evaluation again, by `ragtasks eval` or by lm_eval with --output_path DIR --log_samples" in step
+        or not path.exists()
+    )
     return text
 
 

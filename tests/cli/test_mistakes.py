@@ -1,0 +1,66 @@
+"""Mistakes that people make at the command line: each is one error, found before anything runs, with the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests._commands import run_command
+
+ROW = '{"question": "Who?", "answer": "Ada.", "contexts": ["Ada wrote it."]}\n'
+FILES = {
+    "rows.jsonl": ROW,
+    "rows.json": f"[{ROW.strip()}]",
+    "rows.csv": "question,answer\nWho?,Ada\n",
+    "broken.jsonl": '{"question": "Who?", "answer": "Ada."\n',
+    "evaluation.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\ndata: sample\n",
+    "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (tmp_path / "empty").mkdir()
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("score row.jsonl", ["no such file", "did you mean rows.jsonl"]),
+        ("score results/mine", ["no folder results"]),
+        ("score empty --output again", ["empty", "predictions (*.jsonl)"]),
+        ("score rows.json", ["a .json file, no line of which is an object", "pandas.read_json('rows.json')"]),
+        ("score rows.csv", ["pandas.read_csv('rows.csv').to_json('rows.jsonl', orient='records', lines=True)"]),
+        ("score broken.jsonl", ["broken.jsonl: 1 error", "line 1: expected one JSON object"]),
+        ("score rows.jsonl --setting full", ["'full' is not one of 'reference'"]),
+        ("score rows.jsonl --ouput x", ["No such option: --ouput", "--output"]),
+        ("score rows.jsonl --judge gpt-4o-mini", ["a model of OpenAI is openai/gpt-4o-mini"]),
+        ("score rows.jsonl --judge=", ["nothing names it", "openai/NAME"]),
+        ("report empty", ["a results file that an evaluation wrote", "name the folder that an evaluation wrote"]),
+        ("compare a b", ["no file or folder 'a', and no run of that name"]),
+        ("results show nothere", ["no file or folder 'nothere'"]),
+        ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml?"]),
+        ("eval rows.jsonl", ["expected an evaluation in YAML", "ragtasks score rows.jsonl"]),
+        ("eval keys.yaml", ["line 3: encoder: no such key; it is an option and stands under `options`"]),
+        ("eval evaluation.yaml --set model.generation={max_gen_toks:80}", ["write max_gen_toks: 80, with a space"]),
+        (
+            "eval evaluation.yaml --set model.name=gpt-4o --set options.encoder=none --no-probe",
+            ["has no weights to be loaded here", "openai/gpt-4o"],
+        ),
+    ],
+)
+def test_a_mistake_is_one_error_that_names_the_way_out(line: str, words: list[str]) -> None:
+    done = run_command(*line.split())
+    assert done.status in (1, 2)
+    text = " ".join(done.err.replace("│", " ").split())
+    assert [word for word in words if word not in text] == [], done.err
+    assert "Value error" not in text
+    assert "Traceback" not in text
+    assert done.err.count("ragtasks: ") <= 1
+    assert not Path("results").exists()
