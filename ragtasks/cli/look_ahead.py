@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +15,12 @@ from ragtasks.progress import progress_bars
 
 if TYPE_CHECKING:
     from ragtasks.clients import Endpoint
+    from ragtasks.config import UserConfig
+    from ragtasks.harness.planning import SettingPlan
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
     from ragtasks.records import Setting
+    from ragtasks.tables import Table
 
 _PANEL = "Before the first request"
 DRY_RUN = Annotated[
@@ -69,8 +73,8 @@ class LookAhead:
         intention = replace(intention_of(request), problems=problems, tokenizer=self.tokenizer)
         return replace(self, limit=request.limit).begin(intention, request.tasks, request.metadata)
 
-    def begin_system(self, intention: Intention, options: Mapping[str, Any]) -> bool:
-        """Return whether to score what a system answered, or will: to a benchmark, or to rows of one's own."""
+    def begin_system(self, intention: Intention, options: Mapping[str, Any], user: UserConfig | None = None) -> bool:
+        """Return whether to score what a system answered, or will: to a benchmark, rows of one's own, or a user."""
         from ragtasks.harness.tasks import own_tasks_of
 
         settings: dict[str, list[Setting]] = {}
@@ -78,7 +82,8 @@ class LookAhead:
             settings.setdefault(benchmark, []).append(setting)
         tasks = [task for name, chosen in settings.items() for task in own_tasks_of(name, chosen)]
         # What an answers file or an endpoint brings needs no passages of the setting.
-        return self.begin(replace(intention, needs_passages=False), tasks, options)
+        asks = partial(_asked_of_system, intention, user)
+        return self.begin(replace(intention, needs_passages=False), tasks, options, asks)
 
     def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
         """Return whether to make runs of a retriever."""
@@ -115,20 +120,36 @@ class LookAhead:
         )
         return self.begin(intention, (), {})
 
-    def begin(self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any]) -> bool:
-        """Return whether to go on; `tasks` are the harness tasks that a dry run looks at."""
+    def begin(
+        self,
+        intention: Intention,
+        tasks: Sequence[str],
+        options: Mapping[str, Any],
+        asks: Callable[[Sequence[SettingPlan]], list[Table]] | None = None,
+    ) -> bool:
+        """Return whether to go on; `tasks` are the harness tasks that a dry run looks at.
+
+        `asks` gives the tables of what is asked where no model of the harness is.
+        """
         from ragtasks.harness.preflight import require
 
         require(intention, probes=self.probe and not self.dry_run)
         if self.dry_run:
             if tasks:
-                self._print_plan(tasks, options, has_judges=bool(intention.config.judges))
+                self._print_plan(tasks, options, asks, has_judges=bool(intention.config.judges))
             echo("checked: data, keys, encoder, disk; no server was asked and nothing was evaluated (--dry-run)")
         elif any(getattr(judge, "price", None) for judge in intention.config.judges) and tasks:
             self._print_cost(tasks, options)
         return not self.dry_run
 
-    def _print_plan(self, tasks: Sequence[str], options: Mapping[str, Any], *, has_judges: bool) -> None:
+    def _print_plan(
+        self,
+        tasks: Sequence[str],
+        options: Mapping[str, Any],
+        asks: Callable[[Sequence[SettingPlan]], list[Table]] | None,
+        *,
+        has_judges: bool,
+    ) -> None:
         """Print prompts, tokens, contexts, and what judges will be asked and cost."""
         from ragtasks.harness import planning
         from ragtasks.tables import Format, Section, render
@@ -138,10 +159,16 @@ class LookAhead:
             settings, judging = planning.plan(
                 tasks, options, count, with_judges=has_judges, limit=self.limit, progress=progress
             )
-        tables = [
-            planning.prompts_table(settings, is_estimate=self.tokenizer is None),
-            planning.spending_table(settings, judging, _config(options)),
-        ]
+        if asks is not None:
+            tables = [
+                *asks(settings),
+                *([planning.spending_table((), judging, _config(options))] if has_judges else []),
+            ]
+        else:
+            tables = [
+                planning.prompts_table(settings, is_estimate=self.tokenizer is None),
+                planning.spending_table(settings, judging, _config(options)),
+            ]
         provenance = {"tasks": ", ".join(tasks)}
         if rate := self.prompts_per_minute:
             hours = planning.hours(settings, rate)
@@ -162,6 +189,20 @@ class LookAhead:
                     f"{judge}: {n_calls:,} calls, about ${expected}, at most ${most} (cached replies are free)",
                     err=True,
                 )
+
+
+def _asked_of_system(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
+    """Return the tables of what a system of one's own is asked; none where its answers are there."""
+    from ragtasks.benchmarks import benchmark_folder, open_benchmark
+    from ragtasks.config.environment import data_folder
+    from ragtasks.harness import planning
+    from ragtasks.scoring import planned_messages
+
+    if user is None:
+        return [planning.system_table(plans)] if intention.system is not None else []
+    ((name, _),) = intention.parts
+    benchmark = open_benchmark(name, benchmark_folder(name, intention.config.data, data_folder()).resolve())
+    return [planning.conversations_table(planned_messages(benchmark, intention.config, user))]
 
 
 def _config(options: Mapping[str, Any]) -> Any:

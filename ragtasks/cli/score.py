@@ -265,6 +265,7 @@ class Scoring:
         parts = [(piece.benchmark, piece.setting or Setting.FULL_RAG) for piece in pieces if piece.rows is None]
         systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
         files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
+        user = next((piece.user for piece in pieces if piece.user is not None), None)
         missing = [] if self.look.dry_run else [_not_there(file) for file in files if not file.is_file()]
         intention = Intention(
             parts=parts,
@@ -272,10 +273,10 @@ class Scoring:
             config=config_from_options(self.options),
             output=self.output,
             system=systems[0] if systems else None,
-            user=next((piece.user.model for piece in pieces if piece.user is not None), None),
+            user=None if user is None else user.model,
             problems=missing,
         )
-        return self.look.begin_system(intention, self.options)
+        return self.look.begin_system(intention, self.options, user)
 
     def look_at_saved(self, tasks: Sequence[SavedTask]) -> None:
         """Refuse what the answers of saved evaluations lack to be scored again."""

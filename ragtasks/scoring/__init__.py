@@ -1,7 +1,7 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._anchors import drift_lines, frozen_anchors
-from ragtasks.scoring._conversing import SimulatedUser, converse
+from ragtasks.scoring._conversing import SimulatedUser, converse, planned_messages
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, rescore
@@ -72,6 +72,7 @@ __all__ = [
     "given_metrics",
     "note_turn_errors",
     "pick_best",
+    "planned_messages",
     "plausibility_of",
     "ready_judge",
     "record_checked",

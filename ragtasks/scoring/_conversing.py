@@ -260,6 +260,16 @@ def converse(system: System, user: SimulatedUser) -> Answering:
     return answering
 
 
+def planned_messages(benchmark: Benchmark, config: EvaluationConfig, user: UserConfig) -> list[tuple[int, int, int]]:
+    """Return needs of each conversation, and how many messages the user sends in it at least and at most."""
+    planned = []
+    for item in _conversations(benchmark, config, user):
+        n, each = len(item.needs), 1 + user.patience
+        in_vain = min(n, max(1, user.patience)) * each
+        planned.append((n, min(user.turns, n, in_vain), min(user.turns, n * each)))
+    return planned
+
+
 def _hold(
     conversations: Sequence[_Conversation],
     system: System,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,10 +19,11 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.cli import main
 from ragtasks.clients import ChatMessage, endpoint_of
-from ragtasks.config import UserConfig
+from ragtasks.config import EvaluationConfig, UserConfig, user_of
 from ragtasks.records import Answerability, Message, Role, Task
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, read_evaluations, row_of
+from ragtasks.results import Evaluation, GivenAnswer, read_evaluations, row_of
+from ragtasks.scoring import planned_messages
 from ragtasks.scoring._conversing import (
     Next,
     Situation,
@@ -496,3 +498,52 @@ def test_a_need_that_is_met_gives_the_user_new_patience() -> None:
     assert talk.needs[0].exchanges[-1]["contradicts"] is None, "with one answer there is none to contradict"
     assert talk.needs[1].opening[-1].text == "And how long is it?"
     assert len(talk.needs[1].opening) == 3
+
+
+def messages_sent(n_needs: int, config: UserConfig, met: Callable[[], bool]) -> int:
+    """Return how many messages a user sends whose needs are met as chance will have it."""
+    needs = [_Need(task_of("q", "t")) for _ in range(n_needs)]
+    made = _Conversation("c", needs, "terse", config, frozenset(), "</think>", [])
+    while not made.end:
+        made.take_turn(_UserReply(UserTurn("m", met=met()), (), ()))
+        if not made.end:
+            made.take_answer(GivenAnswer("a"))
+    return made.n_turns
+
+
+@pytest.mark.parametrize("patience", [0, 1, 2, 3])
+@pytest.mark.parametrize("turns", [3, 20])
+def test_the_planned_messages_bound_every_conversation(benchmark: Benchmark, patience: int, turns: int) -> None:
+    config = user_of({"model": "openai/m", "patience": patience, "turns": turns})
+    planned = planned_messages(benchmark, EvaluationConfig(), config)
+    assert (len(planned), sum(n for n, _, _ in planned)) == (16, 108)
+    chance = random.Random(1)
+    for n_needs, least, most in sorted(set(planned)):
+        sent = {messages_sent(n_needs, config, lambda share=share: chance.random() < share)
+                for share in (0.1, 0.5, 0.9) for _ in range(50)}  # fmt: skip
+        assert least <= min(sent) <= max(sent) <= most
+        tries = iter(range(10**6))
+        assert messages_sent(n_needs, config, lambda it=tries: next(it) % (patience + 1) == 0) == most
+        assert least in {messages_sent(n_needs, config, lambda always=always: always) for always in (True, False)}
+
+
+def test_a_dry_run_plans_the_user_s_conversations_and_no_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    user = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "patience": 2}
+    file = {"endpoint": "http://127.0.0.1:9", "data": "sample", "user": user, "options": {"encoder": "none"}}
+    Path("evaluation.yaml").write_text(json.dumps(file))
+    with pytest.raises(SystemExit) as stop:
+        main(["eval", "evaluation.yaml", "--dry-run"])
+    out = capsys.readouterr().out
+    assert not stop.value.code
+    assert "## Prompts" not in out
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        ["conversations", "16", "16"],
+        ["needs", "108", "108"],
+        ["requests to the system", "95", "307"],
+        ["replies of the user", "111", "646"],
+    ]
