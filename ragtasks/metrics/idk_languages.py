@@ -24,9 +24,11 @@ _TABLES = Path(__file__).with_name("refusals")
 _FOLDED = frozenset({"ar", "de", "fr", "it", "nl", "pt", "ru"})
 """Languages that are read without accents, as many write them so; in the others, a mark tells words apart."""
 _UNSPACED = frozenset({"ja", "zh"})
+_AMID = frozenset({"de", "nl"})
+"""Languages whose words of contrast stand amid clauses too: there a comma must be before them."""
 _LETTERS_A_WORD = 2
 _QUOTES = re.compile(
-    r"\u00ab[^\u00bb]*\u00bb|\u201e[^\u201c\u201d]*[\u201c\u201d]|\u201c[^\u201d]*\u201d|\u300c[^\u300d]*\u300d|\u300e[^\u300f]*\u300f"
+    r"\u00ab[^\u00bb]*\u00bb|\u00bb[^\u00ab]*\u00ab|\u201e[^\u201c\u201d]*[\u201c\u201d]|\u201c[^\u201d]*\u201d|\u300c[^\u300d]*\u300d|\u300e[^\u300f]*\u300f"
     r"|\"[^\"\n]*\"|(?<!\w)'[^'\n]{1,80}'(?!\w)"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?\u061f\u0964])\s+|(?<=[\u3002\uff01\uff1f])|\n+|[;\uff1b\u061b]\s*")
@@ -40,14 +42,14 @@ _ENGLISH_WORDS = (
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _SCRIPTS = (
     ("ko", re.compile("[\uac00-\ud7af]")),
-    ("ja", re.compile("[\u3040-\u30ff]")),
+    ("ja", re.compile("[\u3040-\u30ff\u4e00-\u9fff](?=.*[\u3040-\u30ff])|[\u3040-\u30ff]", re.DOTALL)),
     ("zh", re.compile("[\u4e00-\u9fff]")),
     ("hi", re.compile("[\u0900-\u097f]")),
     ("ar", re.compile("[\u0600-\u06ff]")),
     ("ru", re.compile("[\u0400-\u04ff]")),
 )
 """Language -> its script, which alone tells that of a short text where no other language of a table writes so."""
-_CLOSE = {"bg": "ru", "mk": "ru", "sr": "ru", "mr": "hi", "fa": "ar", "ur": "ar", "gl": "es"}
+_CLOSE = {"bg": "ru", "mk": "ru", "sr": "ru", "uk": "ru", "ca": "es", "mr": "hi", "fa": "ar", "ur": "ar", "gl": "es"}
 """Language -> the one of a table that short texts in it are taken for."""
 _PORTUGUESE = re.compile(r"[ãõçâê]|\b(?:em|um|uma|dos?|das?|os|as|nas?|nos|com|é|ou|isso|pelo|ao)\b")
 """What hardly a short text in Portuguese lacks; without it, what looks like Portuguese is Spanish."""
@@ -61,6 +63,8 @@ class Table:
 
     source: str
     """What was retrieved: "the passages", "the documents at hand"."""
+    topic: str
+    """The same as the beginning of a sentence, which a clause may leave out that follows on one about it."""
     speaker: list[str]
     """The speaker does not know, has not found, cannot say."""
     silent: list[str]
@@ -122,12 +126,13 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
 def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
     """Return (verdict, reason) of a response in the language of a table; the reason names the language."""
     patterns = _patterns(code)
-    refusals, n_words = [], 0
+    refusals, n_words, is_about_source = [], 0, False
     for clause in _clauses(text, code):
-        if found := patterns.refusal_in(clause):
+        if found := patterns.refusal_in(clause) or (is_about_source and patterns.refusal_in(patterns.in_full(clause))):
             refusals.append(found)
         elif not patterns.filler.search(clause):
             n_words += len(clause) // _LETTERS_A_WORD if code in _UNSPACED else len(clause.split())
+        is_about_source = is_about_source or bool(patterns.source.search(clause))
     if not refusals:
         return IdkVerdict.NO, f"no phrase that says that information is missing ({code})"
     verdict = IdkVerdict.PARTIAL if n_words >= ANSWER_WORDS else IdkVerdict.YES
@@ -137,6 +142,9 @@ def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
 @dataclass(frozen=True, slots=True)
 class _Patterns:
     refusal: re.Pattern[str]
+    source: re.Pattern[str]
+    topic: str
+    opening: re.Pattern[str]
     contrast: re.Pattern[str]
     before: re.Pattern[str]
     filler: re.Pattern[str]
@@ -148,6 +156,10 @@ class _Patterns:
             return None
         return found[0].strip()
 
+    def in_full(self, clause: str) -> str:
+        """Return a clause with the source for its subject, in place of the word of contrast that it opens with."""
+        return self.topic + self.opening.sub("", clause)
+
 
 @cache
 def _patterns(code: str) -> _Patterns:
@@ -156,9 +168,10 @@ def _patterns(code: str) -> _Patterns:
         _filled("|".join(patterns), table)
         for patterns in ([*table.speaker, *table.silent, *table.asked], table.before, table.filler)
     )
-    gap, end = (r"\s*", "") if code in _UNSPACED else (r"[\s,]+", r"(?!\w)")
-    contrast = rf"{gap}(?={table.contrast}{end})"
-    return _Patterns(*(re.compile(_folded(one, code)) for one in (families, contrast, before, filler)))
+    gap, end = (r"\s*", "") if code in _UNSPACED else (r",\s+" if code in _AMID else r"[\s,]+", r"(?!\w)")
+    opening, contrast = rf"^{table.contrast}{end}[\s,]*", rf"{gap}(?={table.contrast}{end})"
+    compiled = [re.compile(_folded(one, code)) for one in (families, table.source, opening, contrast, before, filler)]
+    return _Patterns(compiled[0], compiled[1], _folded(table.topic, code), *compiled[2:])
 
 
 def _filled(pattern: str, table: Table) -> str:
