@@ -20,6 +20,8 @@ LANGUAGES = ("ar", "de", "es", "fr", "hi", "it", "ja", "ko", "nl", "pt", "ru", "
 """ISO 639-1 codes of the languages that have a table."""
 ANSWER_WORDS = 6
 """Words beside a refusal that make an answer."""
+_ANSWER_WORDS = {"ko": 4, "ru": 5}
+"""Language -> the same where words hold what others say in two: cases and particles in place of small words."""
 _TABLES = Path(__file__).with_name("refusals")
 _FOLDED = frozenset({"ar", "de", "fr", "it", "nl", "pt", "ru"})
 """Languages that are read without accents, as many write them so; in the others, a mark tells words apart."""
@@ -135,7 +137,7 @@ def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
         is_about_source = is_about_source or bool(patterns.source.search(clause))
     if not refusals:
         return IdkVerdict.NO, f"no phrase that says that information is missing ({code})"
-    verdict = IdkVerdict.PARTIAL if n_words >= ANSWER_WORDS else IdkVerdict.YES
+    verdict = IdkVerdict.PARTIAL if n_words >= _ANSWER_WORDS.get(code, ANSWER_WORDS) else IdkVerdict.YES
     return verdict, f"({code}) {refusals[0]}"
 
 
