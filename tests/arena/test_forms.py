@@ -273,6 +273,25 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
         assert "Agreement of raters" in visitor.get("/forms/results").text
 
 
+def test_a_form_holds_six_answers_at_most(tmp_path: Path) -> None:
+    with serving(tmp_path, small_pool(*"abcdefg", n=1)) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        assert "You filled in 0 forms" in visitor.get("/forms").text
+
+
+@pytest.mark.parametrize(("began", "expected"), [("0", 86_400), ("99999999999", 0), ("early", 0)])
+def test_how_long_a_form_was_open_is_a_time_that_can_be(tmp_path: Path, began: str, expected: float) -> None:
+    with serving(tmp_path, AnswerPool([answer(name, "It runs from April.") for name in ("one", "two")])) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        token = visitor.get("/forms").form_token
+        fields = {f"rating-0-{name}": "3" for name in FANC} | {"began": began, "item": "\t".join((*ITEM[:2], "c<::>1"))}
+        assert visitor.post("/forms", **fields, form_token=token).status == 303
+        (row,) = served.arena.store.forms()
+    assert json.loads(row[2])["seconds"] == pytest.approx(expected, abs=1)
+
+
 def test_forms_on_changed_answers_are_left_out(tmp_path: Path) -> None:
     kept = rated("r", {"a": 4, "b": 3, "c": 2}, three("first", "first", "first"))
     row = ("r", "\t".join(ITEM), kept.form.model_dump_json(), 1.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.arena._made import vote
 from tests.arena.web._served import Visitor, serving
 from tests.arena.web.test_live import live
 
@@ -40,6 +41,38 @@ def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
         assert {item["kind"] for item in rated} == {"human"}
         assert {item["elo"] for item in rated} == {None}
         assert {item["reason"] for item in rated} == {"votes on fewer than 10 conversations"}
+
+
+def test_a_program_with_an_invitation_is_who_is_invited_and_remembers_whose_answers_it_read(tmp_path: Path) -> None:
+    with serving(tmp_path, types_names=False) as served:
+        visitor = Visitor(served.port)
+        _, token = served.arena.store.invite("Ann")
+        for given in (f"Bearer {TOKEN}", "Bearer ", f"Basic {token}", token):
+            assert visitor.ask("GET", "/api/systems", Authorization=given).status == 401
+        invited = {"Authorization": f"Bearer {token}"}
+        assert post(visitor, "/api/battles", {"rater": "Bob"}, **invited)[0] == 403
+        status, battle = post(visitor, "/api/battles", {"rater": "Ann"}, **invited)
+        assert status == 200
+        for turn in (1, 2, 3):
+            topic = {"system": "secret-one", "query": {"qid": f"c{turn}<::>{turn}", "text": "When?"}}
+            assert post(visitor, "/api/answers", topic, **invited)[0] == 200
+        path, vote = f"/api/battles/{battle['battle']}/votes", {"rater": "Ann", "preference": "first"}
+        assert post(visitor, path, vote, **invited)[1]["view"] == "revealed"
+
+
+def test_ratings_for_programs_count_blinded_votes_people_and_judges_apart(tmp_path: Path) -> None:
+    made = [("ann", "human", "blinded"), ("bob", "human", "blinded"), ("cem", "human", "side_by_side")]
+    votes = [
+        vote("secret-one", "secret-two", rater=rater, kind=kind, view=view, vote_id=rater)
+        for rater, kind, view in (*made, ("dan", "human", "revealed"), ("j", "judge", "blinded"))
+    ]
+    with serving(tmp_path) as served:
+        served.arena.store.import_votes(votes)
+        rated = json.loads(Visitor(served.port).get("/api/ratings").text)
+    assert {(item["kind"], item["system"]): item["n_votes"] for item in rated} == {
+        **{("human", "secret-one"): 2, ("human", "secret-two"): 2},
+        **{("judge", "secret-one"): 1, ("judge", "secret-two"): 1},
+    }
 
 
 def test_saved_answers_come_in_the_records_of_trec_rag(tmp_path: Path) -> None:

@@ -78,6 +78,22 @@ def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
         assert [message["role"] for message in bodies[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
+@pytest.mark.parametrize(("side", "is_long"), [("first", False), ("second", True)])
+def test_a_conversation_goes_on_with_the_answer_that_the_rater_chose_once_it_is_voted_on(
+    tmp_path: Path, side: str, is_long: bool
+) -> None:
+    with live(tmp_path, "quick", "long") as (_, visitor, bodies):
+        address = ask(visitor, question="When?", first="secret quick", second="secret long").headers["location"]
+        place = events(visitor, address)[-1][1]["next"]
+        follow = {"follow": place.rpartition("/")[2], "question": "And in May?"}
+        assert "Vote first" in ask(visitor, **follow, side=side).text
+        page = visitor.get(place)
+        assert page.text.index("secret quick") < page.text.index("secret long")
+        visitor.post(f"{place}/vote", preference="first", form_token=page.form_token)
+        events(visitor, ask(visitor, **follow, side=side).headers["location"])
+    assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
+
+
 def test_speed_says_nothing(tmp_path: Path) -> None:
     """A slow short answer and a quick long one come in the same steps, each the same share of its text."""
     with live(tmp_path, "slow", "long") as (_, visitor, _bodies):

@@ -15,7 +15,7 @@ import pytest
 from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.store import Assignment, VoteStore
 from ragtasks.arena.web import _guard, serve
-from ragtasks.arena.web._comparing import DisplayedBattle
+from ragtasks.arena.web._comparing import DisplayedAnswer, DisplayedBattle
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
 from ragtasks.arena.web._site import Identity
 from ragtasks.errors import ConfigurationError
@@ -367,6 +367,37 @@ def test_who_does_not_read_what_is_sent_is_cut_off(tmp_path: Path, monkeypatch: 
             gone.register(connection, select.POLLHUP | select.POLLERR)
             assert gone.poll(30_000), "the server closes, though there is more to read"
         assert visitor.get("/enter").status == 200
+
+
+def test_a_cookie_is_shown_to_no_script_and_sent_by_no_other_site(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        flags = Visitor(served.port).enter().headers["set-cookie"].lower().split("; ")
+    assert {"httponly", "samesite=strict"} <= set(flags)
+
+
+def test_a_reason_that_is_too_long_is_cut_and_the_vote_counts(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        visitor.vote("first", " " + "x" * 2_500)
+        assert [vote.reason for vote in served.arena.store.votes()] == ["x" * 2_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("It runs.\n[1]\n\nAnd on.", [[("It runs.", (0,))], [("And on.", ())]]),
+        ("[1]\nIt runs.", [[("It runs.", (0,))]]),
+        ("It runs [1].\n\n[2]", [[("It runs.", (0, 1))]]),
+        ("It runs. It stops [2].", [[("It runs.", ()), ("It stops.", (1,))]]),
+        ("[1]", []),
+    ],
+)
+def test_a_line_of_citations_belongs_to_the_text_beside_it(
+    text: str, lines: list[list[tuple[str, tuple[int, ...]]]]
+) -> None:
+    shown = DisplayedAnswer("A", answer("a", text).response)
+    assert [[(one.text, one.citations) for one in line] for line in shown.lines] == lines
 
 
 def test_other_machines_need_a_token(tmp_path: Path) -> None:
