@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import Grounding, Source, Span, copied, ground, grounded
+from ragtasks.metrics import GROUNDED, Grounding, Source, Span, copied, ground, grounded
 from ragtasks.records import Message, Passage, Role
 
 LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
@@ -37,6 +37,8 @@ ODD: list[tuple[str, str, str, float | None]] = [
     ("percent", "20 percent of books", "20% of books", 1.0),
     ("another number", "for 4 weeks", "for 3 weeks", 1 / 3),
     ("units apart", "10GB of books", "10 GB of books", 1.0),
+    ("short units", "5 kg, 3 km and 2 hrs", "5 kilograms, 3 kilometers and 2 hours", 1.0),
+    ("zero", "0.0 weeks", "0 weeks", 1.0),
     (
         "German",
         "Die Verträge liefen drei Jahre und wurden verlängert.",
@@ -64,6 +66,10 @@ def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
 def test_names_match_as_they_are_and_other_words_by_their_stem() -> None:
     assert share("we use Windows", "an open window used") == pytest.approx(1 / 3)
     assert share("we use windows", "an open window used") == pytest.approx(2 / 3)
+
+
+def test_a_diagnosis_ranks_no_system() -> None:
+    assert (GROUNDED.higher_is_better, GROUNDED.in_groups) == (None, False)
 
 
 def test_a_number_that_no_passage_has_is_named() -> None:
