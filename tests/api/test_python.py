@@ -300,6 +300,8 @@ def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.Loaded
 
     stored = evaluate_stored(sample.source, RunStore(tmp_path / "store"), run.name)
     assert whole.values == {result.query_id: result.values for result in stored.results}
+    assert whole.conversation_of[SECOND] == FIRST.partition("<::>")[0]
+    assert ragtasks.evaluate_run(run, sample, name="mine").name == "mine"
     for same in (run.name, run.stored.folder, run.rankings):
         assert ragtasks.evaluate_run(same, sample).values == whole.values
     results = score(sample, {FIRST: "x"}, setting="full_rag", run=run.name)
@@ -315,6 +317,9 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
     assert found.values["q1"] == pytest.approx({"mrr": 0.5, "R@1": 0, "nDCG@20": 0.63093, "P(rel=2)@1": 0}, abs=1e-5)
     assert (found.means["mrr"], found.omitted, found.unjudged) == (0.25, ("q2",), ("q9",))
     assert "of which the run omits 1 (they count 0)" in str(found)
+    assert "1 queries without a judgement" in str(found)
+    assert found.conversation_of == {"q1": "q1", "q2": "q2"}, "a query of no conversation is its own"
+    assert repr(found) == "<RunEvaluation of run: 2 judged queries>"
     (tmp_path / "run.trec").write_text("q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\nq9 Q0 a 1 1.0 x\n")
     (tmp_path / "trec.qrels").write_text("q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n")
     (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tb\t0\nq2\tc\t2\n")
