@@ -247,6 +247,19 @@ def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
     assert "1. Daily 1, 2024-01-01: Arden: Arden built 1 mills." in wanted
 
 
+def test_the_same_call_asks_nothing_and_what_another_made_is_not_replaced(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    made(tmp_path, rows, claims, null_share=0.0)
+    with pytest.raises(ConfigurationError, match="what these very documents, settings and model made"):
+        made(tmp_path, rows, claims, null_share=0.5)
+    with pytest.raises(ConfigurationError, match="these very documents"):
+        made(tmp_path, [*rows, article(3, "Belmor slept.")], claims, null_share=0.0)
+    assert made(tmp_path, rows, claims, null_share=0.0).asked == []
+    silent = ScriptedClient(lambda *_: pytest.fail("asked"), "another model")
+    with pytest.raises(ConfigurationError, match="these very documents"):
+        synthesize_multihop(tmp_path / "corpus.json", tmp_path / "out", silent, MultihopSettings(null_share=0.0))
+
+
 @pytest.mark.parametrize(("n", "sizes"), [(2, [2]), (3, [3]), (4, [4]), (5, [4]), (6, [4, 2]), (9, [4, 4])])
 def test_a_question_is_over_two_to_four_articles(tmp_path: Path, n: int, sizes: Sequence[int]) -> None:
     found = made(tmp_path, *one_claim_each(n), null_share=0.0)
