@@ -107,8 +107,9 @@ def test_a_judge_that_repeats_itself_exactly_has_not_moved_and_one_that_moved_al
     (same,) = drift_of(verdicts(values), verdicts(values))
     assert (same.p, same.is_drift) == (1.0, False)
     (all_lower,) = drift_of(verdicts([0.9] * 40), verdicts([0.8] * 40))
-    assert all_lower.p is not None
-    assert all_lower.is_drift == (all_lower.p <= 0.05)
+    assert (all_lower.p, all_lower.is_drift) == (2.0**-19, True)
+    (few,) = drift_of(verdicts([0.9] * 8), verdicts([0.8] * 8))
+    assert (few.p, few.is_drift) == (None, False)
 
 
 def test_anchors_without_a_verdict_are_left_out_and_nothing_is_claimed_where_none_is_left() -> None:
