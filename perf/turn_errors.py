@@ -1,12 +1,14 @@
 """How often what went wrong in a turn is right: the kinds against labels by reading, and on answers damaged on purpose.
 
-python perf/turn_errors.py FOLDER        the folder of real data
+python perf/turn_errors.py FOLDER                    the folder of real data
+python perf/turn_errors.py FOLDER --second LABELS    adds the second labelling of round 2 to the file of labels
 
-Labels (`perf/turn_error_labels.jsonl`): each answer was labelled twice by a language model, by reading, without the
-kinds and without the other labelling. On the 200 of round 1 the rules were made stricter, so what is printed of them is
+Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the kinds and without
+the other labelling. On the 200 of round 1, labelled twice, the rules were made stricter, so what is printed of them is
 too kind. The 117 of round 2 were drawn afterwards, by the kinds that the rules then gave (`predicted`), and nobody had
-seen them: `generator` is the model whose texts the authors of MTRAG edited into reference answers, with the passages
-that it was given; `generator_first` the same text with the passages of the first search alone.
+seen them; "also" is what holds beside the label. `generator` is the model whose texts the authors of MTRAG edited into
+reference answers, with the passages that it was given; `generator_first` the same text with the passages of the first
+search alone.
 
 Damage: answers of two models that people rated good; one in three is replaced, and looked at among the others.
 """
@@ -142,7 +144,9 @@ def of(count: int, n: int) -> str:
 
 def agreement(rows: Sequence[Row]) -> str:
     """Return in a sentence how the two labellings agree."""
-    pairs = [(row["first"], row["second"]) for row in rows]
+    pairs = [(row["first"], row["second"]) for row in rows if "second" in row]
+    if len(pairs) < len(rows):
+        return f"{len(rows)} answers, {len(pairs)} of them labelled twice"
     wrong = [(str(one != NONE), str(other != NONE)) for one, other in pairs]
     same = sum(one == other for one, other in pairs)
     return (
@@ -150,33 +154,37 @@ def agreement(rows: Sequence[Row]) -> str:
     )
 
 
-def labels_of(row: Row, *, beside: bool = True) -> tuple[set[str], set[str]]:
-    """Return what each labelling names: the one label, and with `beside` what it says holds as well."""
-    first, second = ({row[name], *(row.get(f"{name}_also", ()) if beside else ())} for name in ("first", "second"))
-    return first, second
+def labels_of(row: Row) -> list[str]:
+    """Return the label of each labelling."""
+    return [row[name] for name in ("first", "second") if name in row]
+
+
+def holding(row: Row) -> list[set[str]]:
+    """Return of each labelling its label, and what it says holds as well."""
+    return [{row[name], *row.get(f"{name}_also", ())} for name in ("first", "second") if name in row]
 
 
 def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
     """Print how often each kind is right: as the one label, or as one of those that hold."""
-    print("| kind | answers | either: the label | either: one that holds | both: one that holds | anything wrong |")
+    print("| kind | answers | either: the label | either: one that holds | all: one that holds | anything wrong |")
     print("|---|---:|---:|---:|---:|---:|")
     for kind in NAMES:
         mine = [row for row in rows if kind_of(row) == kind]
         if mine:
-            label = sum(kind in {row["first"], row["second"]} for row in mine)
-            holds = [[kind in named for named in labels_of(row)] for row in mine]
-            anything = sum({row["first"], row["second"]} != {NONE} for row in mine)
+            label = sum(kind in labels_of(row) for row in mine)
+            holds = [[kind in named for named in holding(row)] for row in mine]
+            anything = sum(set(labels_of(row)) != {NONE} for row in mine)
             n = len(mine)
             cells = (of(label, n), of(sum(map(any, holds)), n), of(sum(map(all, holds)), n), str(anything))
             print(f"| {kind} | {n} | {' | '.join(cells)} |")
 
 
 def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Counter[tuple[str, str]]) -> None:
-    """Print how much of what both labellings name is found, each answer counted for all that it was drawn from."""
+    """Print how much of what all labellings name is found, each answer counted for all that it was drawn from."""
     drawn = Counter((row["system"], row["predicted"]) for row in rows)
-    print("| kind | both name it | found | found, weighted by the draw |\n|---|---:|---:|---:|")
+    print("| kind | all name it | found | found, weighted by the draw |\n|---|---:|---:|---:|")
     for kind in NAMES:
-        mine = [row for row in rows if row["first"] == row["second"] == kind]
+        mine = [row for row in rows if set(labels_of(row)) == {kind}]
         if mine:
             strata = [(row["system"], row["predicted"]) for row in mine]
             weights = [pool[stratum] / drawn[stratum] for stratum in strata]
@@ -324,14 +332,30 @@ def print_seen(name: str, right: set[str], responses: Sequence[Response], places
     )
 
 
+def read_labels(second: Path | None) -> list[Row]:
+    """Return all rows; those of a second labelling get its labels by their ids, in the file of labels too."""
+    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    if second:
+        given = {row["id"]: row for row in map(json.loads, second.read_text(encoding="utf-8").splitlines())}
+        for row in rows:
+            if label := given.get(row.get("id", "")):
+                row["second"] = label["label"]
+                row.update({"second_also": label["also"]} if label.get("also") else {})
+        LABELS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return rows
+
+
 def main() -> None:
     """Print a row a damage, then of each round of labels how they agree, and how often each kind is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    print_damage(folder)
-    found = kinds(folder)
-    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    parser.add_argument(
+        "--second", type=Path, help="lines of id, label and perhaps also: the second labelling, to be kept"
+    )
+    arguments = parser.parse_args()
+    rows = read_labels(arguments.second)
+    print_damage(arguments.folder)
+    found = kinds(arguments.folder)
 
     def now(row: Row) -> str:
         return found[row["system"], row["task_id"]]
