@@ -161,10 +161,6 @@ def ragchecker(folder: Path) -> None:
         print(f"| {name} | {followed} | {share:.3f} of {apart.sum()} |")
 
 
-def _spearman_of(values: Floats, others: Floats) -> Statistic:
-    return lambda places: float(spearmanr(values[places], others[places])[0])
-
-
 def _parts(response) -> tuple[str, str, str]:  # type: ignore[no-untyped-def]
     return response.text, response.task.target, response.task.question
 

@@ -21,7 +21,6 @@ from tests.judges._demo import DemoServer
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "bring-your-own.md"
 TASKS = ("custom_reference", "custom_full_rag")
-CUT = "[...]"
 ROUNDING = 0.002
 """Scores that rest on an encoder differ in the last places from machine to machine."""
 

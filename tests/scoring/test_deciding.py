@@ -28,7 +28,6 @@ from tests.judges._demo import QUICK
 
 GOOD, POOR = "The reply is sound.", "The reply is poor."
 _RATING = re.compile(r"Rating [0-9a-f]+: ")
-_VERDICT = re.compile(r"Verdict [0-9a-f]+: ")
 Ratings = Callable[[str], int]
 """Prompt -> rating from 1 to 10."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-_MARKS = ["<pad>", "</s>", "<unk>"]
-
 
 def write_dialogues(folder: Path, n: int = 12) -> Path:
     """Write a benchmark of dialogues about things in towns; half of the later questions lean on the one before."""

@@ -16,7 +16,6 @@ from ragtasks.records import Answerability, Setting
 from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
 
 ROOT = benchmark_folder("mtrag", "sample", Path())
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "build_sample.py"
 QUESTION_TYPES = {"Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question"} | {
     "Opinion",
     "Summarization",
