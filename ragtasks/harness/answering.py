@@ -9,8 +9,8 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import CacheError, ModelError
 from ragtasks.files import canonical_hash, contexts_in, is_model_folder
+from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from ragtasks.scoring import record_failure
 
@@ -113,13 +114,55 @@ class SavedAnswers:
     def generate_until(self, requests: list[Instance], **options: Any) -> list[Any]:
         """Return the text that answers each request; `NoAnswer` where none came."""
         answers = self._answers("generate_until", requests, options)
+        self._report(answers)
+        return answers
+
+    def _report(self, answers: Sequence[Any]) -> None:
+        """Record how many requests got no answer, and why."""
         reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
         if reasons:
             listed = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
             more = f"; {len(reasons) - _MAX_REASONS} other reasons" if len(reasons) > _MAX_REASONS else ""
             again = f". {_ASK_AGAIN}" if self._log is not None else ""
             record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {listed}{more}{again}")
-        return answers
+
+    def answer_following(self, requests: Sequence[Instance], take: Take) -> bool:
+        """Answer requests and those that follow from their answers, so that no slot waits for the slowest of a step.
+
+        Args:
+            requests: the first ones.
+            take: called with answers as they come; returns the requests that follow.
+
+        Returns:
+            Whether it was done: only a server that takes single prompts, several at a time, gives answers one by one.
+        """
+        if self._failing is None or not self._failing.has_slots:
+            return False
+        _LOGGER.info("asking for %d answers", len(requests))
+        answers = asyncio.run(_Flow(self, self._failing, take).run(requests))
+        self._failing.raise_if_ended(sum(not isinstance(answer, NoAnswer) for answer in answers))
+        self._report(answers)
+        return True
+
+    def look_up(self, requests: Sequence[Instance], n_before: Counter[str]) -> list[Any]:
+        """Return what was answered before, None where nothing was; `n_before` counts requests in the same words."""
+        keys = [_logged(request) for request in requests]
+        is_first = not n_before
+        found = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
+        if is_first:
+            self._note_known(len(keys) - found.count(None), len(keys))
+        return [None if answer is None else self._with_unused([key], [answer])[0]
+                for key, answer in zip(keys, found, strict=True)]  # fmt: skip
+
+    def settle(self, request: Instance, answer: Any) -> Any:
+        """Return an answer that has just come, which is saved by now."""
+        key = _logged(request)
+        if repr(key) not in self._reported:
+            self._keep(key, answer)
+        self._reported.discard(repr(key))
+        if self._log is not None and isinstance(answer, NoAnswer):
+            self._log.note_unused(key, answer)
+        return self._with_unused([key], [answer])[0]
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
         """Return what the model returns."""
@@ -133,9 +176,7 @@ class SavedAnswers:
         keys: list[LoggedRequest] = [(method, request.args) for request in requests]
         answers = self._log.look_up(keys) if self._log is not None else [None] * len(keys)
         missing = [index for index, answer in enumerate(answers) if answer is None]
-        if self._log is not None and len(missing) < len(keys):
-            n_known = len(keys) - len(missing)
-            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(keys), self._log.path)
+        self._note_known(len(keys) - len(missing), len(keys))
         if not missing:
             return self._with_unused(keys, answers)
         self._reported.clear()
@@ -150,6 +191,10 @@ class SavedAnswers:
         if self._failing is not None:
             self._failing.raise_if_ended(len(keys) - sum(isinstance(answer, NoAnswer) for answer in answers))
         return self._with_unused(keys, answers)
+
+    def _note_known(self, n_known: int, n_requests: int) -> None:
+        if self._log is not None and n_known:
+            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, n_requests, self._log.path)
 
     def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
         """Return answers that know what an earlier process spent on replies to them that were none."""
@@ -174,6 +219,10 @@ class SavedAnswers:
     def _keep(self, request: LoggedRequest, answer: Any) -> None:
         if self._log is not None and not isinstance(answer, NoAnswer):
             self._log.record(request, answer)
+
+
+def _logged(request: Instance) -> LoggedRequest:
+    return "generate_until", request.args
 
 
 class _Hook:
@@ -218,16 +267,18 @@ class AnswerLog:
         self._unused: dict[str, tuple[CallUsage, ...]] = {}
         check_reply_cache(path)
 
-    def look_up(self, asked: Sequence[LoggedRequest]) -> list[Any]:
+    def look_up(self, asked: Sequence[LoggedRequest], n_before: Counter[str] | None = None) -> list[Any]:
         """Return what was answered before, in order, None where nothing was.
 
-        Requests in the same words are numbered: samples of one prompt are several answers.
+        Requests in the same words are numbered: samples of one prompt are several answers. `n_before` is for requests
+        that are looked up bit by bit, and goes on counting.
         """
         names = [self._name(method, arguments) for method, arguments in asked]
-        n_before: Counter[str] = Counter()
+        if n_before is None:
+            self._n_of, self._unused, n_before = Counter(), {}, Counter()
         answers = []
         with ReplyCache(self.path) as cache:
-            self._unused = {name: calls for name in names if (calls := cache.unused(name))}
+            self._unused |= {name: calls for name in names if (calls := cache.unused(name))}
             for name in names:
                 key = f"{name}-{n_before[name]}"
                 n_before[name] += 1
@@ -236,7 +287,7 @@ class AnswerLog:
                 answers.append(
                     None if found is None or found.reply.text is None else answer_in(json.loads(found.reply.text))
                 )
-        self._n_of = Counter(name for name, answer in zip(names, answers, strict=True) if answer is not None)
+        self._n_of.update(name for name, answer in zip(names, answers, strict=True) if answer is not None)
         return answers
 
     def record(self, asked: LoggedRequest, answer: Any) -> None:
@@ -358,12 +409,44 @@ class FailingRequests:
 
     def __init__(self, model: Any) -> None:
         """Put itself before the model's methods."""
+        self._model = model
         self._send, self._send_async, self._read = model.model_call, model.amodel_call, model.parse_generations
         self._n_attempts = max(1, model.max_retries)
         self._failed: dict[int, int] = {}
         self._in_a_row = 0
         self._ended = ""
         model.model_call, model.amodel_call, model.parse_generations = self._call, self._acall, self._parse
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether the model sends several requests at a time, each with one prompt as text."""
+        model = self._model
+        return model._concurrent > 1 and model._batch_size == 1 and not model.tokenized_requests
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[Callable[[Instance], Awaitable[Any]]]:
+        """Yield what sends one request and returns its answer, as the harness's own sending of many does."""
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+        from tenacity import retry, stop_after_attempt, wait_exponential
+
+        model = self._model
+        slots = asyncio.Semaphore(model._concurrent)
+        connector = TCPConnector(limit=model._concurrent, ssl=model.verify_certificate)
+        call = retry(
+            stop=stop_after_attempt(self._n_attempts),
+            wait=wait_exponential(multiplier=0.5, min=1, max=10),
+            reraise=True,
+        )(model.amodel_call)
+        async with ClientSession(connector=connector, timeout=ClientTimeout(total=model.timeout)) as session:
+
+            async def send(request: Instance) -> Any:
+                prompt, options = request.args
+                (answer,) = await call(
+                    session=session, sem=slots, messages=[prompt], cache_keys=[(prompt, options)], gen_kwargs=options
+                )
+                return answer
+
+            yield send
 
     def raise_if_ended(self, n_answered: int) -> None:
         """Say that the rest was not asked."""
@@ -508,6 +591,54 @@ def _reported(error: Exception, status: int | None) -> str:
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)) or "Timeout" in type(error).__name__:
         return "no reply in time"
     return f"the connection broke ({type(error).__name__})"
+
+
+# Requests that follow from answers: each goes out as soon as what it rests on is there.
+
+Take = Callable[[Sequence[tuple[Instance, Any]]], Sequence[Instance]]
+"""(requests with their answers) -> the requests that follow."""
+
+
+class _Flow:
+    """One evaluation of a model behind HTTP whose requests follow from answers."""
+
+    def __init__(self, answers: SavedAnswers, failing: FailingRequests, take: Take) -> None:
+        self._saved, self._failing, self._take = answers, failing, take
+        self._n_before: Counter[str] = Counter()
+        self._requests: dict[asyncio.Task[Any], Instance] = {}
+        self._finished: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
+
+    async def run(self, requests: Sequence[Instance]) -> list[Any]:
+        """Return all answers, in the order in which they came."""
+        answers: list[Any] = []
+        due = requests
+        with progress_bars() as progress:
+            async with self._failing.sending() as send:
+                while due or self._requests:
+                    answered = self._begin(due, send) or await self._arrived()
+                    answers += [answer for _, answer in answered]
+                    progress("asking the model", len(answers), len(answers) + len(self._requests))
+                    # Searching takes time: in a thread of its own, so that free slots are filled meanwhile.
+                    due = await asyncio.to_thread(self._take, answered)
+        return answers
+
+    def _begin(self, due: Sequence[Instance], send: Callable[[Instance], Awaitable[Any]]) -> list[tuple[Instance, Any]]:
+        """Send what was not answered before, and return the rest with its answers."""
+        found = self._saved.look_up(due, self._n_before) if due else []
+        for request, answer in zip(due, found, strict=True):
+            if answer is None:
+                task = asyncio.ensure_future(send(request))
+                self._requests[task] = request
+                task.add_done_callback(self._finished.put_nowait)
+        return [(request, answer) for request, answer in zip(due, found, strict=True) if answer is not None]
+
+    async def _arrived(self) -> list[tuple[Instance, Any]]:
+        """Return all requests that were answered since the last time, at least one."""
+        tasks = [await self._finished.get()]
+        while not self._finished.empty():
+            tasks.append(self._finished.get_nowait())
+        answered = [(self._requests.pop(task), task.result()) for task in tasks]
+        return [(request, self._saved.settle(request, answer)) for request, answer in answered]
 
 
 # What stands in the place of an answer that did not come.

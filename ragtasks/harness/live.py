@@ -336,15 +336,24 @@ def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
     wanted = {request.conversations: request.turn for request in requests if request.conversations is not None}
     turns = {each: each.turns_until(turn) for each, turn in wanted.items()}
     for turn in sorted({turn for numbers in turns.values() for turn in numbers}):
-        due = [request for each, numbers in turns.items() if turn in numbers for request in each.begin(turn)]
+        due: Sequence[Any] = [
+            request for each, numbers in turns.items() if turn in numbers for request in each.begin(turn)
+        ]
+        if not due or (isinstance(model, SavedAnswers) and model.answer_following(due, _following)):
+            continue
         while due:
-            replies = model.generate_until(due)
-            for request, reply in zip(due, replies, strict=True):
-                if request.conversations is not None:
-                    request.conversations.take(request, reply)
-            answered = {each: [request for request in due if request.conversations is each] for each in turns}
-            due = [request for each, requests in answered.items() for request in each.next_requests(requests)]
+            due = _following(list(zip(due, model.generate_until(due), strict=True)))
     return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
+
+
+def _following(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
+    """Hand answers to their conversations, and return the requests that follow."""
+    groups: dict[Conversations, list[WaitingRequest]] = {}
+    for request, reply in answered:
+        if request.conversations is not None:
+            request.conversations.take(request, reply)
+            groups.setdefault(request.conversations, []).append(request)
+    return [request for each, requests in groups.items() for request in each.next_requests(requests)]
 
 
 # Conversations that go on with a model's own answers.
