@@ -155,7 +155,8 @@ class CallUsage:
     def json_values(self) -> dict[str, Any]:
         """The call as results hold it: what is not known, or as usual, is left out."""
         usual = {"spent": Spent.NOW, "is_used": True}
-        return {name: value for name, value in asdict(self).items() if value is not None and value != usual.get(name)}
+        named = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in named if value is not None and value != usual.get(name)}
 
 
 def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:

@@ -412,6 +412,7 @@ class FailingRequests:
         self._model = model
         self._send, self._send_async, self._read = model.model_call, model.amodel_call, model.parse_generations
         self._n_attempts = max(1, model.max_retries)
+        self._waits = [min(2.0**number, 10.0) for number in range(self._n_attempts - 1)]
         self._failed: dict[int, int] = {}
         self._in_a_row = 0
         self._ended = ""
@@ -427,24 +428,20 @@ class FailingRequests:
     async def sending(self) -> AsyncIterator[Callable[[Instance], Awaitable[Any]]]:
         """Yield what sends one request and returns its answer, as the harness's own sending of many does."""
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
-        from tenacity import retry, stop_after_attempt, wait_exponential
 
         model = self._model
         slots = asyncio.Semaphore(model._concurrent)
         connector = TCPConnector(limit=model._concurrent, ssl=model.verify_certificate)
-        call = retry(
-            stop=stop_after_attempt(self._n_attempts),
-            wait=wait_exponential(multiplier=0.5, min=1, max=10),
-            reraise=True,
-        )(model.amodel_call)
         async with ClientSession(connector=connector, timeout=ClientTimeout(total=model.timeout)) as session:
 
             async def send(request: Instance) -> Any:
                 prompt, options = request.args
-                (answer,) = await call(
-                    session=session, sem=slots, messages=[prompt], cache_keys=[(prompt, options)], gen_kwargs=options
-                )
-                return answer
+                given = {"messages": [prompt], "cache_keys": [(prompt, options)], "gen_kwargs": options}
+                for seconds in self._waits:
+                    with suppress(Exception):  # those that are not worth another attempt are no exceptions here
+                        return (await model.amodel_call(session=session, sem=slots, **given))[0]
+                    await asyncio.sleep(seconds)
+                return (await model.amodel_call(session=session, sem=slots, **given))[0]
 
             yield send
 

@@ -1,0 +1,269 @@
+"""Runs an agentic task against a loopback server that takes a fixed time for each step, and kills it where asked to.
+
+Without `--kills`: how long 200 conversations take, beside the ideal, for the flow as it is and for one wave a step. The
+ideal is what all requests take in so many slots, or what the longest conversation takes, whichever is more; the clock
+runs at the server, from the first request to the last reply.
+
+With `--kills`: an evaluation is killed at so many moments and begun again, and must log what an unkilled one logs. A
+request is asked twice only if it was under way when a process died.
+
+    python -m perf.searching [--conversations 200] [--slots 64] [--delay 0.2] [--steps 4 | --uneven] [--protocol text]
+    python -m perf.searching --kills 30 [--delay 0.05]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import time
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from ragtasks.cli import main as ragtasks
+from ragtasks.harness.answering import SavedAnswers
+from ragtasks.harness.protocols import TOOLS_QUESTION
+from ragtasks.harness.run import WORD
+
+_TASK = "custom_agentic"
+_WORDS = (
+    *("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "heath", "islet", "jetty", "knoll", "lagoon"),
+    *("marsh", "notch", "oasis", "plain", "quay", "ridge"),
+)
+_GRACE = 0.1  # seconds between a reply and its being written down
+
+
+def write_benchmark(folder: Path, n_conversations: int) -> None:
+    """Write conversations of one question each, over a corpus of made-up passages."""
+    draw = random.Random(3)
+    folder.mkdir(parents=True)
+    rows = [{"_id": f"p-{n}", "title": "", "text": " ".join(draw.choices(_WORDS, k=60))} for n in range(2000)]
+    asked = [
+        {"question": f"What is said of {' and '.join(draw.choices(_WORDS, k=4))} in case {n}?", "answer": "Nothing.",
+         "references": [f"p-{n}"]}
+        for n in range(n_conversations)
+    ]  # fmt: skip
+    held = [{"conversation_id": f"c-{n}", "turns": [turn]} for n, turn in enumerate(asked)]
+    for name, lines in (("passages", rows), ("conversations", held)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def n_steps(question: str, options: argparse.Namespace) -> int:
+    """Return how many replies a question takes, the answer included."""
+    return 1 + zlib.crc32(question.encode()) % (2 * options.steps - 1) if options.uneven else int(options.steps)
+
+
+def message_for(body: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the model says next."""
+    messages, has_tools = body["messages"], "tools" in body
+    if WORD in messages[0]["content"] and len(messages) == 2:
+        return {"role": "assistant", "content": WORD}
+    place = max(n for n, row in enumerate(messages) if row["role"] == "user" and "<results>" not in row["content"])
+    question = messages[place]["content"]
+    n_before = (len(messages) - 1 - place) // 2
+    if question != TOOLS_QUESTION and n_before + 1 >= n_steps(question, options):
+        return {"role": "assistant", "content": f"All of it, after {n_before} searches."}
+    query = f"{_WORDS[zlib.crc32(question.encode()) % len(_WORDS)]} {_WORDS[n_before]}"
+    if not has_tools:
+        return {"role": "assistant", "content": f"<search>{query}</search>"}
+    call = {"name": "search", "arguments": json.dumps({"query": query})}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "x", "type": "function", "function": call}]}
+
+
+def serve(options: argparse.Namespace, pipe: Any) -> None:
+    """Answer for ever, and note when each request came and when its reply went out."""
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    n_seen = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal n_seen
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                if head.startswith("get"):
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    continue
+                sent = await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+                begun, n_seen = time.monotonic(), n_seen + 1
+                body = json.loads(sent)
+                message = message_for(body, options)
+                choice = {"index": 0, "finish_reason": "stop", "message": message}
+                usage = {"prompt_tokens": 900, "completion_tokens": 9}
+                reply = json.dumps({"choices": [choice], "usage": usage}).encode()
+                await asyncio.sleep(options.delay - (time.monotonic() - begun))
+                if body["messages"][-1]["content"] != TOOLS_QUESTION and message["content"] != WORD:
+                    key = json.dumps(body["messages"], sort_keys=True)
+                    spans[key].append((begun, time.monotonic()))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+                writer.write(f"Content-Length: {len(reply)}\r\n\r\n".encode() + reply)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def listen() -> None:
+        nonlocal n_seen
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512, limit=1 << 24)
+        pipe.send(server.sockets[0].getsockname()[1])
+        while True:
+            await asyncio.sleep(0.005)
+            if pipe.poll():
+                if pipe.recv() == "count":
+                    pipe.send(n_seen)
+                    continue
+                pipe.send({key: list(times) for key, times in spans.items()})
+                spans.clear()
+                n_seen = 0
+
+    asyncio.run(listen())
+
+
+class Bench:
+    """A server and the evaluations that ask it."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        self.folder, self.options = folder, options
+        self._pipe, far = multiprocessing.Pipe()
+        self._server = multiprocessing.Process(target=serve, args=(options, far), daemon=True)
+        self._server.start()
+        self._port = self._pipe.recv()
+
+    def begin(self, output: str, *, in_waves: bool = False) -> int:
+        """Begin an evaluation, and return its process."""
+        pid = os.fork()
+        if pid:
+            return pid
+        with (self.folder / "log").open("a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        if in_waves:
+            SavedAnswers.answer_following = lambda *_: False  # type: ignore[method-assign]
+        status = 1
+        try:
+            ragtasks(self._arguments(output))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        finally:
+            os._exit(status)
+
+    def _arguments(self, output: str) -> list[str]:
+        model = {
+            "model": "loopback", "base_url": f"http://127.0.0.1:{self._port}/v1/chat/completions",
+            "num_concurrent": self.options.slots, "eos_string": "</s>",
+        }  # fmt: skip
+        metadata = {
+            "data": str(self.folder / "data"), "encoder": "none", "max_implausible": 1,
+            "search_protocol": self.options.protocol,
+        }  # fmt: skip
+        return [
+            "run", "--no-probe", "--model", "local-chat-completions", "--apply_chat_template", "--tasks", _TASK,
+            "--model_args", json.dumps(model), "--metadata", json.dumps(metadata), "--log_samples",
+            "--output_path", str(self.folder / output),
+        ]  # fmt: skip
+
+    def whole(self, output: str, *, in_waves: bool = False) -> None:
+        """Run an evaluation to its end."""
+        _, status = os.waitpid(self.begin(output, in_waves=in_waves), 0)
+        if status:
+            raise SystemExit(f"an evaluation failed: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def count(self) -> int:
+        """Return how many requests the server got."""
+        self._pipe.send("count")
+        return int(self._pipe.recv())
+
+    def spans(self) -> dict[str, list[tuple[float, float]]]:
+        """Return (came, answered) of each request, and begin anew."""
+        self._pipe.send("spans")
+        found: dict[str, list[tuple[float, float]]] = self._pipe.recv()
+        return found
+
+    def logged(self, output: str) -> list[str]:
+        """Return the samples as they are logged, but for what their replies cost, which holds seconds."""
+        (file,) = (self.folder / output).rglob(f"samples_{_TASK}_*.jsonl")
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for row in rows:
+            row["doc"].pop("usage", None)
+            for name in [name for name in row if name.endswith(("seconds", "_hash"))]:
+                row.pop(name)
+        return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def measure(bench: Bench) -> None:
+    """Print how long it takes beside the ideal."""
+    options = bench.options
+    bench.whole("warm")  # the index, and every query
+    bench.spans()
+    print("| steps | requests | ideal, s | took, s | ratio |\n|---|---|---|---|---|")
+    for name, in_waves in (("as they come", False), ("in waves", True)):
+        bench.whole(name, in_waves=in_waves)
+        spans = [span for spans in bench.spans().values() for span in spans]
+        work = len(spans) * options.delay / options.slots
+        longest = max(n_steps(question, options) for question in questions(bench)) * options.delay
+        ideal = max(work, longest)
+        took = max(end for _, end in spans) - min(begin for begin, _ in spans)
+        print(f"| {name} | {len(spans)} | {ideal:.2f} | {took:.2f} | {took / ideal:.3f} |", flush=True)
+    assert bench.logged("as they come") == bench.logged("in waves")
+
+
+def questions(bench: Bench) -> list[str]:
+    """Return all questions."""
+    text = (bench.folder / "data" / "conversations.jsonl").read_text(encoding="utf-8")
+    return [turn["question"] for line in text.splitlines() for turn in json.loads(line)["turns"]]
+
+
+def kill(bench: Bench) -> None:
+    """Print what became of an evaluation that was killed again and again."""
+    options = bench.options
+    bench.whole("whole")
+    n_requests = len(bench.spans())
+    moments = sorted(random.Random(7).sample(range(1, n_requests), options.kills))
+    killed: list[float] = []
+    for moment in [*moments, None]:
+        process = bench.begin("killed")
+        while moment is not None and bench.count() < moment + len(killed):
+            time.sleep(0.003)
+        if moment is not None:
+            os.kill(process, signal.SIGKILL)
+            killed.append(time.monotonic())
+        _, status = os.waitpid(process, 0)
+        assert (moment is None) == (status == 0), (moment, status)
+    spans = bench.spans()
+    repeated = [times for times in spans.values() if len(times) > 1]
+    lost = [times for times in repeated if not all(_was_under_way(span, killed) for span in times[:-1])]
+    print(f"{len(killed)} kills, {n_requests} requests of an unkilled evaluation")
+    print(f"different requests: {len(spans)}; asked again: {sum(len(times) - 1 for times in repeated)}")
+    print(f"asked again though answered before a kill: {len(lost)}")
+    print(f"logged samples are the same: {bench.logged('killed') == bench.logged('whole')}")
+
+
+def _was_under_way(span: tuple[float, float], killed: list[float]) -> bool:
+    return any(span[0] <= moment <= span[1] + _GRACE for moment in killed)
+
+
+def main() -> None:
+    """Measure, or kill."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--conversations", type=int, default=200)
+    parser.add_argument("--slots", type=int, default=64)
+    parser.add_argument("--delay", type=float, default=0.2, help="seconds that a step takes")
+    parser.add_argument("--steps", type=int, default=4, help="replies of a conversation, the answer included")
+    parser.add_argument("--uneven", action="store_true", help="as many on average, from one to nearly twice as many")
+    parser.add_argument("--protocol", choices=("text", "tool_calls"), default="text")
+    parser.add_argument("--kills", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"RAGTASKS_RUNS": f"{folder}/store", "HF_HUB_OFFLINE": "1"}
+        write_benchmark(Path(folder) / "data", options.conversations)
+        bench = Bench(Path(folder), options)
+        (kill if options.kills else measure)(bench)
+
+
+if __name__ == "__main__":
+    main()
