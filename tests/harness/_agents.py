@@ -143,12 +143,21 @@ class Speaking:
         self.prompts: list[str] = []
 
     def __call__(
-        self, protocol: str, agent: Agent, task: str, *, limit: int = 3, template: str = HERMES, **metadata: Any
+        self,
+        protocol: str,
+        agent: Agent,
+        task: str,
+        *,
+        limit: int = 3,
+        template: str = HERMES,
+        reply_tokens: int = 1024,
+        **metadata: Any,
     ) -> Path:
         """Return the folder with the results of an agent."""
         output = self._folder / f"{protocol}{len(list(self._folder.iterdir()))}"
         given = ["--tasks", task, "--limit", str(limit), "--log_samples", "--output_path", str(output)]
         given += ["--metadata", json.dumps({**SAMPLE, **metadata, "search_protocol": protocol})]
+        given += ["--gen_kwargs", f"max_gen_toks={reply_tokens}"]
         done = self._run(protocol, agent, [*given, "--apply_chat_template"], template)
         assert done.status == 0, done.err
         assert "Traceback" not in done.err

@@ -1,4 +1,4 @@
-"""The plain-text protocol: what a reply does, whatever stands in it."""
+"""What a reply does, whatever stands in it: in tags, and as chat templates write calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.protocols import MOST_CALLS, parse_reply, results_message
+from ragtasks.harness.protocols import MOST_CALLS, parse_reply, results_message, template_calls
 from ragtasks.scoring import ToolCall
 
 
@@ -86,3 +86,60 @@ def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
     """Half a million signs; what grew as their square would take hours."""
     parsed = parse_reply(piece * (500_000 // len(piece)))
     assert len(parsed.calls) <= MOST_CALLS
+
+
+JSON_CALL = '{"name": "search", "arguments": {"query": "a"}}'
+LLAMA_CALL = '{"name": "search", "parameters": {"query": "a"}}'
+
+
+@pytest.mark.parametrize(
+    ("reply", "n_calls", "before"),
+    [
+        (f"<tool_call>\n{JSON_CALL}\n</tool_call>", 1, ""),
+        (f"I look.\n<tool_call>{JSON_CALL}</tool_call>\n<tool_call>{JSON_CALL}</tool_call> dropped", 2, "I look."),
+        (f"<tool_call>{JSON_CALL}", 1, ""),  # cut off, or a stop text
+        (LLAMA_CALL, 1, ""),
+        (f"<|python_tag|>{LLAMA_CALL}; {LLAMA_CALL}", 2, ""),
+        (f"I look. {LLAMA_CALL}", 1, "I look."),
+        ('{"type": "function", "function": ' + JSON_CALL + "}", 1, ""),
+        ('{"type": "function", "function": "search", "parameters": {"query": "a"}}', 1, ""),
+        (f"[TOOL_CALLS] [{JSON_CALL}, {JSON_CALL}]", 2, ""),
+        (f"[{JSON_CALL}]", 1, ""),  # without the special token before it
+        ('[TOOL_CALLS]search[ARGS]{"query": "a"}[TOOL_CALLS]search[CALL_ID]x1[ARGS]{"query": "a"}', 2, ""),
+        ('search{"query": "a"}', 1, ""),
+    ],
+)
+def test_calls_of_templates(reply: str, n_calls: int, before: str) -> None:
+    calls, text = template_calls(reply)
+    assert list(calls) == [search("a")] * n_calls
+    assert text.strip().removesuffix("[") == before
+
+
+@pytest.mark.parametrize(
+    "reply", ["A permit costs $95.", '{"name": "Bob", "age": 3}', '{"name": "Bob', "a {b} [c]", "", "{"]
+)
+def test_answers_in_json_are_no_calls(reply: str) -> None:
+    assert template_calls(reply) == ((), reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "tool"),
+    [
+        ('<tool_call>{"name": "search", "arguments": {"query": "a}</tool_call>', "search"),
+        ('{"name": "search", "parameters": {"query": "a', "search"),
+        ("<tool_call>search for a</tool_call>", ""),
+        ("[TOOL_CALLS]", ""),
+        ("<tool_call>" + '{"name":' * 20_000, ""),
+    ],
+)
+def test_broken_calls_of_templates_are_calls(reply: str, tool: str) -> None:
+    ((call, *rest), _) = template_calls(reply)
+    assert (call.tool, isinstance(call.arguments, str), rest) == (tool, True, [])
+
+
+@given(st.lists(st.sampled_from(['"name"', "search", "{", "}", ":", '"', "[", "]", "<tool_call>", "</tool_call>",
+                                "[TOOL_CALLS]", "[ARGS]", "arguments", " ", ";", ","])))  # fmt: skip
+def test_template_calls_read_any_reply(pieces: list[str]) -> None:
+    calls, before = template_calls(reply := "".join(pieces))
+    assert reply.startswith(before)
+    assert len(calls) <= MOST_CALLS

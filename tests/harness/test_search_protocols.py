@@ -16,7 +16,7 @@ from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness._agents import HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
 from tests.harness._vllm import LLM, model_folder, vllm
 from tests.harness.conftest import CHATML, SAMPLE
-from tests.harness.test_agentic import N_TASKS, TASK, logged, scores
+from tests.harness.test_agentic import TASK, logged, scores
 from tests.harness.test_live_task import arguments
 
 __all__ = ["vllm"]  # the fixture
@@ -58,7 +58,7 @@ def without_cost(values: dict[str, float]) -> dict[str, float]:
 def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) -> None:
     found: dict[str, Any] = {}
     for protocol in PROTOCOLS:
-        output = speaking(protocol, explorer, TASK, limit=N_TASKS)
+        output = speaking(protocol, explorer, TASK, limit=10)
         (file,) = output.rglob("results_*.json")
         tools = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["tools"]
         assert tools["protocol"] == protocol
@@ -193,3 +193,88 @@ def test_templates_take_earlier_searches(speaking: Speaking, template: str) -> N
     rows = logged(speaking("template", explorer, task, limit=1, template=template, keep_searches=True), task)
     assert {row["doc"]["trajectory"]["ending"] for row in rows} == {"answered"}
     assert any(len(row["doc"]["trajectory"]["steps"]) > 1 for row in rows[1:])
+
+
+LONG = "word " * 2048
+GOOD = ("search", {"query": "permit", "k": 2})
+BAD: list[tuple[tuple[str, Any], str | None]] = [
+    (("search", {"query": LONG}), "query_too_long"),
+    (("search", {"query": "permit park city", "k": 1_000_000}), None),
+    (("read", {"passage_id": "made-up"}), "unknown_passage"),
+    (("search", {"query": " "}), "malformed"),
+    (("search", {"query": "permit", "k": -1}), "malformed"),
+]
+BAD_OBJECTS: list[tuple[tuple[str, Any], str | None]] = [
+    (("search", '{"query": "perm'), "malformed"),
+    (("search", "[" * 10_000), "malformed"),
+    (("search", '["permit"]'), "malformed"),
+    (("search", {"query": 5}), "malformed"),
+    (("search", {"query": "half \ud83d of a sign"}), None),
+    (("web_search", {"query": "permit"}), "unknown_tool"),
+    (("rm -rf / \U0001f600", {}), "unknown_tool"),
+]
+
+
+@each_protocol
+def test_bad_calls_are_counted_and_the_task_goes_on(speaking: Speaking, protocol: str) -> None:
+    cases = [*BAD, *(BAD_OBJECTS if protocol != "text" else ())]
+
+    def agent(question: str, found: Sequence[str]) -> Calls | str:
+        return "done" if found else Calls([call for call, _ in cases], "It is 7, I think. ")
+
+    output = speaking(protocol, agent, TASK, limit=2, reply_tokens=30_000, search_calls=20)
+    for row in logged(output):
+        steps = row["doc"]["trajectory"]["steps"]
+        assert [step.get("problem") for step in steps] == [problem for _, problem in cases]
+        assert (steps[1]["is_bounded"], len(steps[1]["passages"])) == (True, 20)
+        assert (row["filtered_resps"], row["doc"]["trajectory"]["ending"]) == (["done"], "answered")
+    n_failed = sum(problem is not None for _, problem in cases)
+    assert scores(output)["failed_calls"] == pytest.approx(n_failed / len(cases))
+    if protocol == "tool_calls":
+        rows = [row for body in speaking.bodies for row in body["messages"] if "tool_calls" in row]
+        calls = [call["function"] for row in rows for call in row["tool_calls"]]
+        assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
+        assert all(call["name"].replace("_", "").replace("-", "").isalnum() for call in calls)
+
+
+@each_protocol
+def test_calls_for_ever_end_at_the_limit(speaking: Speaking, protocol: str) -> None:
+    output = speaking(protocol, lambda *_: Calls([GOOD, GOOD]), TASK, limit=2, search_calls=3)
+    for row in logged(output):
+        trajectory = row["doc"]["trajectory"]
+        problems = [step.get("problem") for step in trajectory["steps"]]
+        assert problems == [None, None, None, *["out_of_calls"] * 3]
+        assert (trajectory["ending"], trajectory["n_rounds"], row["filtered_resps"]) == ("out_of_calls", 3, [""])
+    assert scores(output)["out_of_calls"] == 1
+
+
+@each_protocol
+def test_results_that_outgrow_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
+    words = ("permit", "park", "credit", "recycling", "water")
+
+    def agent(question: str, found: Sequence[str]) -> Calls | str:
+        return "done" if len(found) == 5 else Calls([("search", {"query": words[len(found)]})])
+
+    room = 14_000 if protocol == "template" else 4500  # its tokens are bytes
+    output = speaking(protocol, agent, TASK, limit=2, search_calls=5, context_tokens=room)
+    trajectories = [row["doc"]["trajectory"] for row in logged(output)]
+    assert {item["ending"] for item in trajectories} == {"answered"}
+    assert all(len(item["steps"]) == 5 for item in trajectories)
+    assert any(item["n_shortened"] for item in trajectories)
+
+
+@pytest.mark.parametrize(
+    "calls", [[{}], [None], ["search"], [{"function": None}], [{"function": {"name": None, "arguments": None}}]]
+)
+def test_calls_of_any_form_are_no_error(command: Command, tmp_path: Path, calls: list[Any]) -> None:
+    def script(text: str, n_before: int) -> Action:
+        return completion("done") if text.startswith("There is no tool") else completion(None, tool_calls=calls)
+
+    with chat_server(script) as server:
+        given = arguments(server.base_url, tmp_path, TASK)
+        metadata = json.dumps({**SAMPLE, "search_protocol": "tool_calls"})
+        done = command(*given, "--limit", "1", "--metadata", metadata)
+    assert done.status == 0, done.err
+    (row,) = logged(tmp_path)
+    assert row["filtered_resps"] == ["done"]
+    assert [step["problem"] for step in row["doc"]["trajectory"]["steps"]] == ["unknown_tool"]
