@@ -49,8 +49,7 @@ def score(
         Setting | None,
         typer.Option(
             metavar="<setting>",
-            help="reference, reference_rag or full_rag: whose passages answers without `contexts` used; agentic: "
-            "`searches` are scored.",
+            help="reference, reference_rag, full_rag: whose passages answers without any used; agentic: by `searches`.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
