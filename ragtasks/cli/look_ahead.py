@@ -82,7 +82,7 @@ class LookAhead:
             settings.setdefault(benchmark, []).append(setting)
         tasks = [task for name, chosen in settings.items() for task in own_tasks_of(name, chosen)]
         # What an answers file or an endpoint brings needs no passages of the setting.
-        asks = partial(_asked_of_system, intention, user)
+        asks = partial(_system_tables, intention, user)
         return self.begin(replace(intention, needs_passages=False), tasks, options, asks)
 
     def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
@@ -191,7 +191,7 @@ class LookAhead:
                 )
 
 
-def _asked_of_system(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
+def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
     """Return the tables of what a system of one's own is asked; none where its answers are there."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from ragtasks.config.environment import data_folder

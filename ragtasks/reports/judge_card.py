@@ -38,7 +38,8 @@ from ragtasks.statistics import MIN_CLUSTERS, Repeatability, estimate_mean
 from ragtasks.tables import Cell, Table, Value
 
 _RATED = (*FANC, WIN_RATE, ALL_PROPERTIES)
-_RANK = "rank: "
+_RANK, _WITHOUT = "rank: ", "without a verdict"
+_COIN, _MOST_WITHOUT = 0.5, 0.05
 _DRAWS = 300
 _EVEN = 1e-9
 
@@ -88,15 +89,29 @@ def card_table(card: JudgeCard) -> Table:
         (row.rubric, row.measure, Value(row.value, row.n, row.n, row.low, row.high), row.n) for row in card.rows
     )
     title = f"Card of {card.judge}, {card.time[:16]}, {card.data}"
-    return Table(title, ("rubric", "measure", "value", "n"), rows, _NOTE, tuple(_constant(card)))
+    return Table(title, ("rubric", "measure", "value", "n"), rows, _NOTE, tuple(_warnings(card)))
 
 
-def _constant(card: JudgeCard) -> Iterator[str]:
-    """Yield a line for each rubric under which the judge tells no two answers apart."""
+def _warnings(card: JudgeCard) -> Iterator[str]:
+    """Yield a line for each rubric under which the judge is of no use, as far as the answers tell."""
     ranks = [row for row in card.rows if row.measure.startswith(_RANK) and row.n > 1]
-    for rubric in dict.fromkeys(row.rubric for row in ranks):
-        if all(row.value is None for row in ranks if row.rubric == rubric):
-            yield f"{rubric}: the judge gave every answer the same value, so it tells nothing apart."
+    constant = {
+        rubric
+        for rubric in dict.fromkeys(row.rubric for row in ranks)
+        if all(row.value is None for row in ranks if row.rubric == rubric)
+    }
+    for row in card.rows:
+        if row.measure == _WITHOUT and row.value is not None and row.value > _MOST_WITHOUT:
+            yield (
+                f"{row.rubric}: no verdict on {row.value:.0%} of {row.n} answers; a judge to score with gives one on "
+                f"{1 - _MOST_WITHOUT:.0%} and more."
+            )
+        if row.measure != f"{PAIRS}: {ALL_PROPERTIES}" or not row.n:
+            continue
+        if row.rubric in constant:
+            yield f"{row.rubric}: the judge gave every answer the same value, so it tells nothing apart."
+        elif (end := row.value if row.low is None else row.low) is not None and end <= _COIN:
+            yield f"{row.rubric}: on {row.n} pairs the judge is not shown to agree with people more often than a coin."
 
 
 # Agreement with people: on pairs of answers to one task, which of the two is better.
@@ -331,7 +346,7 @@ def _verdict_rows(judged: JudgedAnswers) -> Iterator[CardRow]:
         if item.judge != judged.judge or not item.n_asked:
             continue
         unparsable = item.missing.get(VerdictOutcome.UNPARSABLE.value, 0)
-        yield CardRow(item.rubric, "without a verdict", 1 - item.share, n=item.n_asked)
+        yield CardRow(item.rubric, _WITHOUT, 1 - item.share, n=item.n_asked)
         yield CardRow(item.rubric, "unparsable", unparsable / item.n_asked, n=item.n_asked)
     for rubric, found in judged.repeats.items():
         yield CardRow(rubric, "same value again", found.identical, n=found.n_answers)
