@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.arena.battles import Battle
 from ragtasks.arena.web import Pipeline, live_systems
+from ragtasks.arena.web._comparing import battle_of, battle_text
 from ragtasks.arena.web._live import messages_of, steps_of
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage, Role
+from tests.arena._made import answer
 from tests.arena.web._served import Reply, Served, Visitor, serving
 from tests.arena.web._streaming import streaming_endpoint
 
@@ -92,6 +95,16 @@ def test_a_conversation_goes_on_with_the_answer_that_the_rater_chose_once_it_is_
         visitor.post(f"{place}/vote", preference="first", form_token=page.form_token)
         events(visitor, ask(visitor, **follow, side=side).headers["location"])
     assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
+
+
+def test_a_battle_comes_back_from_the_database_with_all_that_votes_keep_of_it() -> None:
+    sides = [answer(name, f"{name} says so.", setting="live", refuses=name == "b") for name in ("a", "b")]
+    fought = Battle(*sides)
+    found = battle_of(battle_text(fought))
+    assert (found.battle_id, found.first.side, found.second.side) == (fought.battle_id, *(one.side for one in sides))
+    assert found.first.response.task.messages == sides[0].response.task.messages
+    assert found.second.response.passages == sides[1].response.passages
+    assert (found.first.setting, found.conversation_id) == ("live", fought.conversation_id)
 
 
 def test_speed_says_nothing(tmp_path: Path) -> None:
