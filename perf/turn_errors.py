@@ -2,6 +2,7 @@
 
 python perf/turn_errors.py FOLDER                    the folder of real data
 python perf/turn_errors.py FOLDER --second LABELS    adds the second labelling of round 2 to the file of labels
+python perf/turn_errors.py FOLDER --speed            how many answers a second, and nothing else
 
 Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the kinds and without
 the other labelling. On the 200 of round 1, labelled twice, the rules were made stricter, so what is printed of them is
@@ -21,15 +22,17 @@ import random
 import re
 import shutil
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
-from ragtasks.metrics import RuleBasedIdk, TurnErrorKind, turn_error
+from ragtasks.metrics import RuleBasedIdk, TurnErrorKind, copied, grounded, turn_error
 from ragtasks.records import Answerability, Passage, Response, Role, Setting, Task
 from ragtasks.scoring import find_implausible
 
@@ -345,6 +348,41 @@ def read_labels(second: Path | None) -> list[Row]:
     return rows
 
 
+# Speed
+
+ROUNDS = 5
+
+
+def print_speed(folder: Path) -> None:
+    """Print how many answers a second are looked at, and how that compares with `grounded` and `copied` of the same."""
+    responses = [response for _, response in answers(folder)]
+    verdicts = [label.verdict for label in RuleBasedIdk().detect(responses)]
+
+    def look() -> None:
+        for response, verdict in zip(responses, verdicts, strict=True):
+            turn_error(response, verdict)
+
+    def measure() -> None:
+        for one in responses:
+            grounded(one.text, one.passages, one.task.question)
+            copied(one.text, [passage.text for passage in one.passages])
+
+    look()  # what knows languages is loaded once
+    rounds = [(cpu_seconds(look), cpu_seconds(measure)) for _ in range(ROUNDS)]
+    seconds, ratio = median(one for one, _ in rounds), median(one / other for one, other in rounds)
+    print(
+        f"{len(responses)} answers: {len(responses) / seconds:,.0f} a second of one core, {ratio:.2f} times the time "
+        f"of `grounded` and `copied` (medians of {ROUNDS})"
+    )
+
+
+def cpu_seconds(work: Callable[[], None]) -> float:
+    """Return what a call takes of a core."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
 def main() -> None:
     """Print a row a damage, then of each round of labels how they agree, and how often each kind is right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -352,7 +390,11 @@ def main() -> None:
     parser.add_argument(
         "--second", type=Path, help="lines of id, label and perhaps also: the second labelling, to be kept"
     )
+    parser.add_argument("--speed", action="store_true")
     arguments = parser.parse_args()
+    if arguments.speed:
+        print_speed(arguments.folder)
+        return
     rows = read_labels(arguments.second)
     print_damage(arguments.folder)
     found = kinds(arguments.folder)

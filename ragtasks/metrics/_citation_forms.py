@@ -52,7 +52,8 @@ def marks_of(text: str) -> list[Mark]:
         found += [Mark(*match.span(), ()) for match in _OPENING.finditer(text)]
         found += [Mark(*match.span(), _numbers(match[1], counts_from=0)) for match in _CLOSING.finditer(text)]
     found += [Mark(*match.span(), _numbers(match[0])) for match in _NAMED.finditer(text)]
-    found += [Mark(*match.span(), _numbers(match[0].translate(_TO_DIGITS))) for match in _SUPERSCRIPT.finditer(text)]
+    if not text.isascii():
+        found += [Mark(*one.span(), _numbers(one[0].translate(_TO_DIGITS))) for one in _SUPERSCRIPT.finditer(text)]
     if "\u3010" in text:
         found += [_of_lenticular(match) for match in _LENTICULAR.finditer(text)]
     return list(_apart(sorted(found, key=lambda mark: (mark.start, -mark.end))))

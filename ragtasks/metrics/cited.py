@@ -371,7 +371,7 @@ def _goes_on(before: str, mark: str, following: str) -> bool:
         return False
     if _LIST_NUMBER.fullmatch(before):
         return True
-    found = _WORD_BEFORE.search(before)
+    found = _WORD_BEFORE.search(before.rpartition(" ")[2])  # no word has a blank, and to search them all takes long
     word = found[0] if found else ""
     if word.lower() in _TITLES:
         return True

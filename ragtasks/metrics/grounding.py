@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import filterfalse, pairwise
 from operator import or_
 
 from ragtasks.errors import ConfigurationError, clear_error
@@ -188,17 +188,90 @@ def ground(
 
     Source: our own; measured against people's ratings by `perf/grounding.py`, table in docs/grounding.md.
     """
-    shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
-    turns = [_text_and_title(item, "history", place)[0] for place, item in enumerate(history)]
-    held = _held(shown, turns, _language(answer, shown))
-    marks = [*marks_of(answer), *listed_marks(citations, [_ids(item) for item in passages])]
-    parts = _parts(answer, marks, held.language)
-    counts = [held.counts(part) for part in parts]
-    share, with_conversation = _shares(counts) if passages else (None, None)
-    texts = [text for text, _ in shown]
-    rows = zip(parts, counts, strict=True)
-    sentences = tuple(_sentence(answer, part, count, texts, held) for part, count in rows)
-    return Grounding(sentences, share, with_conversation, copied(answer, texts))
+    return Resting.of(answer, passages, history, citations).whole
+
+
+class Resting:
+    """An answer beside what it may rest on; each sentence is looked at where somebody asks for it."""
+
+    def __init__(
+        self, answer: str, shown: Sequence[tuple[str, str]], turns: Sequence[str], listed: Sequence[Mark] = ()
+    ) -> None:
+        """Take an answer, texts and titles of its passages, the conversation with the question last, more citations."""
+        self._answer, self._shown, self._turns = answer, shown, turns
+        self._language = _language(answer, shown)
+        self._content = _content(answer, self._language, tuple(listed))
+
+    @classmethod
+    def of(
+        cls,
+        answer: str,
+        passages: Sequence[str | Passage | Mapping[str, object]],
+        history: Sequence[str | Message | Mapping[str, object]] = (),
+        citations: Sequence[Mapping[str, object]] = (),
+    ) -> Resting:
+        """Return it for what `ground` takes."""
+        shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
+        turns = [_text_and_title(item, "history", place)[0] for place, item in enumerate(history)]
+        return cls(answer, shown, turns, listed_marks(citations, [_ids(item) for item in passages]))
+
+    @cached_property
+    def _held(self) -> _Held:
+        return _held(self._shown, self._turns, self._language)
+
+    @cached_property
+    def _counts(self) -> list[_Counts]:
+        return [self._held.counts(part) for part in self._content.parts]
+
+    @property
+    def shares(self) -> tuple[float | None, float | None]:
+        """The shares of a `Grounding`: without earlier turns, and with them."""
+        return _shares(self._counts) if self._shown else (None, None)
+
+    @property
+    def whole(self) -> Grounding:
+        """All that `ground` returns."""
+        texts = [text for text, _ in self._shown]
+        sentences = tuple(map(self.sentence, range(len(self._content.parts))))
+        return Grounding(sentences, *self.shares, copied(self._answer, texts))
+
+    def sentence(self, place: int) -> GroundedSentence:
+        """Return a sentence, from 0."""
+        texts = [text for text, _ in self._shown]
+        return _sentence(self._answer, self._content.parts[place], self._counts[place], texts, self._held)
+
+    def words_not_found(self) -> Iterator[str]:
+        """Yield every word that no passage and no question holds."""
+        for part, counts in zip(self._content.parts, self._counts, strict=True):
+            for span, source in _sources(part, counts, self._language):
+                if source in (Source.CONVERSATION, Source.NOTHING):
+                    yield self._answer[span.start : span.end]
+
+    def numbers_not_found(self) -> Iterator[tuple[int, str]]:
+        """Yield every number that stands nowhere, behind the place of its sentence."""
+        for place, (part, counts) in enumerate(zip(self._content.parts, self._counts, strict=True)):
+            if any(map(_is_number_nowhere, part.units, counts.words)):
+                sources = _sources(part, counts, self._language)
+                yield from ((place, number) for number in _numbers_nowhere(self._answer, sources))
+
+    def is_held(self, least: float) -> bool:
+        """Return whether passages and conversation hold every number, and at least that share of all units.
+
+        It is sure after a text or two of most answers, and the others are not read.
+        """
+        content, n_units = self._content, self._content.n_units
+        plain, named, pairs = content.plain, content.named, content.pairs
+        for text in (*_with_titles(self._shown), *reversed(self._turns)):
+            index = _index(text, self._language)
+            plain, named, pairs = index.without(plain, named, pairs)
+            n_held = n_units - len(plain) - len(named) - len(pairs)
+            if n_held >= least * n_units and not any(unit[0].isdecimal() for unit in plain):
+                return True
+        return not n_units
+
+
+def _is_number_nowhere(unit: str, source: Source) -> bool:
+    return source is Source.NOTHING and unit[0].isdecimal()
 
 
 def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> float | None:
@@ -207,10 +280,19 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
     None without passages, and for an answer without content words: there is nothing that could rest on anything.
     """
     shown = [(passage.text, passage.title) for passage in passages]
-    held = _held(shown, [question], _language(answer, shown))
-    parts = _parts(answer, marks_of(answer), held.language)
-    n_units = sum(len(part.units) + len(part.pairs) for part in parts)
-    return sum(_n_held(part, held) for part in parts) / n_units if n_units and passages else None
+    return _share(answer, _language(answer, shown), (*_with_titles(shown), question)) if passages else None
+
+
+def share_in(text: str, *others: str) -> float:
+    """Return the share of a text's units that any of some others has, 0 to 1: `grounded` of texts; 0 without units."""
+    return _share(text, _language(text, [(other, "") for other in others]), others) or 0.0
+
+
+def _share(text: str, language: str, others: Sequence[str]) -> float | None:
+    """Return the share of a text's units that any of some others has; None where it has none."""
+    content = _content(text, language)
+    indexes = (_index(other, language) for other in others)
+    return content.n_held(indexes) / content.n_units if content.n_units else None
 
 
 def copied(answer: str, passages: Sequence[str]) -> float | None:
@@ -218,21 +300,27 @@ def copied(answer: str, passages: Sequence[str]) -> float | None:
 
     Case and punctuation apart. None without passages, and for an answer without words.
     """
-    words = _TOKEN.findall(_without(answer, marks_of(answer)).lower())
-    if not words or not passages:
+    n_words, runs = _runs_in_order(answer)
+    if not n_words or not passages:
         return None
     known = [_runs(passage) for passage in passages]
-    inside = bytearray(len(words))
-    for start in range(len(words) - _RUN + 1):
-        run = " ".join(words[start : start + _RUN])
-        if any(run in runs for runs in known):
+    inside = bytearray(n_words)
+    for start, run in enumerate(runs):
+        if any(run in of_one for of_one in known):
             inside[start : start + _RUN] = b"\1" * _RUN
-    return sum(inside) / len(words)
+    return sum(inside) / n_words
+
+
+@lru_cache(maxsize=16)
+def _runs_in_order(answer: str) -> tuple[int, list[str]]:
+    """Return how many words an answer has, and its runs of five in their order."""
+    words = _tokens(_without(answer, marks_of(answer)).lower())
+    return len(words), [" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1)]
 
 
 @lru_cache(maxsize=256)
 def _runs(passage: str) -> frozenset[str]:
-    words = _TOKEN.findall(passage.lower())
+    words = _tokens(passage.lower())
     return frozenset(" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
 
 
@@ -270,6 +358,7 @@ def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
 
 # Sentences of an answer, where they stand: lines first, then sentences within a line.
 
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _IDEOGRAPHIC_END = re.compile("[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*")
 
 
@@ -310,10 +399,12 @@ def _places_of_sentences(text: str) -> Iterator[Span]:
     end = 0
     for line in text.splitlines(keepends=True):
         start, end = end, end + len(line)
-        cuts = {*sentence_ends(line), *(match.end() for match in _IDEOGRAPHIC_END.finditer(line))}
+        cuts = {*sentence_ends(line)}
+        if not line.isascii():
+            cuts |= {match.end() for match in _IDEOGRAPHIC_END.finditer(line)}
         for low, high in pairwise([0, *sorted(cuts), len(line)]):
             piece = line[low:high]
-            if any(map(str.isalnum, piece)):
+            if _LETTER_OR_DIGIT.search(piece):
                 first = start + low + len(piece) - len(piece.lstrip())
                 yield Span(first, first + len(piece.strip()))
 
@@ -329,7 +420,24 @@ _DIGITS = rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\d)|\d+(?:[.,'\u2019]\d+)*)"
 _NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
 _LETTERS = rf"[^\W\d_{_IDEOGRAPH}][^\W_{_IDEOGRAPH}]*"
 _TOKEN = re.compile(rf"{_LETTERS}(?:['\u2019]{_LETTERS})*|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]")
+_PLAIN_TEXT = "\u2018\u201c\u201d\u2013\u2014\u2026\u2022"
+"""What is no part of a word, in texts that are else of ASCII."""
+_BEYOND = re.compile(f"[^\\x00-\\x7f{_PLAIN_TEXT}]")
+_PLAIN_LETTERS = "[a-zA-Z][a-zA-Z0-9]*"
+_PLAIN_DIGITS = r"(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9])|[0-9]+(?:[.,'][0-9]+)*)"
+_PLAIN_NUMBER = rf"{_PLAIN_DIGITS}(?:[ -](?:{'|'.join(_SCALES)})\b)?"
+_PLAIN_TOKEN = re.compile(rf"{_PLAIN_LETTERS}(?:'{_PLAIN_LETTERS})*|{_PLAIN_NUMBER}|[%$]")
+"""`_TOKEN` in such texts, in half the time."""
 _GROUPS = re.compile(rf"\d{{1,3}}(?:([.,'\u2019{_BLANKS}])\d{{3}}(?:\1\d{{3}})*)(?:[.,](\d+))?")
+
+
+def _token_of(text: str) -> re.Pattern[str]:
+    """Return the pattern of the tokens of a text and of its parts."""
+    return _PLAIN_TOKEN if text.isascii() or not _BEYOND.search(text) else _TOKEN
+
+
+def _tokens(text: str) -> list[str]:
+    return _token_of(text).findall(text)
 
 
 def _words(*lines: str) -> frozenset[str]:
@@ -373,6 +481,21 @@ _SHORT = 3
 _MOST_WORDS = 200_000
 
 
+class _Words(dict[str, tuple[str, str]]):
+    """Word -> the unit that it is, and itself in small letters where it begins with another; filled as words come."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.units = _Units(language)
+
+    def __missing__(self, text: str) -> tuple[str, str]:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        word = text.lower()
+        found = self[text] = self.units[word], word if text[0] != word[0] else ""
+        return found
+
+
 class _Units(dict[str, str]):
     """Word in small letters -> the unit that it is, "" for a word that counts for nothing; filled as words come."""
 
@@ -408,8 +531,8 @@ def _is_negation(word: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _units(language: str) -> _Units:
-    return _Units(language)
+def _words_in(language: str) -> _Words:
+    return _Words(language)
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
@@ -453,6 +576,16 @@ class _Index:
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
 
+    def without(
+        self, plain: list[str], named: list[str], pairs: list[tuple[str, str]]
+    ) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+        """Return the units that it does not hold."""
+        return (
+            list(filterfalse(self.stems.__contains__, plain)),
+            list(filterfalse(self.words.__contains__, named)),
+            list(filterfalse(self.pairs.__contains__, pairs)),
+        )
+
     def holds(self, part: _Part) -> list[bool]:
         """Return whether it has each unit of a sentence: names as they are, other words by stem; then the pairs."""
         words = zip(part.units, part.names, strict=True)
@@ -472,6 +605,28 @@ class _Part:
     names: list[str]
     """A name in small letters; "" for what is none."""
     pairs: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """The content words of a text: by its sentences, and all together."""
+
+    parts: list[_Part]
+    plain: list[str]
+    """Units of words that are no names."""
+    named: list[str]
+    pairs: list[tuple[str, str]]
+
+    @property
+    def n_units(self) -> int:
+        return len(self.plain) + len(self.named) + len(self.pairs)
+
+    def n_held(self, indexes: Iterable[_Index]) -> int:
+        """Return how many units any of some texts holds."""
+        plain, named, pairs = self.plain, self.named, self.pairs
+        for index in indexes:
+            plain, named, pairs = index.without(plain, named, pairs)
+        return self.n_units - len(plain) - len(named) - len(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,8 +674,8 @@ def _first_source(holds: tuple[bool, bool, bool]) -> Source:
 
 @lru_cache(maxsize=256)
 def _index(text: str, language: str) -> _Index:
-    words = _TOKEN.findall(text.lower())
-    units = [unit for unit in map(_units(language).__getitem__, words) if unit]
+    words = _tokens(text.lower())
+    units = list(filter(None, map(_words_in(language).units.__getitem__, words)))
     return _Index(frozenset(units), frozenset(words), frozenset(pairwise(units)))
 
 
@@ -534,8 +689,12 @@ def _together(texts: tuple[str, ...], language: str) -> _Index:
     )
 
 
+def _with_titles(shown: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(f"{title}\n{text}" if title else text for text, title in shown)
+
+
 def _held(shown: Sequence[tuple[str, str]], turns: Sequence[str], language: str) -> _Held:
-    full = tuple(f"{title}\n{text}" if title else text for text, title in shown)
+    full = _with_titles(shown)
     return _Held(
         language,
         full,
@@ -545,26 +704,28 @@ def _held(shown: Sequence[tuple[str, str]], turns: Sequence[str], language: str)
     )
 
 
-def _parts(answer: str, marks: Sequence[Mark], language: str) -> list[_Part]:
-    """Return the sentences of an answer as their content words; marks listed beside the text stand behind its own."""
-    clean = _without(answer, [mark for mark in marks if mark.end > mark.start])
-    return [_part(clean, span, cited, language) for span, cited in _sentences(clean, marks)]
+@lru_cache(maxsize=64)
+def _content(text: str, language: str, listed: tuple[Mark, ...] = ()) -> _Content:
+    """Return the content words of a text; marks listed beside it stand behind its own."""
+    own = marks_of(text)
+    clean = _without(text, own)
+    known, token = _words_in(language), _token_of(clean)
+    parts = [_part(clean, span, cited, known, token) for span, cited in _sentences(clean, [*own, *listed])]
+    words = [word for part in parts for word in zip(part.units, part.names, strict=True)]
+    return _Content(
+        parts,
+        [unit for unit, name in words if not name],
+        [name for _, name in words if name],
+        [pair for part in parts for pair in part.pairs],
+    )
 
 
-def _part(clean: str, span: Span, cited: tuple[int, ...], language: str) -> _Part:
-    units, names = [], []
-    unit_of = _units(language)
-    for place, text in enumerate(_TOKEN.findall(clean, span.start, span.end)):
-        word = text.lower()
-        if unit := unit_of[word]:
-            units.append(unit)
-            names.append(word if place and text[0] != word[0] else "")
+def _part(clean: str, span: Span, cited: tuple[int, ...], known: _Words, token: re.Pattern[str]) -> _Part:
+    words = list(map(known.__getitem__, token.findall(clean, span.start, span.end)))
+    words[:1] = [(unit, "") for unit, _ in words[:1]]  # capitals say nothing there
+    units = [unit for unit, _ in words if unit]
+    names = [name for unit, name in words if unit]
     return _Part(span, clean[span.start : span.end], cited, units, names, list(pairwise(units)))
-
-
-def _n_held(part: _Part, held: _Held) -> int:
-    """Return how many units of a sentence passages or question hold."""
-    return sum(map(or_, held.passages.holds(part), held.question.holds(part)))
 
 
 def _shares(counts: Sequence[_Counts]) -> tuple[float | None, float | None]:
@@ -575,14 +736,25 @@ def _shares(counts: Sequence[_Counts]) -> tuple[float | None, float | None]:
     return sum(count.n_held for count in counts) / n_units, sum(count.n_all for count in counts) / n_units
 
 
+def _sources(part: _Part, counts: _Counts, language: str) -> list[tuple[Span, Source]]:
+    """Return the place in the answer of each content word of a sentence, and the first that holds it."""
+    start, spans = part.span.start, _in_order(part.text, language).spans
+    return [
+        (Span(start + span.start, start + span.end), source) for span, source in zip(spans, counts.words, strict=True)
+    ]
+
+
+def _numbers_nowhere(answer: str, sources: Sequence[tuple[Span, Source]]) -> list[str]:
+    words = [answer[span.start : span.end] for span, source in sources if source is Source.NOTHING]
+    return [word for word in words if word[0].isdecimal()]
+
+
 def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], held: _Held) -> GroundedSentence:
     language = held.language
     text = answer[part.span.start : part.span.end]
     share, with_conversation = _shares([counts])
     order = _in_order(part.text, language)
-    spans = [Span(part.span.start + span.start, part.span.start + span.end) for span in order.spans]
-    sources = list(zip(spans, counts.words, strict=True))
-    nowhere = [answer[span.start : span.end] for span, source in sources if source is Source.NOTHING]
+    sources = _sources(part, counts, language)
     best, flipped, found = None, None, _best(part, texts, language)
     if found:
         passage, first, last = found
@@ -598,7 +770,7 @@ def _sentence(answer: str, part: _Part, counts: _Counts, texts: Sequence[str], h
         best,
         tuple(span for span, source in sources if source in (Source.CONVERSATION, Source.NOTHING)),
         tuple(span for span, source in sources if source is Source.CONVERSATION),
-        tuple(word for word in nowhere if word[0].isdecimal()),
+        tuple(_numbers_nowhere(answer, sources)),
         Span(part.span.start + flipped.start, part.span.start + flipped.end) if flipped else None,
         part.cited,
         _support(part, held),
@@ -661,8 +833,8 @@ class _InOrder:
 @lru_cache(maxsize=256)
 def _in_order(text: str, language: str) -> _InOrder:
     found = _InOrder([], [], [], {})
-    unit_of, is_negated, end = _units(language), False, 0
-    for match in _TOKEN.finditer(text):
+    unit_of, is_negated, end = _words_in(language).units, False, 0
+    for match in _token_of(text).finditer(text):
         word = match[0].lower()
         if word in _CLAUSE_WORDS or _CLAUSE_END.search(text, end, match.start()):
             is_negated = False

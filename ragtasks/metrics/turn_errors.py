@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import GroundedSentence, Grounding, ground, grounded
-from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role
+from ragtasks.metrics.grounding import Resting, grounded, share_in
+from ragtasks.records import Answerability, IdkVerdict, Response, Role
 
 
 class TurnErrorKind(str, Enum):
@@ -122,6 +122,7 @@ _LESS = 0.3
 _HELD = 0.4  # of the answer's words, in passages and conversation
 _MOSTLY = 0.6  # of a sentence's
 _CLOSE = 0.6
+_HALF_CLOSE = 0.42  # of one text's words in the other: with fewer, no two texts are as like as `_CLOSE`
 _FAR = 0.15
 _AGAIN = 0.75  # of the answer's words, in earlier answers
 _LEAST_WORDS = 8
@@ -148,20 +149,35 @@ class _Turn:
         return len(self.response.text.split())
 
     @cached_property
-    def grounding(self) -> Grounding:
+    def resting(self) -> Resting:
         """What it rests on: passages, question, earlier turns."""
-        return ground(self.response.text, self.response.passages, [message.text for message in self.task.messages])
+        return Resting.of(self.response.text, self.response.passages, self.task.messages)
+
+    @cached_property
+    def is_held(self) -> bool:
+        """Whether it says what the reference answer says, or rests on passages and conversation: nothing is wrong."""
+        return not self.shown or self.recall >= _FITS or self.resting.is_held(_HELD)
+
+    @cached_property
+    def wrong_numbers(self) -> dict[int, list[str]]:
+        """Place of a sentence -> its numbers of two digits and more that stand nowhere, in the reference neither."""
+        found: dict[int, list[str]] = {}
+        if any(map(str.isdigit, self.response.text)):
+            for place, number in self.resting.numbers_not_found():
+                if sum(map(str.isdigit, number)) > 1 and number not in self.task.target:
+                    found.setdefault(place, []).append(number)
+        return found
 
     @cached_property
     def recall(self) -> float:
         """Share of the reference answer's content that it has, for the label that it fits best."""
         answers = [variant.target for variant in self.task.variants if variant.answerability in _HAVE_ANSWERS]
-        return max((_share(answer, self.response.text) for answer in answers), default=0.0)
+        return max((share_in(answer, self.response.text) for answer in answers), default=0.0)
 
     @cached_property
     def precision(self) -> float:
         """Share of its content that the reference answer has."""
-        return max(_share(self.response.text, variant.target) for variant in self.task.variants)
+        return max(share_in(self.response.text, variant.target) for variant in self.task.variants)
 
     @cached_property
     def in_references(self) -> float:
@@ -176,13 +192,8 @@ class _Turn:
         return [(one.text, two.text) for one, two in pairs if (one.role, two.role) == (Role.USER, Role.ASSISTANT)]
 
 
-def _share(text: str, other: str) -> float:
-    """Return the share of a text's content that another one has; 0 where it has none."""
-    return grounded(text, [Passage("", other)]) or 0.0 if other.strip() else 0.0
-
-
 def _likeness(one: str, other: str) -> float:
-    both = _share(one, other), _share(other, one)
+    both = share_in(one, other), share_in(other, one)
     return 2 * both[0] * both[1] / sum(both) if sum(both) else 0.0
 
 
@@ -238,33 +249,36 @@ def _asks_back(turn: _Turn) -> str:
 
 def _repeated(turn: _Turn) -> str:
     """Look for what earlier answers have together, in runs or in other words, where the reference answer is another."""
-    if turn.words < _LEAST_WORDS or not turn.earlier:
+    if turn.words < _LEAST_WORDS or not turn.earlier or (least := max(_AGAIN, turn.recall + _HELD)) > 1:
         return ""
-    answers = [Passage("", answer) for _, answer in turn.earlier]
-    again, target = (grounded(text, answers) or 0.0 for text in (turn.response.text, turn.task.target))
-    if again < max(_AGAIN, target + _LESS, turn.recall + _HELD):
+    answers = [answer for _, answer in turn.earlier]
+    again = share_in(turn.response.text, *answers)
+    if again < least or again < (target := share_in(turn.task.target, *answers)) + _LESS:
         return ""
     return f"{again:.0%} of its words stand in earlier answers, of the reference answer's {target:.0%}"
 
 
 def _lost_thread(turn: _Turn) -> str:
     """Look for an earlier answer that it is clearly more like than the reference answer of its own turn."""
-    if turn.words < _LEAST_WORDS or not turn.can_be_answered or not turn.earlier or turn.in_references >= _FITS:
+    if turn.words < _LEAST_WORDS or not turn.can_be_answered:
         return ""
-    own = _likeness(turn.response.text, turn.task.target)
-    best, number = max((_likeness(turn.response.text, answer), n) for n, (_, answer) in enumerate(turn.earlier, 1))
-    if best < _CLOSE or own >= _FAR:
+    text = turn.response.text
+    close = [(n, answer) for n, (_, answer) in enumerate(turn.earlier, 1) if share_in(answer, text) >= _HALF_CLOSE]
+    if not close or turn.in_references >= _FITS or (own := _likeness(text, turn.task.target)) >= _FAR:
+        return ""
+    best, number = max((_likeness(text, answer), n) for n, answer in close)
+    if best < _CLOSE:
         return ""
     return f"like the answer of turn {number} ({best:.2f}) more than its own reference ({own:.2f})"
 
 
 def _contradicted(turn: _Turn) -> str:
     """Look for a sentence with a passage's words and another number; negations decide nothing (docs/grounding.md)."""
-    if turn.recall >= _FITS:
+    if turn.is_held:
         return ""
-    for sentence in turn.grounding.sentences:
-        wrong = _numbers(turn, sentence)
-        if not wrong or sentence.best is None or (sentence.share or 0.0) < _MOSTLY:
+    for place, wrong in turn.wrong_numbers.items():
+        sentence = turn.resting.sentence(place)
+        if sentence.best is None or (sentence.share or 0.0) < _MOSTLY:
             continue
         span = sentence.best.span
         words = turn.response.passages[sentence.best.passage].text[span.start : span.end]
@@ -287,25 +301,18 @@ def _beside_numbers(text: str, only: Collection[str] = ()) -> set[str]:
     }
 
 
-def _numbers(turn: _Turn, sentence: GroundedSentence) -> list[str]:
-    """Return the numbers of two digits and more that stand nowhere, in the reference answer neither."""
-    found = sentence.numbers_not_found
-    return [number for number in found if sum(map(str.isdigit, number)) > 1 and number not in turn.task.target]
-
-
 def _invented(turn: _Turn) -> str:
     """Look for an answer that claims, and of which little stands anywhere; or for a number that stands nowhere."""
-    share = turn.grounding.share_with_conversation
-    if not turn.shown or share is None or turn.idk is not IdkVerdict.NO or turn.recall >= _FITS:
+    if turn.idk is not IdkVerdict.NO or turn.is_held:
         return ""
-    wrong = [number for sentence in turn.grounding.sentences for number in _numbers(turn, sentence)]
-    if wrong:
+    _, share = turn.resting.shares
+    if share is None:
+        return ""
+    if wrong := [number for numbers in turn.wrong_numbers.values() for number in numbers]:
         return f"numbers that stand nowhere: {', '.join(wrong[:_MOST_NAMED])}"
     if share >= _HELD or turn.words < _LEAST_WORDS or turn.precision >= _FITS:
         return ""
-    text = turn.response.text
-    places = [span for sentence in turn.grounding.sentences for span in sentence.not_found]
-    words = list(dict.fromkeys(text[span.start : span.end] for span in places))
+    words = list(dict.fromkeys(turn.resting.words_not_found()))
     return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"
 
 

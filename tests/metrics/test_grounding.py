@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import GROUNDED, Grounding, Source, Span, copied, ground, grounded
+from ragtasks.metrics.grounding import Resting, share_in
 from ragtasks.records import Message, Passage, Role
 
 LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
@@ -214,6 +215,36 @@ def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[
         assert 0 <= found.share <= (found.share_with_conversation or 0) <= 1
     shown = [Passage(str(place), text) for place, text in enumerate(passages)]
     assert grounded(answer, shown, history[-1] if history else "") == found.share
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3), st.sampled_from([0.0, 0.4, 1.0]))
+def test_what_is_held_enough_has_that_share_and_every_number(
+    answer: str, passages: list[str], history: list[str], least: float
+) -> None:
+    found = ground(answer, ["", *passages], history)
+    if Resting.of(answer, ["", *passages], history).is_held(least):
+        assert found.share_with_conversation is None or found.share_with_conversation >= least
+        assert not [number for sentence in found.sentences for number in sentence.numbers_not_found]
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.lists(TEXTS, max_size=3))
+def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
+    answer: str, passages: list[str], history: list[str]
+) -> None:
+    whole, resting = ground(answer, passages, history), Resting.of(answer, passages, history)
+    sentences = whole.sentences
+    assert list(resting.words_not_found()) == [answer[s.start : s.end] for one in sentences for s in one.not_found]
+    numbers = [(place, number) for place, one in enumerate(sentences) for number in one.numbers_not_found]
+    assert list(resting.numbers_not_found()) == numbers
+    assert share_in(answer, passages[0]) == (grounded(answer, [Passage("", passages[0])]) or 0.0)
+
+
+@given(st.text(alphabet="aB 1,.'%\u2019\u2013\u00e9\u00a0_", max_size=40))
+@example("5 million \u2013 6 Million, O\u2019Brien, 1,000.5 and 10\u2013200 or 3\u00a0000")
+@example("\u201c2 million\u201d \u2013 3 billion\u2014")
+def test_a_text_of_plain_letters_has_the_words_that_it_has_beside_a_foreign_one(text: str) -> None:
+    of_both = [ground(f"{text}\n{last}", [text]).sentences for last in ("\u00c9", "E")]
+    assert of_both[0][:-1] == of_both[1][:-1]
 
 
 @given(st.text(alphabet="ab 1.,!?\n不'A%-", max_size=60))
