@@ -21,7 +21,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import canonical_hash, parse_json, write_atomically
 from ragtasks.judges._verdicts import Verdicts
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
-from ragtasks.statistics import LEVEL, NOTHING_VARIES, Estimate, cluster, estimate_means, holm
+from ragtasks.statistics import LEVEL, Estimate, cluster, estimate_means, holm, p_of_signs
 
 FEWEST = 10
 """Conversations that a set must have: with fewer, nothing can be tested."""
@@ -289,21 +289,11 @@ def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
         gaps = [None if one is None or other is None else other - one for one, other in pairs]
         columns.append(cluster(gaps, clusters, _BOUNDS))
     found = estimate_means(columns, tested=0.0)
-    corrected = holm([_p_of_drift(item) for item in found])
+    corrected = holm([p_of_signs(item) for item in found])
     return [
         Drift(first.judge, name, first.time, second.time, item, p)
         for name, item, p in zip(names, found, corrected, strict=True)
     ]
-
-
-def _p_of_drift(gaps: Estimate) -> float | None:
-    """Return the p value of no drift; where all conversations moved by the same, that of their signs.
-
-    An unchanged judge's two times could be exchanged, so each conversation's gap has either sign with the same chance.
-    """
-    if gaps.reason == NOTHING_VARIES and gaps.value:
-        return 2.0 ** (1 - gaps.n_clusters)
-    return gaps.p
 
 
 # Recalibration: a judge that moved, put on the scale of its earlier verdicts by the anchors.

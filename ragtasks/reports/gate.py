@@ -53,6 +53,7 @@ from ragtasks.statistics import (
     detectable_difference,
     estimate_means,
     holm,
+    p_of_signs,
     shared_error,
 )
 from ragtasks.statistics import Verdict as Ended
@@ -173,7 +174,7 @@ class Gate:
             return f"cannot say: {self.candidate} and {self.baseline} do not match: {'; '.join(self.problems)}"
         decisive = [row for row in self.rows if row.decides]
         if not decisive:
-            return "cannot say: nothing decides, for what is tested rests on judges that are not anchored"
+            return "cannot say: nothing decides, for what is tested rests on judges that are not anchored or drifted"
         if self.verdict is Verdict.NOT_WORSE:
             return f"not worse: {_tests(len(decisive))}, each with its interval above the drop that is allowed"
         found = [row for row in decisive if row.verdict is self.verdict]
@@ -613,7 +614,8 @@ def _has_direction(
     low, high = metric.bounds
     column = cluster(gaps, [one.conversation_id for one, _ in pairs], (low - high, high - low))
     (found,) = estimate_means([column], tested=0.0)
-    return found.p is not None and found.p <= alpha
+    p = p_of_signs(found)
+    return p is not None and p <= alpha
 
 
 # Evaluations as sides.

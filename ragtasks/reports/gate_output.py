@@ -80,7 +80,7 @@ def gate_section(found: Gate) -> Section:
     legend = [line.format(level=100 * (1 - found.config.alpha), n_tests=_tests(len(decisive))) for line in _LEGEND]
     tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=tuple(legend))] if decisive else []
     if others:
-        note = "Judges that are not anchored, and slices with too few conversations for an interval."
+        note = "Judges that are not anchored or drifted, and slices with too few conversations for an interval."
         tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, others)), note))
     if found.notes:
         tables.append(Table("Notes", (), (), legend=found.notes))

@@ -282,9 +282,10 @@ def _race(pool: _Pool, question: Question) -> Race:
     )
     if race.verdict is not None:
         n = len(set(pool.conversation_of.values()))
+        shared = f"{n} conversation{'s' if n != 1 else ''}"
         raise ConfigurationError(
-            f"which of {', '.join(pool.systems)} is better cannot be told: they share {n} conversations; "
-            f"{race.reason}. Next step: evaluate more conversations; judges were asked nothing"
+            f"which of {', '.join(pool.systems)} is better cannot be told: they share {shared}; {race.reason}. "
+            "Next step: evaluate more conversations; judges were asked nothing"
         )
     return race
 

@@ -24,6 +24,7 @@ from ragtasks.statistics._means import (
     estimate_ratio,
     holm,
     mean_columns,
+    p_of_signs,
     shared_error,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "estimate_ratio",
     "holm",
     "mean_columns",
+    "p_of_signs",
     "repeatability",
     "shared_error",
 ]

@@ -182,6 +182,17 @@ def _reason(column: Clustered, error: float | None) -> str:
     return NOTHING_VARIES if error == 0 else ""
 
 
+def p_of_signs(gaps: Estimate) -> float | None:
+    """Return the p value of no change; where all conversations moved by the same, that of their signs.
+
+    Of one judge or system, asked twice, the times could be exchanged: each conversation's gap has either sign with the
+    same chance, so nothing need be assumed of conversations that are not here.
+    """
+    if gaps.reason == NOTHING_VARIES and gaps.value:
+        return float(2.0 ** (1 - gaps.n_clusters))
+    return gaps.p
+
+
 def _p_value_of_alike(column: Clustered, tested: float) -> float | None:
     """Return the p value where all conversations have one mean: how rarely the others were all missed.
 
