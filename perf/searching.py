@@ -4,8 +4,8 @@ Without `--kills`: how long 200 conversations take, beside the ideal, for the fl
 ideal is what all requests take in so many slots, or what the longest conversation takes, whichever is more; the clock
 runs at the server, from the first request to the last reply.
 
-With `--kills`: an evaluation is killed at so many moments and begun again, and must log what an unkilled one logs. A
-request is asked twice only if it was under way when a process died.
+With `--kills`: an evaluation is killed at so many moments and begun again, and must log what an unkilled one logs. What
+was under way when a process died is asked again; what it had saved must not be.
 
     python -m perf.searching [--conversations 200] [--slots 64] [--delay 0.2] [--steps 4 | --uneven] [--protocol text]
     python -m perf.searching --kills 30 [--delay 0.05]
@@ -20,10 +20,12 @@ import multiprocessing
 import os
 import random
 import signal
+import sqlite3
 import tempfile
 import time
 import zlib
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,6 @@ _WORDS = (
     *("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "heath", "islet", "jetty", "knoll", "lagoon"),
     *("marsh", "notch", "oasis", "plain", "quay", "ridge"),
 )
-_GRACE = 0.1  # seconds between a reply and its being written down
 
 
 def write_benchmark(folder: Path, n_conversations: int) -> None:
@@ -80,10 +81,8 @@ def message_for(body: dict[str, Any], options: argparse.Namespace) -> dict[str, 
 def serve(options: argparse.Namespace, pipe: Any) -> None:
     """Answer for ever, and note when each request came and when its reply went out."""
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    n_seen = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal n_seen
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -91,7 +90,7 @@ def serve(options: argparse.Namespace, pipe: Any) -> None:
                     writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                     continue
                 sent = await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
-                begun, n_seen = time.monotonic(), n_seen + 1
+                begun = time.monotonic()
                 body = json.loads(sent)
                 message = message_for(body, options)
                 choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -108,18 +107,16 @@ def serve(options: argparse.Namespace, pipe: Any) -> None:
             writer.close()
 
     async def listen() -> None:
-        nonlocal n_seen
         server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512, limit=1 << 24)
         pipe.send(server.sockets[0].getsockname()[1])
         while True:
             await asyncio.sleep(0.005)
             if pipe.poll():
                 if pipe.recv() == "count":
-                    pipe.send(n_seen)
+                    pipe.send(len(spans))
                     continue
                 pipe.send({key: list(times) for key, times in spans.items()})
                 spans.clear()
-                n_seen = 0
 
     asyncio.run(listen())
 
@@ -174,7 +171,7 @@ class Bench:
             raise SystemExit(f"an evaluation failed: {(self.folder / 'log').read_text()[-2000:]}")
 
     def count(self) -> int:
-        """Return how many requests the server got."""
+        """Return how many different requests the server has answered."""
         self._pipe.send("count")
         return int(self._pipe.recv())
 
@@ -183,6 +180,16 @@ class Bench:
         self._pipe.send("spans")
         found: dict[str, list[tuple[float, float]]] = self._pipe.recv()
         return found
+
+    def saved(self, output: str) -> set[str]:
+        """Return the requests whose answers an unfinished evaluation has saved, as `spans` names them."""
+        file = self.folder / output / "unfinished_rank0.sqlite"
+        if not file.exists():
+            return set()
+        with closing(sqlite3.connect(file)) as connection:
+            requests = [json.loads(text) for (text,) in connection.execute("SELECT request FROM replies")]
+        prompts = [json.loads(json.loads(request["arguments"])[0]) for request in requests]
+        return {json.dumps(prompt, sort_keys=True) for prompt in prompts}
 
     def logged(self, output: str) -> list[str]:
         """Return the samples as they are logged, but for what their replies cost, which holds seconds."""
@@ -224,27 +231,28 @@ def kill(bench: Bench) -> None:
     bench.whole("whole")
     n_requests = len(bench.spans())
     moments = sorted(random.Random(7).sample(range(1, n_requests), options.kills))
-    killed: list[float] = []
+    killed: list[tuple[float, set[str]]] = []
     for moment in [*moments, None]:
         process = bench.begin("killed")
-        while moment is not None and bench.count() < moment + len(killed):
+        while moment is not None and bench.count() < moment:
             time.sleep(0.003)
         if moment is not None:
             os.kill(process, signal.SIGKILL)
-            killed.append(time.monotonic())
         _, status = os.waitpid(process, 0)
+        killed.append((time.monotonic(), bench.saved("killed")))
         assert (moment is None) == (status == 0), (moment, status)
     spans = bench.spans()
-    repeated = [times for times in spans.values() if len(times) > 1]
-    lost = [times for times in repeated if not all(_was_under_way(span, killed) for span in times[:-1])]
-    print(f"{len(killed)} kills, {n_requests} requests of an unkilled evaluation")
-    print(f"different requests: {len(spans)}; asked again: {sum(len(times) - 1 for times in repeated)}")
-    print(f"asked again though answered before a kill: {len(lost)}")
+    lost = [
+        (key, begun)
+        for key, times in spans.items()
+        for begun, _ in times
+        if any(begun > moment and key in saved for moment, saved in killed)
+    ]
+    n_again = sum(map(len, spans.values())) - len(spans)
+    print(f"{options.kills} kills, {n_requests} requests of an unkilled evaluation")
+    print(f"different requests: {len(spans)}; asked again: {n_again}; of these with a saved answer: {len(lost)}")
+    print(f"answers saved at the kills: {', '.join(str(len(saved)) for _, saved in killed[:-1])}")
     print(f"logged samples are the same: {bench.logged('killed') == bench.logged('whole')}")
-
-
-def _was_under_way(span: tuple[float, float], killed: list[float]) -> bool:
-    return any(span[0] <= moment <= span[1] + _GRACE for moment in killed)
 
 
 def main() -> None:
