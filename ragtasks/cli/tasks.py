@@ -51,6 +51,10 @@ def export_tasks(
         bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
     ] = True,
     conversational: Annotated[bool, key_option("conversational")] = False,
+    diverse: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only so many questions, those that differ most."),
+    ] = None,
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
     from ragtasks.benchmarks import contexts_to_export, exported_tasks
@@ -60,6 +64,12 @@ def export_tasks(
     gives = contexts and setting is not Setting.AGENTIC
     given = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
     rows = exported_tasks(opened, given, conversational=conversational, with_contexts=gives)
+    if diverse is not None:
+        from ragtasks.metrics import most_different
+
+        every = list(rows)
+        spoken = [[turn["content"] for turn in row["messages"] if turn["role"] == "user"] for row in every]
+        rows = (every[place] for place in most_different(["\n".join(one) for one in spoken], diverse))
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     put("\n".join(lines), output)
     place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]

@@ -107,3 +107,15 @@ def _same_means(theirs: dict[str, Any], own: dict[str, Any]) -> None:
         for metric, value in own["results"][name].items():
             if "," in metric and metric in expected and "stderr" not in metric:
                 assert value == pytest.approx(expected[metric], abs=1e-12, nan_ok=True)
+
+
+def test_only_the_questions_that_differ_most_are_exported(tmp_path: Path) -> None:
+    place = ("--benchmark", "mtrag", "--setting", "reference", "--data", "sample")
+    few, every = tmp_path / "few.jsonl", tmp_path / "every.jsonl"
+    done = run_command("tasks", "export", *place, "--diverse", 4, "--output", few)
+    assert (done.status, done.out.count("4 tasks of mtrag (sample)")) == (0, 1)
+    assert run_command("tasks", "export", *place, "--output", every).status == 0
+    lines = every.read_text("utf-8").splitlines()
+    places = [lines.index(line) for line in few.read_text("utf-8").splitlines()]
+    assert places == sorted(places)
+    assert len({json.loads(lines[place])["domain"] for place in places}) > 1

@@ -13,7 +13,7 @@ from ragtasks.metrics.semantic._encoders import (
     whole_weights,
 )
 from ragtasks.metrics.semantic._light import LightModel
-from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, semantic_scores
+from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, most_different, semantic_scores
 
 __all__ = [
     "BertScore",
@@ -26,6 +26,7 @@ __all__ = [
     "check_encoder",
     "describe_embeddings",
     "is_light",
+    "most_different",
     "packaged_minilm",
     "require_light",
     "require_torch",

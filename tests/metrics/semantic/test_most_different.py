@@ -1,0 +1,33 @@
+"""The sampler: the texts that differ most, by the packaged encoder."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ragtasks.metrics import most_different
+
+TEXTS = [
+    "When does the ferry to the island run?",
+    "At what times does the island ferry sail?",
+    "What are the ferry's sailing times to the island?",
+    "How do I bake bread without yeast?",
+    "Is there a recipe for bread that needs no yeast?",
+    "Which party won the election in 1998?",
+]
+
+
+def test_one_text_of_each_subject_is_chosen_before_a_second_of_any() -> None:
+    ferry, bread, election = most_different(TEXTS, 3)
+    assert (ferry in {0, 1, 2}, bread in {3, 4}, election) == (True, True, 5)
+
+
+def test_more_are_those_of_fewer_and_others() -> None:
+    chosen = [set(most_different(TEXTS, n)) for n in range(1, 6)]
+    assert all(few < more for few, more in itertools.pairwise(chosen))
+
+
+@pytest.mark.parametrize("n", [6, 7])
+def test_all_are_chosen_where_there_are_no_more(n: int) -> None:
+    assert most_different(TEXTS, n) == [0, 1, 2, 3, 4, 5]
