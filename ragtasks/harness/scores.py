@@ -192,7 +192,8 @@ def score_together(tasks: Sequence[AnsweredTask]) -> None:
     Which of them cannot be answers is looked at by setting, noted with the scores, logged and remembered.
     """
     answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
-    _LOGGER.info("scoring %d answers of %d tasks", sum(len(responses) for _, responses in answers), len(answers))
+    n = sum(len(responses) for _, responses in answers)
+    _LOGGER.info("scoring %d answers of %d task%s", n, len(answers), "" if len(answers) == 1 else "s")
     results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
     scored = [(task, responses, [next(results) for _ in responses]) for task, responses in answers]
     if not getattr(model_in_use(), "is_baseline", False):

@@ -111,7 +111,8 @@ def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
 
 def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
     """Return, without its full stop, that nothing has the main score, and why where the evaluation says it."""
-    without = " (encoder: none)" if evaluation.kind[1] == "none" else ""
+    is_semantic = lacking.startswith(("rb_", "bert"))  # others, as of facts chosen, lack something else
+    without = " (encoder: none)" if is_semantic and evaluation.kind[1] == "none" else ""
     return f"No response has the suite's main score {lacking}{without}"
 
 
