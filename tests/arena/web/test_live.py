@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.arena.battles import Battle
-from ragtasks.arena.web import Pipeline, live_systems
+from ragtasks.arena.web import Pipeline, _live, live_systems
 from ragtasks.arena.web._comparing import battle_of, battle_text
 from ragtasks.arena.web._live import messages_of, steps_of
 from ragtasks.clients import no_secrets
@@ -81,20 +81,21 @@ def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
         assert [message["role"] for message in bodies[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
-@pytest.mark.parametrize(("side", "is_long"), [("first", False), ("second", True)])
 def test_a_conversation_goes_on_with_the_answer_that_the_rater_chose_once_it_is_voted_on(
-    tmp_path: Path, side: str, is_long: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_live, "_STEP_SECONDS", 0.0)
     with live(tmp_path, "quick", "long") as (_, visitor, bodies):
         address = ask(visitor, question="When?", first="secret quick", second="secret long").headers["location"]
         place = events(visitor, address)[-1][1]["next"]
         follow = {"follow": place.rpartition("/")[2], "question": "And in May?"}
-        assert "Vote first" in ask(visitor, **follow, side=side).text
+        assert "Vote first" in ask(visitor, **follow).text
         page = visitor.get(place)
         assert page.text.index("secret quick") < page.text.index("secret long")
         visitor.post(f"{place}/vote", preference="first", form_token=page.form_token)
-        events(visitor, ask(visitor, **follow, side=side).headers["location"])
-    assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
+        for side, is_long in (("first", False), ("second", True)):
+            events(visitor, ask(visitor, **follow, side=side).headers["location"])
+            assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
 
 
 def test_a_battle_comes_back_from_the_database_with_all_that_votes_keep_of_it() -> None:
