@@ -78,6 +78,7 @@ class ConversationTask(ConfigurableTask):
         self._prompts = TaskPrompts(self.evaluation, settings)
         settings = {key: value for key, value in settings.items() if key not in YAML_KEYS}
         self._is_distributed = False
+        self._read_rows: tuple[Dataset, list[Doc]] | None = None
         self._fitting = Fitting()
         self._best_of = BestOf(self.evaluation)
         if self._best_of.n > 1:
@@ -209,17 +210,24 @@ class ConversationTask(ConfigurableTask):
 
         A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
         """
-        longest = max(self.dataset["test"], key=lambda doc: len(doc["history"]))
+        longest = max(self._rows(), key=lambda doc: len(doc["history"]))
         names = ("system_instruction", "apply_chat_template", "chat_template")
         rendering: dict[str, Any] = {name: options.get(name) for name in names}
         prompt = self.fewshot_context(longest, **rendering)
         parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *fitting.decides()]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
+    def _rows(self) -> list[Doc]:
+        """Return the docs as rows; to read them takes long, and a fingerprint is made of them several times."""
+        docs = self.dataset["test"]
+        if self._read_rows is None or self._read_rows[0] is not docs:
+            self._read_rows = docs, [dict(doc) for doc in docs]
+        return self._read_rows[1]
+
     def fingerprint(self) -> str:
         """Return a hash of everything that decides the requests: docs, templates, limits, generation options."""
         parts = {
-            "docs": [dict(doc) for doc in self.dataset["test"]],
+            "docs": self._rows(),
             **self._prompts.decides(),
             "generation_kwargs": self.config.generation_kwargs,
             **({"best_of": self._best_of.n} if self._best_of.n > 1 else {}),

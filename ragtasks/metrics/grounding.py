@@ -303,10 +303,11 @@ def copied(answer: str, passages: Sequence[str]) -> float | None:
     n_words, runs = _runs_in_order(answer)
     if not n_words or not passages:
         return None
-    known = [_runs(passage) for passage in passages]
+    wanted = frozenset(runs)
+    held = frozenset().union(*(wanted & _runs(passage) for passage in passages))
     inside = bytearray(n_words)
     for start, run in enumerate(runs):
-        if any(run in of_one for of_one in known):
+        if run in held:
             inside[start : start + _RUN] = b"\1" * _RUN
     return sum(inside) / n_words
 
