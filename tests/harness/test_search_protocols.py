@@ -271,7 +271,7 @@ def test_calls_of_any_form_are_no_error(command: Command, tmp_path: Path, calls:
         return completion("done") if text.startswith("There is no tool") else completion(None, tool_calls=calls)
 
     with chat_server(script) as server:
-        given = arguments(server.base_url, tmp_path, TASK)
+        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
         metadata = json.dumps({**SAMPLE, "search_protocol": "tool_calls"})
         done = command(*given, "--limit", "1", "--metadata", metadata)
     assert done.status == 0, done.err
