@@ -315,9 +315,10 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         runs = ", ".join(name for name, is_results in zip(names, of_results, strict=True) if not is_results)
         raise ConfigurationError(f"compare: runs ({runs}) beside results. Next step: name either results or runs")
     else:
+        chosen = _compare_chosen(by, _By.ALL, _By.DOMAIN)
         _require_runs(names)
         place = retrieval_place(benchmark, data)
-        _compare_runs(place, names, metric or (), _compare_chosen(by, _By.ALL, _By.DOMAIN), baseline, form)
+        _compare_runs(place, names, metric or (), chosen, baseline, form)
 
 
 def _decide(

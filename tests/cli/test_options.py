@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,9 +34,12 @@ def commands(group: Any = ROOT) -> Iterator[Any]:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
     """Return the arguments for the harness, and the options of the evaluation, that a command line comes to."""
     found: list[tuple[list[str], dict[str, Any]]] = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "answers.jsonl").touch()
+    (tmp_path / "results").mkdir()
 
     def run_harness(arguments: list[str], options: dict[str, Any], _: Any) -> None:
         found.append((arguments, options))
