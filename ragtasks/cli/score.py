@@ -99,7 +99,6 @@ def score(
     from ragtasks.config import user_of
 
     given = answers or []
-    _require_there(given)
     _refuse_mixed(given, endpoint, traces, rows_output, name)
     if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
         raise ConfigurationError(
@@ -108,6 +107,7 @@ def score(
         )
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
     scoring.check_options()
+    _require_there(given)
     if send and batch is None:
         raise ConfigurationError(
             "--send is for request files. Next step: name their folder with --batch, or leave it out"
