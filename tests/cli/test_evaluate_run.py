@@ -108,7 +108,7 @@ def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path:
         (["{run}", "--data", "sample"], "found: 3 queries, none of them judged"),
         (["{run}", "--qrels", "{run}"], "line 1"),
         (["none/none.trec", "--data", "sample"], "none/none.trec"),
-        (["none.trec", "--data", "sample"], "no file 'none.trec', and no run of that name"),
+        (["none.trec", "--data", "sample"], "no file or folder 'none.trec', and no run of that name"),
     ],
 )
 def test_what_cannot_be_judged_is_one_clear_error(files: tuple[Path, Path], arguments: list[str], message: str) -> None:

@@ -206,8 +206,9 @@ def test_a_service_that_cannot_be_used_is_refused_before_anything_is_sent(
     assert not service.files
 
 
-def test_sending_needs_a_folder() -> None:
-    done = run_command("score", "mine.jsonl", "--send", "--judge", "openai/m")
+def test_sending_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text('{"id": "a", "answer": "b"}\n', encoding="utf-8")
+    done = run_command("score", str(tmp_path / "mine.jsonl"), "--send", "--judge", "openai/m")
     assert (done.status, "name their folder with --batch" in done.err) == (1, True)
 
 
