@@ -134,6 +134,7 @@ WALKS: dict[str, Walk] = {
             "--combination": "needs one that was fitted on the human evaluation; tests/scoring runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",
+            "--send": "needs a service that takes batch files; tests/clients has one",
             "^ragtasks judges questions": "asks a judge about every question; tests/cli runs it on the samples",
         },
     ),
@@ -193,6 +194,7 @@ WALKS: dict[str, Walk] = {
         },
     ),
     "docs/users.md": Walk(
+        before=("ragtasks init --endpoint $SERVER --data sample",),
         changes={"--user": "--min-judge-coverage 0 --user"},
         left_out={"need_met": "needs two systems; tests/scoring compares three"},
     ),

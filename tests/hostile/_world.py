@@ -81,10 +81,7 @@ class World:
                 [run, "--benchmark", "mtrag", "--judge", "openai/none", "--output", f"{out}/qrels.txt", *place]
                 for run in names
             ],
-            ("judges", "questions"): [
-                [one, "--judge", "openai/none", "--output", f"{out}/kinds.jsonl", "--data", data]
-                for one in (own, "mtrag")
-            ],
+            ("judges", "questions"): [[own, "--judge", "openai/none", "--output", f"{out}/kinds.jsonl"]],
             ("review", "agreement"): [[own, "--database", answers]],
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],

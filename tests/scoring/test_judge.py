@@ -413,4 +413,4 @@ def test_the_command_scores_and_the_report_reads_it(saved: Path, tmp_path: Path)
         check=False,
     )
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("ragtasks: saved answers: ")
+    assert refused.stderr.startswith("ragtasks: answers: nowhere")
