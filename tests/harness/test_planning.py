@@ -200,6 +200,7 @@ def test_the_command_prints_prompts_and_judges() -> None:
     assert out.splitlines()[-1].endswith("nothing was evaluated (--dry-run)")
 
 
+@pytest.mark.slow
 def test_a_task_without_conversations_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Tasks not found"):
         plan(["mtrag_nothing"], {"data": "sample"}, estimated_tokens)
