@@ -212,6 +212,8 @@ class Standing:
     """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
     untested: str = ""
     """Why a difference has no p."""
+    is_ahead: bool = False
+    """Whether it is better than the best mean on the tasks that both scored, as the two left others unscored."""
     front: str = ""
     """Its place on the front of quality against cost; empty where there is none."""
 
@@ -262,11 +264,14 @@ def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
     if len(columns) < 2 or "0" not in columns:
         return list(found)
     pairs = {pair.second.name: pair for pair in compare_columns(list(columns.values()), "0").pairs}
-    return [_with_comparison(item, str(place), pairs) for place, item in enumerate(found)]
+    return [_with_comparison(item, str(place), pairs, metric) for place, item in enumerate(found)]
 
 
-def _with_comparison(standing: Standing, name: str, pairs: dict[str, Comparison]) -> Standing:
+def _with_comparison(standing: Standing, name: str, pairs: dict[str, Comparison], metric: Metric) -> Standing:
     if name not in pairs:
         return replace(standing, is_best=name == "0")
     found, p = pairs[name].difference, pairs[name].adjusted_p
-    return replace(standing, difference=found.value, p=p, untested=found.reason if p is None else "")
+    value = found.value or 0.0
+    is_ahead = bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
+    untested = found.reason if p is None else ""
+    return replace(standing, difference=found.value, p=p, untested=untested, is_ahead=is_ahead)

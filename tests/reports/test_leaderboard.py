@@ -97,6 +97,25 @@ def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp
     assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.873"]
 
 
+def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_shared_ones(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number}", 1) for number in range(24))
+    for model in ("choosy", "honest"):
+
+        def of(task_id: str, model: str = model) -> dict[str, float | None]:
+            number = int(task_id[1:].partition("<")[0])
+            if number < 12:
+                return {"rb_alg": 0.8 + (number % 3) / 100 + (0.1 if model == "honest" else 0.0)}
+            return {"rb_alg": 0.3 + (number % 5) / 100 if model == "honest" else None}
+
+        save(tmp_path / model, model, tasks=tasks, values=of)
+    (table,) = tables_of(tmp_path)
+    assert [(item.entry.model, item.is_best, item.is_ahead) for item in table.standings] == [
+        ("choosy", True, False),
+        ("honest", False, True),
+    ]
+    assert "better on shared tasks" in page_of(tmp_path)
+
+
 def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path) -> None:
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value, "empty": value})

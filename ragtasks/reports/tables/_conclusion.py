@@ -70,14 +70,23 @@ def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
     best = bests[setting]
     score = cell_text(mean_of(whole[setting, best], main, present[main].bounds))
     others = {model: difference for (name, model), difference in found.items() if name == setting}
+    rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, present[main])}
     second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
     if second is None:
         opening = f"{best} has {main} {score} in {setting}"
+    elif rivals:
+        rival = max(rivals, key=lambda model: abs(rivals[model].value or 0.0))
+        shared = f"on the {rivals[rival].n_values} tasks that both scored {rival} is"
+        gap = _how_sure(*others[rival])
+        opening = f"{best} has the best mean {main} {score} in {setting}, but {shared} {gap}"
     elif _is_equal(*others[second]):
         opening = f"{best} and {second} lead in {setting} with {main} {score}"
     else:
         opening = f"{best} leads in {setting} with {main} {score}{_ahead(second, *others[second])}"
-    elsewhere = {name: model for name, model in bests.items() if _is_sure(found.get((name, best)))}
+    behind = {name: found[name, best] for name in bests if (name, best) in found}
+    elsewhere = {
+        name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], present[main])
+    }
     leads = "".join(f"; in {name} {model} leads" for name, model in elsewhere.items())
     (leader,) = [item for item in evaluations if item.model == best][:1]
     return f"{opening}{leads}{largest_loss(leader, main)}."
@@ -87,16 +96,27 @@ def _is_equal(difference: Estimate, p: float | None) -> bool:
     return difference.value is not None and not float(fixed(difference.value)) and not _is_sure((difference, p))
 
 
-def _is_sure(found: tuple[Estimate, float | None] | None) -> bool:
-    """Return whether a difference to the best is significant; None is that of the best itself."""
-    return found is not None and found[1] is not None and found[1] <= LEVEL
+def _is_sure(found: tuple[Estimate, float | None]) -> bool:
+    """Return whether a difference to the best is significant."""
+    return found[1] is not None and found[1] <= LEVEL
+
+
+def _is_ahead(difference: Estimate, metric: Metric) -> bool:
+    """Return whether who has no best mean is better on the tasks that both scored: the two left others unscored."""
+    value = difference.value or 0.0
+    return bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
 
 
 def _ahead(second: str, difference: Estimate, p: float | None) -> str:
     """Return how far the second is behind, and whether that is sure."""
     if difference.value is None:
         return f", and {second} answered other tasks"
-    gap = f", {fixed(abs(difference.value))} ahead of {second}"
+    return f", {_how_sure(difference, p, second)}"
+
+
+def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
+    """Return a gap, ahead of whom, and whether that is sure."""
+    gap = f"{fixed(abs(difference.value or 0.0))} ahead{f' of {other}' if other else ''}"
     if p is None:
         return f"{gap} (not tested: {difference.reason})"
     return f"{gap} (significant, p {p_text(p)})" if p <= LEVEL else f"{gap}, which may be chance (p {p_text(p)})"
@@ -135,7 +155,7 @@ def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[
     """Return what each model says of its difference to the best of its setting; {} where nothing can be compared."""
     bests, found = _differences(whole, metric)
     words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
-    return {**words, **{key: _difference(*difference) for key, difference in found.items()}}
+    return {**words, **{key: _difference(*item, is_ahead=_is_ahead(item[0], metric)) for key, item in found.items()}}
 
 
 def _differences(
@@ -175,12 +195,13 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
     return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
 
 
-def _difference(found: Estimate, p: float | None) -> str:
+def _difference(found: Estimate, p: float | None, *, is_ahead: bool) -> str:
     if found.value is None:
         return "no shared tasks"
+    gap = fixed(found.value) + (f" in its favour on the {found.n_values} tasks that both scored" if is_ahead else "")
     if p is None:
-        return f"{fixed(found.value)}, not tested ({found.reason})"
-    return f"{fixed(found.value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
+        return f"{gap}, not tested ({found.reason})"
+    return f"{gap}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
 
 
 def _distrust(

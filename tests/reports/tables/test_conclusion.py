@@ -166,6 +166,22 @@ def test_the_sentence_is_of_full_rag_and_names_where_another_surely_leads_and_wh
     assert "; in reference a leads; against the reference passages b loses nothing." in sure
 
 
+def test_who_has_the_best_mean_by_leaving_hard_tasks_unscored_is_not_called_ahead_of_who_is_better_on_shared_ones() -> (
+    None
+):
+    easy: list[float | None] = [0.8 + 0.01 * (place % 3) for place in range(N)]
+    hard: list[float | None] = [0.3 + 0.01 * (place % 5) for place in range(N)]
+    better = [0.9 + 0.02 * (place % 3) for place in range(N)]
+    given = model("choosy", [*easy, *[None] * N]), model("honest", [*better, *hard])
+    text = sentence(*given)
+    assert text.startswith("choosy has the best mean rb_alg 0.810 [")
+    assert "but on the 12 tasks that both scored honest is 0.110 ahead (significant, p <0.001)" in text
+    assert words(concluded(*given)) == {
+        "choosy": "best",
+        "honest": "0.110 in its favour on the 12 tasks that both scored, significant (p <0.001)",
+    }
+
+
 def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
     assert sentence(model("a", [0.5] * N)) == "a has rb_alg 0.500 in reference."
     part = model("a", [0.5] * N)
