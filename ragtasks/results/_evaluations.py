@@ -6,6 +6,7 @@ is one such set: a model's rows, with the provenance that decides whether two ev
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -213,7 +214,7 @@ def _evaluations(
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, [task for names in parts.values() for task in names])
-    return [
+    found = [
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
@@ -226,6 +227,32 @@ def _evaluations(
         )
         for (run, history, suite, kind), names in parts.items()
     ]
+    for evaluation in found:
+        if evaluation.rows and (summaries := _saved_summaries(evaluation, results)):
+            _require_sums(file, evaluation.rows, together(summaries))
+    return found
+
+
+_ROUNDING = 1e-6
+
+
+def _require_sums(file: Path, rows: Sequence[Row], saved: Mapping[str, Summary]) -> None:
+    """Refuse samples whose scores are not those of the results file beside them: one of the two was changed."""
+    for setting, summary in summaries_of(rows).items():
+        known = saved.get(setting)
+        if known is None or known.tasks != summary.tasks:
+            raise _changed(file, f"logged samples of the tasks that it was summed over, in {setting}", "other tasks")
+        for name, metric in known.metrics.items():
+            logged = summary.metrics.get(name, metric)
+            is_same = math.isclose(logged.total, metric.total, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+            if not is_same or logged.n_scored != metric.n_scored:
+                expected, found = (f"{item.n_scored} that add up to {item.total:.6g}" for item in (metric, logged))
+                raise _changed(file, f"samples with the scores that it holds ({name}: {expected})", f"{name}: {found}")
+
+
+def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
+    next_step = "bring its samples back as they were written, or score their answers again with `ragtasks score`"
+    return BenchmarkFileError("results", where=str(file), expected=expected, found=found, next_step=next_step)
 
 
 def _label(model: str, run: str, history: str) -> str:

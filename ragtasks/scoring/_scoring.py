@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -446,7 +447,21 @@ def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
     scored = suite.score(inputs[0])
     for others in map(suite.score, inputs[1:]):
         scored = [_best(suite.metrics, *pair) for pair in zip(scored, others, strict=True)]
-    return scored
+    bounds = {metric.name: metric.bounds for metric in suite.metrics}
+    return [{name: _within(score, bounds.get(name)) for name, score in scores.items()} for scores in scored]
+
+
+_ROUNDING = 1e-6
+
+
+def _within(score: Score, bounds: tuple[float, float] | None) -> Score:
+    """Return a score, without its value where that is no number or beyond what its metric can be: no mean holds it."""
+    if score.value is None or bounds is None:
+        return score
+    low, high = bounds
+    if math.isfinite(score.value) and low - _ROUNDING <= score.value <= high + _ROUNDING:
+        return score
+    return Score(None, f"the metric gave {score.value:g}, outside of its bounds {low:g} to {high:g}")
 
 
 def _best(metrics: Iterable[Metric], first: Scores, second: Scores) -> Scores:

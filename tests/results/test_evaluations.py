@@ -74,6 +74,28 @@ def test_values_are_the_logged_ones_and_nan_is_none(evaluations: Path) -> None:
         assert all(row.values["coverage"] == 0 for row in evaluation.rows)
 
 
+@pytest.mark.parametrize("value", [0.5, 5.0, float("nan")])
+def test_a_score_that_was_changed_in_the_samples_alone_is_refused(folder: Path, value: float) -> None:
+    sample = samples_of(folder)[0]
+    first, *others = sample.read_text(encoding="utf-8").splitlines()
+    sample.write_text("\n".join([json.dumps({**json.loads(first), "rouge_l": value}), *others]), encoding="utf-8")
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_evaluations([folder])
+    text = str(caught.value)
+    assert f"expected: samples with the scores that it holds (rouge_l: {4 * LIMIT} that add up to {4 * LIMIT})" in text
+    assert "found: rouge_l: " in text
+    assert "score their answers again with `ragtasks score`" in text
+
+
+def test_a_task_that_was_put_in_the_place_of_another_is_refused(folder: Path) -> None:
+    sample = samples_of(folder)[0]
+    lines = sample.read_text(encoding="utf-8").splitlines()
+    task_id = json.loads(lines[0])["doc"]["task_id"]
+    sample.write_text("\n".join(lines).replace(json.dumps(task_id), json.dumps("c<::>1")), encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match="found: other tasks"):
+        read_evaluations([folder])
+
+
 def test_likelihood_tasks_among_the_results_are_passed_over(folder: Path) -> None:
     """They have no answers; their scores stand in the harness's own table."""
     before, file = read_evaluations([folder]), results_file(folder)

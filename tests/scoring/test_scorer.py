@@ -121,7 +121,7 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
 
 
 def metric(name: str, *, higher: bool | None) -> Any:
-    return SimpleNamespace(name=name, higher_is_better=higher)
+    return SimpleNamespace(name=name, higher_is_better=higher, bounds=(0.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,15 @@ def test_of_several_labels_of_a_task_the_best_score_counts(
     rows: Any = [[{"m": Score(first), "n": Score(0.1)}], [{"m": Score(second)}], [{"m": Score(None)}]]
     (found,) = best_scores(suite, rows)
     assert found == {"m": Score(best), "n": Score(0.1)}
+
+
+@pytest.mark.parametrize("value", [5.0, -0.1, float("nan"), float("inf"), float("-inf")])
+def test_a_value_that_a_metric_cannot_have_is_unscored_and_says_so(value: float) -> None:
+    suite: Any = SimpleNamespace(metrics=[metric("m", higher=True)], score=list)
+    rows: Any = [[{"m": Score(value)}, {"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")}]]
+    first, rounded, unscored = best_scores(suite, rows)
+    assert first == {"m": Score(None, f"the metric gave {value:g}, outside of its bounds 0 to 1")}
+    assert (rounded, unscored) == ({"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")})
 
 
 def test_notes_name_what_is_unscored_and_why() -> None:
