@@ -94,10 +94,10 @@ def serve(options: argparse.Namespace, pipe: Any) -> None:
                 body = json.loads(sent)
                 message = message_for(body, options)
                 choice = {"index": 0, "finish_reason": "stop", "message": message}
-                usage = {"prompt_tokens": 900, "completion_tokens": 9}
+                usage = {"prompt_tokens": len(sent.split()), "completion_tokens": 9}
                 reply = json.dumps({"choices": [choice], "usage": usage}).encode()
                 await asyncio.sleep(options.delay - (time.monotonic() - begun))
-                if body["messages"][-1]["content"] != TOOLS_QUESTION and message["content"] != WORD:
+                if body["messages"][0]["content"] != TOOLS_QUESTION and message["content"] != WORD:
                     key = json.dumps(body["messages"], sort_keys=True)
                     spans[key].append((begun, time.monotonic()))
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")

@@ -289,9 +289,10 @@ class ToolCallProtocol:
     def __init__(self) -> None:
         """Start without tools."""
         self._tools: list[_Schema] = []
+        self._options: Mapping[str, Any] = {}
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Ask the server once whether it knows tools."""
+        """Ask the server before all others whether it knows tools, and how it wants to be offered them."""
         from lm_eval.models.openai_completions import LocalChatCompletion
 
         self._tools = _schemas(tools)
@@ -305,8 +306,8 @@ class ToolCallProtocol:
                 f"has tools, {TextProtocol.name} for any model",
             )
         if model not in _TESTED:
-            check_tools(model, self._tools)
-            _TESTED.add(model)
+            _TESTED[model] = check_tools(model, self._tools)
+        self._options = _TESTED[model]
 
     def parse(self, reply: str, text: str) -> ParsedReply:
         """Return the calls that came with a reply; its text is the answer where there is none."""
@@ -325,7 +326,7 @@ class ToolCallProtocol:
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options with the tools among them."""
-        return {**_without_tags(given), "tools": self._tools}
+        return {**_without_tags(given), **self._options}
 
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which the server shows its model."""
@@ -340,42 +341,75 @@ def _openai_call(item: Any) -> ToolCall:
     return ToolCall(str(function.get("name") or ""), function.get("arguments"))
 
 
-# Whether a server knows tools: one request before the evaluation, since one that leaves them out is scored as a model
-# that never searches.
+# Whether a server knows tools: two requests before the evaluation. A model that is not shown the tools, or not what its
+# calls found, would be scored as one that never searches or that cannot read.
 
 TOOLS_QUESTION = "Call the tool search with the query: ferry"
 """What the server is asked."""
-_TESTED: weakref.WeakSet[Any] = weakref.WeakSet()
+_TESTED: weakref.WeakKeyDictionary[Any, Mapping[str, Any]] = weakref.WeakKeyDictionary()
 _CALL_AS_TEXT = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|\"name\"\s*:\s*\"search\"")
+_CLIENT_ERRORS = range(400, 500)
 
 
-def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a server that does not take tools, leaves them out, or hands over calls as text."""
-    try:
-        reply = _test_reply(model, tools=tools)
-    except Exception as error:  # noqa: BLE001 (what keeps any request from being answered, the evaluation reports)
-        try:
-            _test_reply(model)
-        except Exception:  # noqa: BLE001
-            _LOGGER.debug("the test of the server's tools got no answer")
-            return
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        raise _no_tools(f"HTTP {status} with tools, and an answer without" if status else "no answer") from None
+def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the options that offer the tools.
+
+    `tool_choice` goes with them, as llama-cpp-python leaves tools out without it, but not where a server refuses it.
+
+    Raises:
+        ConfigurationError: a server that does not take tools, leaves them or their results out, or hands over calls as
+            text.
+    """
+    options: dict[str, Any] = {"tools": tools, "tool_choice": "auto"}
+    question = [{"role": "user", "content": TOOLS_QUESTION}]
+    reply, problem = _answered(model, question, options)
+    if problem in _CLIENT_ERRORS:
+        del options["tool_choice"]
+        reply, problem = _answered(model, question, options)
+    if problem is not None:
+        if _answered(model, question, {})[1] is None:
+            raise _no_tools(f"HTTP {problem} with tools, and an answer without" if problem else "no answer")
+        _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
+        return options
     message, n_tokens = _message(reply), _prompt_tokens(reply)
-    if message.get("tool_calls"):
-        return
-    if _CALL_AS_TEXT.search(str(message.get("content") or "")):
-        raise _no_tools("the model's call as text: the server does not read it")
-    if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
-        raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
-    _LOGGER.info("its reply to a test does not show whether the server knows tools")
+    if not message.get("tool_calls"):
+        if _CALL_AS_TEXT.search(str(message.get("content") or "")):
+            raise _no_tools("the model's call as text: the server does not read it")
+        if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
+            raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
+        _LOGGER.info("its reply to a test does not show whether the server knows tools")
+    if n_tokens is not None:
+        _check_results(model, question, options, n_words=n_tokens + 100)
+    return options
 
 
-def _test_reply(model: Any, **options: Any) -> Any:
-    """Return a reply; past our watch over failing requests, which counts those of the evaluation."""
-    prompt = model.apply_chat_template([{"role": "user", "content": TOOLS_QUESTION}])
+def _check_results(model: Any, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
+    """Refuse a server that does not show its model what tools found: a result longer than all else is not counted."""
+    call = _row("call00001", ToolCall(SEARCH, None), json.dumps({"query": "ferry"}))
+    result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
+    reply, problem = _answered(model, [*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
+    if problem in _CLIENT_ERRORS:
+        raise _no_tools(f"HTTP {problem} for what a call found")
+    n_tokens = _prompt_tokens(reply)
+    if n_tokens is not None and n_tokens < n_words:
+        raise _no_tools(
+            f"{n_tokens} prompt tokens with a result of {n_words} words: the server does not show its model what calls "
+            "found",
+            "another chat format or template of the server, one that shows messages of the role tool",
+        )
+
+
+def _answered(model: Any, messages: Messages, options: Mapping[str, Any]) -> tuple[Any, int | None]:
+    """Return a reply, or None and the HTTP status of its refusal, 0 without one.
+
+    It is sent past our watch over failing requests, which counts those of the evaluation.
+    """
     given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, **options}
-    return type(model).model_call(model, messages=[prompt], generate=True, gen_kwargs=given)
+    try:
+        prompt = model.apply_chat_template(messages)
+        return type(model).model_call(model, messages=[prompt], generate=True, gen_kwargs=given), None
+    except Exception as error:  # noqa: BLE001 (what keeps any request from being answered, the evaluation reports)
+        return None, getattr(getattr(error, "response", None), "status_code", None) or 0
 
 
 def _message(reply: Any) -> Mapping[str, Any]:
@@ -392,14 +426,16 @@ def _prompt_tokens(reply: Any) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
-def _no_tools(found: str) -> ConfigurationError:
+_WITH_TOOLS = "start it with tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja)"
+
+
+def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
     return ConfigurationError(
         f"search_protocol {ToolCallProtocol.name}",
         where="a test before the evaluation",
         expected="a server that takes tools and hands over calls of them",
         found=found,
-        next_step="start it with tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja), "
-        f"or --search-protocol {TextProtocol.name}, which any model takes",
+        next_step=f"{next_step}, or --search-protocol {TextProtocol.name}, which any model takes",
     )
 
 

@@ -258,7 +258,7 @@ class ToolSession:
 
     def _begin_search(self, begun: _Begun, arguments: Mapping[str, Any]) -> None:
         query = _line(arguments["query"]) if isinstance(arguments.get("query"), str) else ""
-        k = _whole(arguments.get("k", self._limits.k))
+        k = _whole(self._limits.k if arguments.get("k") is None else arguments["k"])  # null: left out
         if unknown := sorted(map(str, arguments.keys() - {"query", "k"})):
             _refuse(begun, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
         elif not query:

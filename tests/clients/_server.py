@@ -84,9 +84,10 @@ class ChatServer:
         if not self._is_tested and WORD in body["messages"][0]["content"] and len(body["messages"]) == 2:
             self._open()
             return completion(WORD)  # the test of the system role is no evaluation's
-        if not self._is_tested and text == TOOLS_QUESTION:
+        if not self._is_tested and body["messages"][0]["content"] == TOOLS_QUESTION:
             self._open()
-            return completion(None, tool_calls=[tool_call("search", {"query": "ferry"})])  # nor is that of tools
+            words = {"prompt_tokens": len(json.dumps(body).split())}
+            return completion(None, tool_calls=[tool_call("search", {"query": "ferry"})], usage=words)  # nor is it here
         with self._lock:
             n_before = self.asked.count(text)
             self.asked.append(text)

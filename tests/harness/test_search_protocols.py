@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.protocols import TemplateProtocol
 from tests._commands import CommandResult
-from tests.clients._server import Action, chat_server, completion, refusal
+from tests.clients._server import Action, chat_server, completion, refusal, tool_call
 from tests.harness._agents import HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
 from tests.harness._vllm import LLM, model_folder, vllm
 from tests.harness.conftest import CHATML, SAMPLE
@@ -136,11 +136,26 @@ def text_as_call(*_: Any) -> Action:
     return completion('<tool_call>{"name": "search", "arguments": {"query": "ferry"}}</tool_call>')
 
 
+def calling(*calls: Any, content: Any = None, n_tokens: int = 999, **message: Any) -> Action:
+    return completion(content, tool_calls=list(calls), usage={"prompt_tokens": n_tokens}, **message)
+
+
+def without_results(body: Mapping[str, Any]) -> Action:
+    """Reply as llama-cpp-python does with `chatml-function-calling`, whose template has no place for results."""
+    shown = [row["content"] for row in body["messages"] if row["role"] != "tool"]
+    return calling(tool_call("search", {"query": "ferry"}), n_tokens=99 + len(" ".join(shown).split()))
+
+
 SERVERS = {
     "refuses": (lambda body: refusal(400) if "tools" in body else completion("fine"), "HTTP 400 with tools"),
     "fails": (lambda body: refusal(500) if "tools" in body else completion("fine"), "HTTP 500 with tools"),
     "leaves out": (lambda _: completion("I cannot."), "7 prompt tokens, fewer than the tools have words"),
     "as text": (text_as_call, "the model's call as text"),
+    "no results": (without_results, "the server does not show its model what calls found"),
+    "refuses results": (
+        lambda body: refusal(422) if body["messages"][-1]["role"] == "tool" else without_results(body),
+        "HTTP 422 for what a call found",
+    ),
 }
 
 
@@ -158,7 +173,26 @@ def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
     assert found in done.err
     assert "--search-protocol text" in done.err
     assert "Traceback" not in done.err
-    assert len(server.bodies) <= 2
+    assert len(server.bodies) <= 3
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_servers_are_offered_tools_as_they_want_them(command: Command, tmp_path: Path, *, is_refused: bool) -> None:
+    """vLLM and llama.cpp take `tool_choice`, llama-cpp-python leaves tools out without it, others know none."""
+
+    def script(text: str, _: int) -> Action:
+        if ("tool_choice" in server.bodies[-1]) is is_refused:
+            return refusal(400) if is_refused else completion("I cannot.")
+        if "id: " in text:
+            return completion("done")
+        return calling(tool_call("search", {"query": "permit"}), n_tokens=len(json.dumps(server.bodies[-1]).split()))
+
+    with chat_server(script, is_tested=True) as server:
+        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        metadata = {**SAMPLE, "search_protocol": "tool_calls", "system_role": "user"}
+        done = command(*given, "--limit", "1", "--metadata", json.dumps(metadata))
+    assert done.status == 0, done.err
+    assert scores(tmp_path)["searches"] == 1
 
 
 def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None:
@@ -261,6 +295,37 @@ def test_results_that_outgrow_the_context_are_shortened_and_counted(speaking: Sp
     assert {item["ending"] for item in trajectories} == {"answered"}
     assert all(len(item["steps"]) == 5 for item in trajectories)
     assert any(item["n_shortened"] for item in trajectories)
+
+
+ARGUMENTS = {"query": "permit"}
+REPLIES: dict[str, dict[str, Any]] = {
+    "as OpenAI": {"content": None, "tool_calls": [tool_call("search", ARGUMENTS)], "finish_reason": "tool_calls"},
+    "without ids": {"tool_calls": [{"function": {"name": "search", "arguments": json.dumps(ARGUMENTS)}}]},
+    "arguments as an object": {"tool_calls": [{"id": 0, "function": {"name": "search", "arguments": ARGUMENTS}}]},
+    "what was not given as null": {"tool_calls": [tool_call("search", {**ARGUMENTS, "k": None})]},
+    "no text": {"content": "", "tool_calls": [tool_call("search", ARGUMENTS)], "refusal": None},
+    "the older form beside": {
+        "tool_calls": [tool_call("search", ARGUMENTS)], "function_call": {"name": "", "arguments": "{}"},
+    },
+    "cut in the end": {"tool_calls": [tool_call("search", ARGUMENTS)], "finish_reason": "length"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REPLIES)
+def test_calls_are_read_as_servers_write_them(command: Command, tmp_path: Path, case: str) -> None:
+    def script(text: str, _: int) -> Action:
+        if "id: " in text:
+            return completion("done", tool_calls=None)
+        return completion(**REPLIES[case])
+
+    with chat_server(script) as server:
+        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        done = command(*given, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
+    assert done.status == 0, done.err
+    (row,) = logged(tmp_path)
+    (step,) = row["doc"]["trajectory"]["steps"]
+    assert (step["arguments"]["query"], len(step["passages"]), row["filtered_resps"]) == ("permit", 5, ["done"])
+    assert [message["role"] for message in server.bodies[-1]["messages"][-3:]] == ["user", "assistant", "tool"]
 
 
 @pytest.mark.parametrize(
