@@ -53,6 +53,8 @@ class Table:
     """Metric -> the best score, to the digits that are shown, where scores differ."""
     has_empty: bool
     """Whether any response is empty."""
+    cost: str
+    """The cost that fronts are of, empty for none."""
     missing: str
     """How many tasks of how many it is about, where some are missing: then nobody has a rank."""
     standings: tuple[Standing, ...]
@@ -97,7 +99,6 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         script=Markup(script),
         policy=Markup(content_policy(style, script)),
         empty_note=empty_note,
-        costs=COSTS,
         unknown=UNKNOWN,
     )
     # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
@@ -140,7 +141,7 @@ def _table(entries: Sequence[Entry]) -> Table:
     found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
     found = _with_front(found, cost)
     best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
-    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, _missing(entries), tuple(found))
+    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, _missing(entries), tuple(found))
 
 
 def _cost(entries: Sequence[Entry]) -> str:

@@ -116,6 +116,42 @@ def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_share
     assert "better on shared tasks" in page_of(tmp_path)
 
 
+def test_who_is_better_or_takes_less_is_on_the_front_of_those_that_counted(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number}", 1) for number in range(12))
+    taken = {"good": (0.9, 10.0), "cheap": (0.5, 1.0), "bad": (0.4, 12.0), "uncounted": (0.3, None)}
+    for place, (model, (quality, seconds)) in enumerate(taken.items()):
+
+        def of(
+            task_id: str, place: int = place, quality: float = quality, seconds: float | None = seconds
+        ) -> dict[str, float | None]:
+            noise = (place + 1) * int(task_id[1:].partition("<")[0]) / 1000
+            counted = {} if seconds is None else {"seconds": seconds + noise}
+            return {"rb_alg": quality - noise, "rouge_l": 0.5, **counted}
+
+        save(tmp_path / model, model, tasks=tasks, values=of)
+    (table,) = tables_of(tmp_path)
+    assert {item.entry.model: item.front for item in table.standings} == {
+        "good": "on it",
+        "cheap": "on it",
+        "bad": "beaten by good, cheap",
+        "uncounted": "",
+    }
+    assert [metric.name for metric in table.metrics] == ["rb_alg", "seconds", "rouge_l"]
+    assert [front.strip() for front in re.findall(r"<small>front: (.*?)</small>", page_of(tmp_path))] == [
+        "on it",
+        "on it",
+        "beaten by good, cheap",
+    ]
+
+
+def test_of_two_systems_the_better_score_is_marked_and_of_equal_ones_none(tmp_path: Path) -> None:
+    for model, value in {"a": 0.5, "b": 0.25}.items():
+        save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": value, "rouge_l": 0.75})
+    (table,) = tables_of(tmp_path)
+    assert table.best == {"rb_alg": 0.5}
+    assert re.findall(r'best in this column">([0-9.]+)', page_of(tmp_path)) == ["0.500"]
+
+
 def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path) -> None:
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value, "empty": value})
