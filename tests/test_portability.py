@@ -20,6 +20,7 @@ POSIX_NAMES = {
 }
 """Module -> what it has on POSIX alone."""
 ONE_SYSTEM_NAMES = {f"{module}.{name}" for module, names in POSIX_NAMES.items() for name in names}
+LAST_NAMES = {name.rpartition(".")[2] for name in ONE_SYSTEM_NAMES}
 
 
 def at_import(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -44,7 +45,7 @@ def needs_of(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= ({str(node.module)} & ONE_SYSTEM) | (names & ONE_SYSTEM_NAMES)
-        elif isinstance(node, ast.Attribute):
+        elif isinstance(node, ast.Attribute) and node.attr in LAST_NAMES:  # few: writing every node out is slow
             found |= {ast.unparse(node)} & ONE_SYSTEM_NAMES
     return found
 

@@ -55,6 +55,7 @@ def without_cost(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if not name.endswith(("tokens", "seconds"))}
 
 
+@pytest.mark.slow
 def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) -> None:
     found: dict[str, Any] = {}
     for protocol in PROTOCOLS:

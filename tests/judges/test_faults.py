@@ -67,8 +67,14 @@ HALF = Action(completion("Rating").body, sent_bytes=20)
 WORD = VerdictOutcome
 FAILURES = [
     pytest.param(refusal(500, "storm"), WORD.FAILED, "HTTP 500: .*storm.*no attempt left", id="500"),
-    pytest.param(refusal(429, "slower"), WORD.FAILED, "HTTP 429: .*slower", id="429"),
-    pytest.param(refusal(429, "slower", retry_after="0"), WORD.FAILED, "HTTP 429", id="429 with Retry-After"),
+    pytest.param(refusal(429, "slower"), WORD.FAILED, "HTTP 429: .*slower", id="429", marks=pytest.mark.slow),
+    pytest.param(
+        refusal(429, "slower", retry_after="0"),
+        WORD.FAILED,
+        "HTTP 429",
+        id="429 with Retry-After",
+        marks=pytest.mark.slow,
+    ),
     pytest.param(Action(delay_seconds=0.6), WORD.FAILED, "no reply in time", id="hang"),
     pytest.param(Action(reset=True), WORD.FAILED, "the connection broke", id="reset"),
     pytest.param(HALF, WORD.FAILED, "the connection broke|did not arrive whole", id="half a body"),

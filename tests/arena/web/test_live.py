@@ -26,6 +26,12 @@ from tests.arena.web._streaming import streaming_endpoint
 PASSAGES = (Passage("p1", "The ferry runs from April.", "Ferry"),)
 
 
+@pytest.fixture(autouse=True)
+def quick_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of an answer come as fast as they can be told apart."""
+    monkeypatch.setattr(_live, "_STEP_SECONDS", 0.002)
+
+
 @contextmanager
 def live(
     folder: Path, *models: str, search: Callable[[str], Sequence[Passage]] = lambda _: PASSAGES, **options: Any

@@ -335,7 +335,7 @@ def raw(port: int, *parts: bytes) -> bytes:
 def test_a_body_in_chunks_is_bounded_as_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
     with serving(tmp_path) as served:
-        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
         found = raw(served.port, head, *[chunk] * (MOST_BYTES // 0x8000), b"1\r\nx\r\n")
         assert found.startswith(b"HTTP/1.1 413")
@@ -347,7 +347,7 @@ def test_who_is_slow_with_a_request_is_cut_off(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_guard, "BODY_SECONDS", 0.5)
     with serving(tmp_path) as served:
         assert raw(served.port) == raw(served.port, b"GET /enter HTTP/1.1\r\nHo") == b""
-        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
+        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 100\r\n\r\n"
         assert raw(served.port, head, b"name=").startswith(b"HTTP/1.1 408")
         assert Visitor(served.port).get("/enter").status == 200
 

@@ -131,6 +131,7 @@ def test_it_runs_where_torch_is_absent(by_torch: BertScorer) -> None:
     assert verdict == "yes"
 
 
+@pytest.mark.slow
 def test_refusals_have_the_probabilities_of_torch() -> None:
     lines = Path(__file__).parents[1].joinpath("idk_sentences.jsonl").read_text("utf-8").splitlines()
     responses = [*(json.loads(line)["text"] for line in lines[:40]), *ODD]

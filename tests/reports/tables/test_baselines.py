@@ -115,6 +115,7 @@ def test_missing_baselines_say_how_to_run_them() -> None:
         assert missing_baselines(given) == ""
 
 
+@pytest.mark.slow
 def test_the_rule_agrees_with_a_run_of_the_refusing_model(evaluations: Path) -> None:
     found = {item.model: item for item in read_evaluations([evaluations])}
     ran = {(item.setting, item.task_id): item for item in found["ragtasks-refuse"].rows}
