@@ -116,8 +116,7 @@ def read_votes(paths: Sequence[Path]) -> list[Vote]:
 
 def write_votes(path: Path, votes: Sequence[Vote]) -> None:
     """Write votes as JSON lines, atomically."""
-    lines = "".join(vote.model_dump_json() + "\n" for vote in votes)
-    write_atomically(path, lines.encode("utf-8", errors="replace"))
+    write_atomically(path, "".join(vote.model_dump_json() + "\n" for vote in votes).encode())
 
 
 def write_events(path: Path, events: Iterable[Mapping[str, object]]) -> int:

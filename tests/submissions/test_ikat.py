@@ -117,6 +117,25 @@ def test_what_is_wrong_with_a_run_of_2024_is_found_alone(
     assert report.passes is (rule not in problems)
 
 
+def test_a_finding_names_its_turn_and_what_is_there(tmp_path: Path) -> None:
+    run = run_2024()
+    run["turns"] = run["turns"][:1]
+    answer(run)["ptkb_provenance"] = [3, 4]  # of three facts
+    answer(run)["passage_provenance"][0]["score"] = 0.1
+    assert [str(one) for one in checked(tmp_path, run, FileForm.IKAT_2024).findings] == [
+        "file: problem missing_turn: expected all 2 turns, found none for 1: 0_2 [the track's validator stops]",
+        "file (0_1): warning passage_order: expected a score of 0.1 at most, found 0.5 "
+        "[the track's validator warns of it; it stops at the 2,001st warning]",
+        "file (0_1): problem fact: expected the number of a fact, 1 to 3, found 4 [the track's validator stops]",
+    ]
+    rows = lines_2025()
+    rows[1]["responses"][0]["text"] = "word " * 251
+    (finding,) = checked(tmp_path, rows, FileForm.IKAT_2025).findings
+    assert str(finding) == (
+        "line 2 (1-1_2): warning n_words: expected 250 words at most, found 251 [the track's validator cuts it]"
+    )
+
+
 def test_a_response_only_run_may_lack_texts(tmp_path: Path) -> None:
     run = {**run_2024(), "run_type": "only_response"}
     answer(run)["text"] = ""

@@ -91,6 +91,18 @@ def test_what_is_wrong_with_a_report_is_found(
     assert report.passes is passes
 
 
+def test_all_that_is_wrong_with_a_line_is_found_at_once_with_its_topic(tmp_path: Path) -> None:
+    row = rag("2")
+    row["answer"] = ["So.", {"text": "So.", "citations": [9]}, {"text": "So.", "citations": [0] * 4}]
+    assert [str(one) for one in checked(tmp_path, [rag("1"), row], FileForm.RAG_2026).findings] == [
+        'line 2 (2): problem sentence: expected answer[0] with a `text`, found "So." [the track rejects it]',
+        "line 2 (2): problem citation: expected answer[1] with `citations` as positions in, or ids of, `references`, "
+        "found [9] [the track rejects it]",
+        "line 2 (2): warning n_citations: expected answer[2] with 3 citations at most, found 4 "
+        "[the track judges the first 3]",
+    ]
+
+
 def test_a_topic_that_is_there_twice_is_rejected_by_one_track_alone(tmp_path: Path) -> None:
     assert not checked(tmp_path, [rag(), rag()], FileForm.RAG_2026).passes
     report = checked(tmp_path, [ragtime(), ragtime()], FileForm.RAGTIME_2026)

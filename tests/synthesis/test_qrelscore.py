@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis import QRelScore, quality_section
 from ragtasks.synthesis.quality import Relevance
@@ -88,6 +89,7 @@ def test_a_question_about_the_passage_is_closer_to_it_and_a_single_word_is_unsco
     assert about.local > other.local
     assert measure("why", [CONTEXT]) is None
     assert measure(QUESTION, ["mill"]) is None
+    assert measure(QUESTION, [CONTEXT] * 100) is not None, "passages longer than the models read are cut"
 
 
 def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path, measure: QRelScore) -> None:
@@ -98,6 +100,12 @@ def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path
     )
     table = quality_section(folder, measure).tables[1]
     assert [row[:2] for row in table.rows] == [("as asked", "6 of 6"), ("standing alone", "6 of 6")]
+    assert [row[5:] for row in table.rows] == [("0.33", "0.36"), ("0.36", "0.41")]
+    tasks = open_benchmark("custom", folder).tasks
+    found = [measure(task.question, [one.text for one in task.references]) for task in tasks]
+    scores = [one.score for one in found if one]
+    assert table.columns[4:] == ("QRelScore", "paper, public", "paper, proprietary")
+    assert table.rows[0][4] == f"{sum(scores) / 6:.3f}"
     assert "Encoder minilm" in table.note
     assert "do not compare" in table.note
 

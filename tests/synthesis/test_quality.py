@@ -32,10 +32,42 @@ def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
     assert next(row for row in whole.rows if row[0] == "turns")[2:4] == ("7.7", "5.9")
 
 
+def test_counts_are_those_of_the_words_beside_published_ones(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 2)
+    (folder / "synthesis").mkdir()
+    removed: dict[str, list[int]] = {"c0": [], "c1": [1]}
+    lines = [json.dumps({"dialogue_id": name, "removed": taken}) + "\n" for name, taken in removed.items()]
+    (folder / "synthesis" / "dialogues.jsonl").write_text("".join(lines), "utf-8")
+    section = quality_section(folder)
+    whole, each = section.tables
+    assert section.provenance["dialogues"] == "2"
+    assert each.columns == (
+        *("dialogue", "turns", "unique passages", "question words", "answer words"),
+        *("needs rewriting", "grounded", "alike", "unanswerable"),
+    )
+    # Questions of 7, 4 and 7 words, answers of 9, 7 and 8; the second question has another standalone form.
+    assert each.rows == (
+        ("c0", 3, 3, "6.0", "8.0", "0.33", "1.00", 0, 0),
+        ("c1", 3, 3, "6.0", "8.0", "0.33", "0.75", 0, 0),
+    )
+    assert whole.columns == ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper")
+    assert whole.rows == (
+        ("turns", "3.00", "7.7", "5.9", "14.58"),
+        ("unique passages", "3.00", "16.9", "4.6", "-"),
+        ("question words", "6.00", "8.6", "13.7", "-"),
+        ("answer words", "8.00", "97.2", "72.4", "-"),
+        ("passages a turn", "1.00", "2.8", "4.1", "1.99"),
+        ("needs rewriting", "0.33", "-", "-", "0.27"),
+        ("grounded", "0.86", "-", "-", "-"),
+        ("alike", "0.00", "-", "-", "-"),
+        ("unanswerable", "0.00", "-", "-", "-"),
+    )
+
+
 def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
-    folder = write_dialogues(tmp_path / "b", 6)
+    folder = write_dialogues(tmp_path / "b", 5)
     rows = [json.loads(line) for line in (folder / "conversations.jsonl").read_text("utf-8").splitlines()]
-    domains = {f"{number}": "odd" if number % 2 else "even" for number in range(6)}
+    domains = {f"{number}": "odd" if number % 2 else "even" for number in range(5)}
     passages = [json.loads(line) for line in (folder / "passages.jsonl").read_text("utf-8").splitlines()]
     for row in rows:
         row["domain"] = domains[row["conversation_id"][1:]]
@@ -49,9 +81,19 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
     values = {row[1]: float(str(row[3])) for row in whole.rows if row[0] == "bm25s"}
     assert values["decontextualized"] == 1.0
     assert values["contextualized"] < values["decontextualized"], "a third of the questions names no town"
-    assert whole.rows[3][:3] == ("paper: RRF, proprietary documents", "context", "-")
-    assert [row[0] for row in per_domain.rows] == ["even"] * 3 + ["odd"] * 3
-    assert all(row[3] == 9 for row in per_domain.rows)
+    assert whole.columns == ("retriever", "query", "questions", "AP", "R@5", "R@10", "R@20")
+    assert whole.rows[3:] == tuple(
+        (f"paper: RRF, {documents} documents", form, "-", *values.split())
+        for documents, form, values in (
+            ("proprietary", "context", "0.19 0.31 0.44 0.56"),
+            ("proprietary", "contextualized", "0.46 0.55 0.63 0.69"),
+            ("proprietary", "decontextualized", "0.50 0.60 0.67 0.73"),
+            ("public", "context", "0.18 0.30 0.44 0.56"),
+            ("public", "contextualized", "0.49 0.59 0.65 0.72"),
+            ("public", "decontextualized", "0.54 0.63 0.71 0.77"),
+        )
+    )
+    assert [(row[0], row[3]) for row in per_domain.rows] == [("even", 9)] * 3 + [("odd", 6)] * 3
     with pytest.raises(ConfigurationError, match="query form"):
         quality_section(folder, retrievers=["bm25s"], queries=["never"])
 

@@ -15,7 +15,17 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
 from ragtasks.synthesis.training import split_by_dialogue
-from retrieval_cache import Place, Recipe, Rewriter, TrainedRewriter, evaluate_runs, retrieve, write_recipe
+from retrieval_cache import (
+    Place,
+    Recipe,
+    Rewriter,
+    TrainedRewriter,
+    encoded,
+    evaluate_runs,
+    retrieve,
+    source_text,
+    write_recipe,
+)
 from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
 
 SHORT = Fitting(epochs=2, learning_rate=5e-3)
@@ -88,6 +98,25 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
     assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
 
 
+@pytest.mark.parametrize(("write", "kind"), [(write_t5, "seq2seq"), (write_gpt2, "causal")])
+def test_a_query_is_what_the_model_writes_behind_its_source(
+    benchmark: Benchmark, tmp_path: Path, write: Any, kind: Any
+) -> None:
+    folder = write(tmp_path / "model", words_of(benchmark.root))
+    write_recipe(folder, Recipe(kind, is_conditional=False, max_source_tokens=64, max_new_tokens=4))
+    rewriter = TrainedRewriter(folder, batch_size=2)
+    tokenizer, model = rewriter._loaded
+    tasks = [task for task in benchmark.tasks[:3] if task.turn > 1]
+    expected = []
+    for task in tasks:
+        ids = torch.tensor([encoded(tokenizer, rewriter.recipe, source_text(task))])
+        written = model.generate(input_ids=ids, max_new_tokens=4, do_sample=False, pad_token_id=0)[0]
+        written = written if kind == "seq2seq" else written[ids.shape[1] :]
+        expected.append(tokenizer.decode(written, skip_special_tokens=True) or task.question)
+    assert [one.query for one in rewriter.rewrite(tasks).rewrites] == expected
+    assert len({len(source_text(task).split()) for task in tasks}) == 2, "shorter sources of a batch are padded"
+
+
 def test_a_device_that_is_not_there_is_refused_in_one_message(rewriter: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"(?s)device of a trained rewriter.*'cuda:99'.*GPUs here"):
         TrainedRewriter(rewriter, device="cuda:99").generate(["question: when"])
@@ -147,7 +176,7 @@ def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, t
 
 
 def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="ragtasks train rewriter"):
+    with pytest.raises(ConfigurationError, match=rf"rewriter: {tmp_path}\n(?s:.*)ragtasks train rewriter"):
         TrainedRewriter(tmp_path)
     write_recipe(tmp_path, Recipe("seq2seq", True, 64, 16))
     with pytest.raises(ConfigurationError, match="expected: a folder that"):

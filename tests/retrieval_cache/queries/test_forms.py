@@ -63,6 +63,12 @@ def test_every_task_of_the_sample_has_a_query(sample: Benchmark, form: str) -> N
     assert queries.describe() == {"form": form}
 
 
+def test_names_of_the_or_convqa_paper_mean_ours_and_stay_in_the_run(sample: Benchmark) -> None:
+    for name, ours in {"context": "last_2_turns", "contextualized": "last_turn", "decontextualized": "rewrite"}.items():
+        queries = build_queries(sample, name)
+        assert (queries.form, queries.texts) == (name, build_queries(sample, ours).texts)
+
+
 def test_chosen_tasks_only(sample: Benchmark) -> None:
     chosen = sample.tasks[:2]
     assert list(build_queries(sample, "rewrite", chosen).texts) == [task.task_id for task in chosen]

@@ -65,6 +65,9 @@ def test_no_text_is_asked_twice(tmp_path: Path) -> None:
         assert searched(line, tmp_path / "other", tmp_path / "replies") == first
         assert len(server.asked) == n_asked
         assert server.paths == ["/v1/embeddings"] * len(server.paths)
+    with embedding_server() as other:
+        searched(f"dense:m,base_url={other.base_url}", tmp_path / "elsewhere", tmp_path / "replies")
+        assert sorted(other.asked) == sorted(server.asked)  # another server may have another model of that name
 
 
 def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ def test_base64_is_read_as_numbers_are(tmp_path: Path) -> None:
     [
         (lambda texts: reply(words(texts)[:-1] or [[1.0]] * 2), "vectors for"),
         (lambda _: reply([]), "0 vectors for 1 texts"),
-        (lambda texts: reply([["x"]] * len(texts)), "no list of vectors"),
+        (lambda texts: reply([["x"]] * len(texts)), "no list of vectors: TypeError"),
         (lambda texts: reply([[1e39]] * len(texts)), "not finite"),
         (lambda _: refusal(400, "maximum context length is 8192 tokens"), "maximum context length is 8192 tokens"),
     ],
