@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import itertools
 import sys
 from collections.abc import Sequence
@@ -235,6 +237,7 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a clear error goes to standard error, not too long, and ends with its status."""
+    atexit.register(gc.freeze)  # or Python looks through all that is left for circles, after the last line is printed
     try:
         return app(args=arguments, standalone_mode=True)
     except RagtasksError as error:

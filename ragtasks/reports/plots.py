@@ -40,6 +40,7 @@ _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
+    "axes.titley": 1.0,  # where titles stand anyhow; else each picture is laid out once more to find that out
     "axes.spines.top": False,
     "axes.spines.right": False,
     "grid.color": "#dddddd",
