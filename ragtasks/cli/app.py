@@ -90,7 +90,7 @@ MORE_OPTIONS = {
     },
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "compare": {"recalibrate"},
-    "score": {"protocol", "rows_output", "probe"},
+    "score": {"protocol", "rows_output", "probe", "user"},
     "retrieve": {"min_rewritten", "probe"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},

@@ -20,9 +20,16 @@ if TYPE_CHECKING:
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
     from ragtasks.records import Setting
+    from ragtasks.results import SavedTask
+    from ragtasks.scoring import Place
     from ragtasks.tables import Table
 
+    SystemTasks = Mapping[str, Sequence[SavedTask]]
+    """System -> its answers."""
+    Answers = Callable[[], SystemTasks]
+
 _PANEL = "Before the first request"
+_CHECKED = "checked: data, keys, encoder, disk; no server was asked and nothing was evaluated (--dry-run)"
 DRY_RUN = Annotated[
     bool,
     typer.Option("--dry-run", help="Print what it will take, check what it needs, ask nobody.", rich_help_panel=_PANEL),
@@ -65,18 +72,29 @@ class LookAhead:
     prompts_per_minute: float | None = None
     limit: float | None = None
     """How many prompts of each harness task are asked, as lm_eval's --limit."""
+    reply_tokens: int | None = None
+    """The longest reply, where that is not the tasks' own."""
 
     def begin_run(self, request: Request, problems: Sequence[str] = ()) -> bool:
         """Return whether what the harness is asked for shall be evaluated; refuse what lacks something."""
         from ragtasks.harness.preflight import intention_of
 
         intention = replace(intention_of(request), problems=problems, tokenizer=self.tokenizer)
-        return replace(self, limit=request.limit).begin(intention, request.tasks, request.metadata)
+        look = replace(self, limit=request.limit, reply_tokens=request.reply_tokens)
+        return look.begin(intention, request.tasks, request.metadata)
 
-    def begin_system(self, intention: Intention, options: Mapping[str, Any], user: UserConfig | None = None) -> bool:
+    def begin_system(
+        self,
+        intention: Intention,
+        options: Mapping[str, Any],
+        user: UserConfig | None = None,
+        answers: Answers | None = None,
+    ) -> bool:
         """Return whether to score what a system answered, or will: to a benchmark, rows of one's own, or a user."""
         from ragtasks.harness.tasks import own_tasks_of
 
+        if answers is not None:
+            return self.begin_answers(replace(intention, needs_passages=False), answers)
         settings: dict[str, list[Setting]] = {}
         for benchmark, setting in intention.parts:
             settings.setdefault(benchmark, []).append(setting)
@@ -84,6 +102,33 @@ class LookAhead:
         # What an answers file or an endpoint brings needs no passages of the setting.
         asks = partial(_system_tables, intention, user)
         return self.begin(replace(intention, needs_passages=False), tasks, options, asks)
+
+    def begin_answers(self, intention: Intention, answers: Answers | SystemTasks) -> bool:
+        """Return whether to score answers that are there; judges' requests are counted on these."""
+        from ragtasks.harness import planning
+        from ragtasks.harness.preflight import require
+        from ragtasks.tables import Format, Section, render
+
+        require(intention, probes=self.probe and not self.dry_run)
+        is_priced = any(getattr(judge, "price", None) for judge in intention.config.judges)
+        if not (self.dry_run or is_priced):
+            return True
+        found = answers() if callable(answers) else answers
+        tasks = [task for members in found.values() for task in members]
+        with progress_bars() as progress:
+            judging = (
+                planning.judging_of(tasks, planning.counter(self.tokenizer), own_place(), progress)
+                if intention.config.judges
+                else planning.JudgingPlan(0, 0)
+            )
+        spending = planning.spending_table((), judging, intention.config, are_there=True)
+        if not self.dry_run:
+            _say_cost(spending)
+            return True
+        tables = (planning.answers_table(found), *([spending] if intention.config.judges else []))
+        echo(render([Section("What it will take", planning.scores_note(tasks), tables)], Format.MARKDOWN))
+        echo(_CHECKED)
+        return False
 
     def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
         """Return whether to make runs of a retriever."""
@@ -137,7 +182,7 @@ class LookAhead:
         if self.dry_run:
             if tasks:
                 self._print_plan(tasks, options, asks, has_judges=bool(intention.config.judges))
-            echo("checked: data, keys, encoder, disk; no server was asked and nothing was evaluated (--dry-run)")
+            echo(_CHECKED)
         elif any(getattr(judge, "price", None) for judge in intention.config.judges) and tasks:
             self._print_cost(tasks, options)
         return not self.dry_run
@@ -157,7 +202,13 @@ class LookAhead:
         with progress_bars() as progress:
             count = planning.counter(self.tokenizer)
             settings, judging = planning.plan(
-                tasks, options, count, with_judges=has_judges, limit=self.limit, progress=progress
+                tasks,
+                options,
+                count,
+                with_judges=has_judges,
+                limit=self.limit,
+                reply_tokens=self.reply_tokens,
+                progress=progress,
             )
         if asks is not None:
             tables = [
@@ -181,14 +232,23 @@ class LookAhead:
 
         with progress_bars() as progress:
             _, judging = planning.plan(tasks, options, planning.estimated_tokens, limit=self.limit, progress=progress)
-        table = planning.spending_table((), judging, _config(options))
-        for row in table.rows:
-            judge, n_calls, _, _, expected, most, _ = row
-            if expected != "-":
-                typer.echo(
-                    f"{judge}: {n_calls:,} calls, about ${expected}, at most ${most} (cached replies are free)",
-                    err=True,
-                )
+        _say_cost(planning.spending_table((), judging, _config(options)))
+
+
+def _say_cost(spending: Table) -> None:
+    """Say what each judge with a price will cost."""
+    for judge, n_calls, _, _, expected, most, _ in spending.rows:
+        if expected != "-":
+            line = f"{judge}: {n_calls:,} calls, about ${expected}, at most ${most} (cached replies are free)"
+            typer.echo(line, err=True)
+
+
+def own_place() -> Place:
+    """Return where fetched benchmarks and stored runs are."""
+    from ragtasks.config.environment import data_folder, run_store
+    from ragtasks.scoring import Place
+
+    return Place(data_folder(), run_store())
 
 
 def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:

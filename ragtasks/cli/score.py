@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import MORE, app, echo, may_be_replaced
-from ragtasks.cli.look_ahead import PROBE, LookAhead
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
@@ -23,8 +23,8 @@ from ragtasks.records import Setting
 if TYPE_CHECKING:
     from ragtasks.clients import Batch, Endpoint, SystemProtocol
     from ragtasks.config import UserConfig
-    from ragtasks.results import OwnRows, SavedTask
-    from ragtasks.scoring import SystemScores
+    from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
+    from ragtasks.scoring import SystemAnswers, SystemScores
 
 _DEFAULT_OUTPUT = Path("results")
 
@@ -71,6 +71,7 @@ def score(
     rows_output: Annotated[Path | None, typer.Option(help="File for the rows that --traces holds.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     force: FORCE = False,
+    dry_run: DRY_RUN = False,
     probe: PROBE = True,
     batch: Annotated[
         Path | None,
@@ -105,14 +106,14 @@ def score(
             "--user talks to a running system that retrieves for itself. Next step: name it with --endpoint, and leave "
             "--setting out"
         )
-    scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(probe=probe), force=force)
+    scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
     scoring.check_options()
     _require_there(given)
     if send and batch is None:
         raise ConfigurationError(
             "--send is for request files. Next step: name their folder with --batch, or leave it out"
         )
-    if batch is not None:
+    if batch is not None and not dry_run:
         scoring = replace(scoring, batch=_batch(batch, options, endpoint, is_sent=send))
     if any(map(_is_saved, given)):
         if output is None or name is not None:
@@ -130,7 +131,7 @@ def score(
     elif traces is not None:
         _refuse_setting(options, traces, setting)
         pieces = [piece_of_traces(options, traces, name)]
-        if rows_output is not None:
+        if rows_output is not None and not dry_run:
             _write_rows(rows_output, pieces[0].lines, force=force)
     else:
         pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
@@ -275,59 +276,62 @@ class Scoring:
             user=None if user is None else user.model,
             problems=missing,
         )
-        return self.look.begin_system(intention, self.options, user)
+        are_there = all(piece.endpoint is None and piece.source.is_file() for piece in pieces)
+        answers = partial(self._tasks_of, pieces) if are_there else None
+        return self.look.begin_system(intention, self.options, user, answers)
 
-    def look_at_saved(self, tasks: Sequence[SavedTask]) -> None:
-        """Refuse what the answers of saved evaluations lack to be scored again."""
-        from ragtasks.config import config_from_options
+    def _tasks_of(self, pieces: Sequence[Piece]) -> dict[str, list[SavedTask]]:
+        """Return system -> its answers, of files."""
+        tasks: dict[str, list[SavedTask]] = {}
+        for piece in pieces:
+            tasks.setdefault(piece.name, []).extend(self._read(piece).evaluation.tasks)
+        return tasks
+
+    def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
+        """Return whether to score saved evaluations again; refuse what their answers lack for that."""
         from ragtasks.harness.preflight import Intention
         from ragtasks.results import ROWS
 
         # What each will be scored with: the saved configuration where it may be taken, and the options.
-        groups: dict[str | None, list[SavedTask]] = {}
-        for task in tasks:
-            if task.benchmark != ROWS:
-                groups.setdefault(task.config.data, []).append(task)
-        for members in groups.values():
+        groups: dict[tuple[bool, str | None], dict[str, list[SavedTask]]] = {}
+        for evaluation in evaluations:
+            for task in evaluation.tasks:
+                members = groups.setdefault((task.benchmark == ROWS, task.config.data), {})
+                members.setdefault(str(evaluation.folder), []).append(task)
+        goes_on = True
+        for (are_rows, _), systems in groups.items():
+            tasks = [task for members in systems.values() for task in members]
             intention = Intention(
-                parts=list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in members)),
-                config=members[0].config,
+                parts=[] if are_rows else list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in tasks)),
+                config=tasks[0].config,
                 output=self.output,
-                suites={task.benchmark: task.provenance["suite"] for task in members if task.provenance.get("suite")},
+                suites={task.benchmark: task.provenance["suite"] for task in tasks if task.provenance.get("suite")},
                 needs_passages=False,
             )
-            self.look.begin(intention, (), self.options)
-        if not groups:
-            self.look.begin(Intention(parts=(), config=config_from_options(self.options), output=self.output), (), {})
+            goes_on = self.look.begin_answers(intention, systems) and goes_on
+        return goes_on
 
     def score(self, piece: Piece) -> SystemScores:
         """Score one and save it."""
-        from ragtasks.config.environment import data_folder, run_store, secret
-        from ragtasks.scoring import (
-            Place,
-            ScoredSystem,
-            SimulatedUser,
-            System,
-            converse,
-            score_rows,
-            score_system,
-        )
+        from ragtasks.scoring import score_answers
 
-        place = Place(data_folder(), run_store())
-        how: dict[str, Any] = {
-            "may_replace": partial(may_be_replaced, force=self.force),
-            "local_judge": self.batch or _local_judge,
-            "notes": self.notes,
-        }
+        return score_answers(self._read(piece), own_place(), self.batch or _local_judge, self.notes)
+
+    def _read(self, piece: Piece) -> SystemAnswers:
+        """Return the answers that one will be scored by: those of its file, or what its system replies."""
+        from ragtasks.config.environment import secret
+        from ragtasks.scoring import ScoredSystem, SimulatedUser, System, converse, rows_to_score, system_to_score
+
+        replaces = partial(may_be_replaced, force=self.force)
         if piece.rows is not None:
-            return score_rows(piece.rows, self.options, self.output, place, name=piece.name, source=piece.source, **how)
-        system = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source)
-        if piece.user is None or piece.endpoint is None:
-            return score_system(system, _answering(piece), self.options, self.output, place, **how)
-        user = SimulatedUser(piece.user, _local_judge)
-        system = replace(system, setting=Setting.FULL_RAG, user=user.describe())
-        answering = converse(System(*piece.endpoint, secret), user)
-        return score_system(system, answering, self.options, self.output, place, **how)
+            name, source = piece.name, piece.source
+            return rows_to_score(piece.rows, self.options, self.output, name=name, source=source, may_replace=replaces)
+        system, answering = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source), _answering(piece)
+        if piece.user is not None and piece.endpoint is not None:
+            user = SimulatedUser(piece.user, _local_judge)
+            system = replace(system, setting=Setting.FULL_RAG, user=user.describe())
+            answering = converse(System(*piece.endpoint, secret), user)
+        return system_to_score(system, answering, self.options, self.output, own_place(), may_replace=replaces)
 
 
 def _not_there(file: Path) -> str:
@@ -422,20 +426,21 @@ def _show(done: SystemScores, output: Path) -> None:
 
 def _score_again(paths: Sequence[Path], benchmark: str | None, setting: Setting | None, scoring: Scoring) -> None:
     """Score what was saved, with judges or without, and without the model that answered."""
-    from ragtasks.config.environment import data_folder, run_store
-    from ragtasks.scoring import Place, rescore
+    from ragtasks.scoring import rescore
 
     lines = rescore(
         paths,
         scoring.options,
         scoring.output,
-        Place(data_folder(), run_store()),
+        own_place(),
         benchmark=benchmark,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),
         local_judge=scoring.batch or _local_judge,
         **({} if scoring.batch and not scoring.batch.is_sent else {"before": scoring.look_at_saved}),
     )
+    if scoring.look.dry_run:
+        return
     echo(*lines)
     echo(f"next: {shlex.join(['ragtasks', 'report', str(scoring.output), '--html', 'page.html'])}")
 

@@ -12,13 +12,13 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import response_of
+from ragtasks.benchmarks import Benchmark, response_of
 from ragtasks.clients import Endpoint, Price, Progress, dollars_of, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
@@ -26,9 +26,11 @@ from ragtasks.files import NO_CODE, from_cache, loading
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
-from ragtasks.metrics import is_settled, parse_cited
-from ragtasks.records import Answerability, IdkVerdict
-from ragtasks.suites import suite_named
+from ragtasks.metrics import RuleBasedIdk, is_settled, parse_cited
+from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.results import ROWS, SavedTask, rows_benchmark
+from ragtasks.scoring import Place, given_metrics, open_named
+from ragtasks.suites import Suite, suite_named
 from ragtasks.tables import Cell, Table
 
 # Tokens of a word, a mark, a letter and a digit: fitted to three tokenisers (two of today's models, one of an encoder)
@@ -62,7 +64,7 @@ class SettingPlan:
     tokens: tuple[int, ...]
     """Tokens of each prompt, ascending."""
     reply_tokens: int
-    """The longest reply that the task allows, in tokens."""
+    """The longest reply that is allowed, in tokens."""
     answer_tokens: int = 0
     """Tokens of all answers, if they are as long as the reference answers."""
 
@@ -100,9 +102,13 @@ def plan(
     *,
     with_judges: bool = True,
     limit: float | None = None,
+    reply_tokens: int | None = None,
     progress: Progress = no_progress,
 ) -> tuple[list[SettingPlan], JudgingPlan]:
-    """Return what each setting takes, and each judge, for harness tasks and groups by name; `limit` as lm_eval's."""
+    """Return what each setting takes, and each judge, for harness tasks and groups by name.
+
+    `limit` is lm_eval's; `reply_tokens` is the longest reply where that is not the tasks' own.
+    """
     progress("reading tasks", 0, None)
     tasks = load_tasks(names, {**metadata, "encoder": "none"})
     progress("reading tasks", len(tasks), len(tasks))
@@ -114,7 +120,7 @@ def plan(
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
     docs = {task: _limited(task.dataset["test"], limit) for group in by_setting.values() for task in group}
     plans = [
-        SettingPlan(name, *_prompts({task: docs[task] for task in group}, count, progress))
+        SettingPlan(name, *_prompts({task: docs[task] for task in group}, count, reply_tokens, progress))
         for name, group in by_setting.items()
     ]
     return plans, _judging(docs, count, progress) if with_judges else JudgingPlan(0, 0)
@@ -130,7 +136,9 @@ def _limited(docs: Any, limit: float | None) -> list[dict[str, Any]]:
 _Docs = Mapping[ConversationTask, Sequence[dict[str, Any]]]
 
 
-def _prompts(tasks: _Docs, count: Count, progress: Progress) -> tuple[tuple[int, ...], int, int]:
+def _prompts(
+    tasks: _Docs, count: Count, reply_tokens: int | None, progress: Progress
+) -> tuple[tuple[int, ...], int, int]:
     tokens: list[int] = []
     reply, n_answered, n_docs = 0, 0, sum(len(docs) * task.evaluation.best_of for task, docs in tasks.items())
     for task, docs in tasks.items():
@@ -139,7 +147,7 @@ def _prompts(tasks: _Docs, count: Count, progress: Progress) -> tuple[tuple[int,
             tokens += [count(task.messages(doc))] * task.evaluation.best_of
             n_answered += task.evaluation.best_of * _of_reply(count, doc["target"] or _REFUSAL)
             progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
-    return tuple(sorted(tokens)), reply, n_answered
+    return tuple(sorted(tokens)), reply_tokens or reply, n_answered
 
 
 def _of_reply(count: Count, text: str) -> int:
@@ -148,38 +156,86 @@ def _of_reply(count: Count, text: str) -> int:
 
 
 def _judging(tasks: _Docs, count: Count, progress: Progress) -> JudgingPlan:
+    return _judged(
+        [
+            _Judged(suite_named(task.suite_name), task.benchmark, task.evaluation, tuple(map(_as_answered, docs)))
+            for task, docs in tasks.items()
+        ],
+        count,
+        progress,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A response that judges are asked about."""
+
+    response: Response
+    states: bool
+    """Whether it says something that can be judged sentence by sentence."""
+    verdict: IdkVerdict | None
+    """Whether it refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Responses that judges are asked the same of."""
+
+    suite: Suite
+    benchmark: Benchmark
+    config: EvaluationConfig
+    answers: Sequence[_Answer]
+
+
+def _as_answered(doc: Mapping[str, Any]) -> _Answer:
+    """Return the reference answer as a response: no other is there before the model runs."""
+    states = doc["answerability"] != Answerability.UNANSWERABLE.value
+    return _Answer(response_of(doc, doc["target"] or _REFUSAL), states, IdkVerdict.NO)
+
+
+def judging_of(tasks: Sequence[SavedTask], count: Count, place: Place, progress: Progress = no_progress) -> JudgingPlan:
+    """Return what judges will be asked of answers that are there, which rules read for refusals."""
+    groups = []
+    for task in tasks:
+        opened = rows_benchmark(()) if task.benchmark == ROWS else open_named(task.benchmark, task.config.data, place)
+        suite = suite_named(task.provenance.get("suite") or opened.suite)
+        given = [response for response in task.responses if not response.no_answer]
+        verdicts = [label.verdict for label in RuleBasedIdk(suite.known_refusals).detect(given)]
+        answers = [
+            _Answer(response, verdict is not IdkVerdict.YES, verdict)
+            for response, verdict in zip(given, verdicts, strict=True)
+        ]
+        groups.append(_Judged(suite, opened, task.config, answers))
+    return _judged(groups, count, progress)
+
+
+def _judged(groups: Sequence[_Judged], count: Count, progress: Progress) -> JudgingPlan:
     totals = [0.0, 0.0, 0.0]
-    n_done, n_docs = 0, sum(map(len, tasks.values()))
-    for task, docs in tasks.items():
+    n_done, n_answers = 0, sum(len(group.answers) for group in groups)
+    for group in groups:
         counts = [0, 0, 0]
-        suite = suite_named(task.suite_name)
-        rubrics = suite.rubrics_in(task.evaluation.prompts, task.benchmark)
-        for doc in docs:
+        config, settled = group.config, group.suite.settled if group.config.skip_settled else ()
+        rubrics = group.suite.rubrics_in(config.prompts, group.benchmark)
+        for answer in group.answers:
             n_done += 1
-            progress("counting what judges will be sent", n_done, n_docs)
+            progress("counting what judges will be sent", n_done, n_answers)
+            is_known = is_settled(answer.response.task.answerability, answer.verdict)
+            statements = [one.text for one in parse_cited(answer.response.text, 0)] if answer.states else []
             for rubric in rubrics:
-                answer = doc["target"] or _REFUSAL
-                if task.evaluation.skip_settled and rubric.name in suite.settled and _is_settled(doc):
+                if is_known and rubric.name in settled:
                     continue
-                states = doc["answerability"] != Answerability.UNANSWERABLE.value
-                statements = [sentence.text for sentence in parse_cited(answer, 0)] if states else []
-                for question, reply in _questions(rubric.open(response_of(doc, answer)), statements):
+                for question, reply in _questions(rubric.open(answer.response), statements):
                     found = 1, count([{"role": "user", "content": question.text}]), _of_reply(count, reply)
                     counts = [before + more for before, more in zip(counts, found, strict=True)]
-        judgings = 1 + (task.evaluation.repeats - 1) * task.evaluation.repeat_share
+        judgings = 1 + (config.repeats - 1) * config.repeat_share
         totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
     # Anchors are other answers; what judges are asked about one of them is taken to be as much as about a task.
-    share = _n_anchors([*tasks]) / n_docs if n_docs else 0.0
+    share = _n_anchors(groups[0].config) / n_answers if n_answers else 0.0
     return JudgingPlan(*(math.ceil((1 + share) * total) for total in totals))
 
 
-def _is_settled(doc: Mapping[str, Any]) -> bool:
-    """Return whether judges are left unasked about any response to a task, if not about a refusal."""
-    return is_settled(Answerability(doc["answerability"]), IdkVerdict.NO)
-
-
-def _n_anchors(tasks: Sequence[ConversationTask]) -> int:
-    named = tasks[0].evaluation.anchors
+def _n_anchors(config: EvaluationConfig) -> int:
+    named = config.anchors
     if isinstance(named, str):
         return len(read_anchors(Path(named).expanduser()).responses)
     return named or 0
@@ -284,10 +340,33 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     ]
     how = "estimated from words, marks and digits" if is_estimate else "counted"
     note = (
-        f"Tokens of a prompt, {how}; of the longest reply that the task allows; of the context that holds both; "
+        f"Tokens of a prompt, {how}; of the longest reply that is allowed; of the context that holds both; "
         "and the share of prompts that a context of so many tokens holds with that reply."
     )
     return Table("Prompts", columns, tuple(rows), note)
+
+
+def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
+    """Return how many answers are there to be scored, of each system to each benchmark; a key names a system."""
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    for name, members in tasks.items():
+        for task in members:
+            for row, response in zip(task.rows, task.responses, strict=True):
+                setting = "-" if task.benchmark == ROWS else str(row["doc"]["setting"])
+                key = name, str(task.provenance["benchmark"]), setting
+                counts.setdefault(key, [0, 0])[bool(response.no_answer)] += 1
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *found) for key, found in counts.items())
+    return Table("Answers", ("system", "benchmark", "setting", "answers", "without an answer"), rows)
+
+
+def scores_note(tasks: Iterable[SavedTask]) -> dict[str, str]:
+    """Return which scores answers will have, and which not, as nobody is named who judges."""
+    suites = {(task.provenance.get("suite"), task.config) for task in tasks}
+    metrics = {metric.name: metric for name, _ in suites if name for metric in suite_named(name).metrics}
+    given = {name for _, config in suites for name in given_metrics(metrics.values(), config)}
+    left_out = [name for name, metric in metrics.items() if name not in given and not metric.needs_official_prompts]
+    note = {"scores": ", ".join(name for name in metrics if name in given)}
+    return {**note, **({"only with --judge": ", ".join(left_out)} if left_out else {})}
 
 
 def system_table(plans: Sequence[SettingPlan]) -> Table:
@@ -314,8 +393,10 @@ def conversations_table(planned: Sequence[tuple[int, int, int]]) -> Table:
     return Table("Conversations with the simulated user", ("what", "at least", "at most"), rows, note)
 
 
-def spending_table(plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
-    """Return what the model and each judge are sent, reply and cost."""
+def spending_table(
+    plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig, *, are_there: bool = False
+) -> Table:
+    """Return what the model and each judge are sent, reply and cost; `are_there` says that the answers are there."""
     rows: list[tuple[Cell, ...]] = []
     for item in plans:
         used = (len(item.tokens), sum(item.tokens), item.answer_tokens)
@@ -327,10 +408,11 @@ def spending_table(plans: Sequence[SettingPlan], judging: JudgingPlan, evaluatio
         longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
         costs = _costs(price, used, longest)
         rows.append((f"judge {judge.model}", *used, *costs, _hours_at_least(judge, judging)))
+    taken = "" if are_there else "answers are as long as the reference answers, "
     note = (
-        "If answers are as long as the reference answers, each sentence is a statement of RL_F's second step, and "
-        "judges reply in the form that they are asked for, without thinking; cached replies are free. At most: replies "
-        "as long as allowed; hours: what a judge's account allows at best; - without a price, and without limits."
+        f"If {taken}each sentence is a statement of RL_F's second step, and judges reply in the form that they are "
+        "asked for, without thinking; cached replies are free. At most: replies as long as allowed; hours: what a "
+        "judge's account allows at best; - without a price, and without limits."
     )
     columns = ("part", "requests", "input tokens", "output tokens", "$", "$ at most", "hours at least")
     return Table("Requests, tokens, dollars", columns, tuple(rows), note)

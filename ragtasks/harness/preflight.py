@@ -111,6 +111,8 @@ class Intention:
     """Harness tasks of a model, whose prompts must fit its context; empty where they need not be looked at."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The configuration as it was given, for these tasks."""
+    reply_tokens: int | None = None
+    """The longest reply, where that is not the tasks' own."""
     weights: str | None = None
     """Weights that this process will load, by name or folder."""
     tokenizer: str | None = None
@@ -492,7 +494,14 @@ def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
     is_estimate = count is estimated_tokens
     tolerance = _TOLERANCE if is_estimate and intention.weights is not None else 1.0
     with progress_bars() as progress:
-        plans, _ = plan(intention.tasks, intention.options, count, with_judges=False, progress=progress)
+        plans, _ = plan(
+            intention.tasks,
+            intention.options,
+            count,
+            with_judges=False,
+            reply_tokens=intention.reply_tokens,
+            progress=progress,
+        )
     for item in plans:
         room = int(context * tolerance)
         n_long = sum(tokens + item.reply_tokens > room for tokens in item.tokens)
@@ -563,6 +572,7 @@ def intention_of(request: Request) -> Intention:
         suites={part.benchmark: part.suite for part in parts if part.suite is not None},
         tasks=request.tasks if is_model and of_conversations == parts and parts and not request.limit else (),
         options={key: value for key, value in request.metadata.items() if key in KEYS},
+        reply_tokens=request.reply_tokens,
         weights=str(request.model_args.get("pretrained") or "") or None,
     )
 

@@ -85,6 +85,8 @@ class Request:
     """Folder for the results."""
     limit: float | None = None
     """Prompts of each harness task, where not all are wanted."""
+    reply_tokens: int | None = None
+    """The longest reply, where that is not the tasks' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,25 @@ def _request(settings: Mapping[str, Any]) -> Request:
         metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
         output=output.parent if output is not None and output.suffix == ".json" else output,
         limit=settings.get("limit"),
+        reply_tokens=_reply_tokens(settings.get("gen_kwargs")),
     )
+
+
+_OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # of max_gen_toks, which lm_eval knows too
+
+
+def _reply_tokens(sampling: Any) -> int | None:
+    """Return the longest reply that --gen_kwargs sets; another name for it is refused, as the tasks' own would win."""
+    given = sampling if isinstance(sampling, Mapping) else {}
+    if "max_gen_toks" not in given and (other := next((name for name in _OTHER_NAMES if name in given), None)):
+        raise ConfigurationError(
+            f"--gen_kwargs {other}: the tasks name the longest reply max_gen_toks, and that wins. Next step: write "
+            f"max_gen_toks={given[other]}"
+        )
+    found = given.get("max_gen_toks")
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 1):
+        raise ConfigurationError(f"--gen_kwargs max_gen_toks: expected a whole number from 1, found {found!r}")
+    return found
 
 
 def _model_name(settings: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from ragtasks.scoring._anchors import drift_lines, frozen_anchors
 from ragtasks.scoring._conversing import SimulatedUser, converse, planned_messages
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
-from ragtasks.scoring._judge import Place, rescore
+from ragtasks.scoring._judge import Place, open_named, rescore
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
     EXEMPT,
@@ -30,11 +30,13 @@ from ragtasks.scoring._scoring import (
 from ragtasks.scoring._system import (
     ScoredSystem,
     System,
+    SystemAnswers,
     SystemScores,
     ask_endpoint,
     request_body,
-    score_rows,
-    score_system,
+    rows_to_score,
+    score_answers,
+    system_to_score,
 )
 from ragtasks.scoring._tool_server import serve_tools
 from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
@@ -55,6 +57,7 @@ __all__ = [
     "ScoredSystem",
     "SimulatedUser",
     "System",
+    "SystemAnswers",
     "SystemScores",
     "ToolCall",
     "ToolLimits",
@@ -71,6 +74,7 @@ __all__ = [
     "frozen_anchors",
     "given_metrics",
     "note_turn_errors",
+    "open_named",
     "pick_best",
     "planned_messages",
     "plausibility_of",
@@ -80,11 +84,12 @@ __all__ = [
     "request_body",
     "require_plausible",
     "rescore",
-    "score_rows",
-    "score_system",
+    "rows_to_score",
+    "score_answers",
     "scored_row",
     "serve_tools",
     "shared_scorer",
+    "system_to_score",
     "take_checked",
     "take_failures",
 ]

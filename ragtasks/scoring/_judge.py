@@ -59,10 +59,11 @@ def rescore(
     setting: str | None = None,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
-    before: Callable[[Sequence[SavedTask]], None] = lambda _: None,
+    before: Callable[[Sequence[SavedEvaluation]], bool] = lambda _: True,
 ) -> list[str]:
-    """Return one line a results file that was written below `output`; `before` sees the tasks before any is scored.
+    """Return one line a results file that was written below `output`.
 
+    `before` sees the evaluations before anything is scored, and says whether it shall be.
     All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
     """
     take_failures()  # what an earlier evaluation left in this process
@@ -72,8 +73,9 @@ def rescore(
     require_leave(output, files, may_replace)
     _show_unused(evaluations)
     _warn_of_pickers(evaluations)
+    if not before(evaluations):
+        return []
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
-    before(tasks)
     scored = score_tasks(tasks, place, local_judge)
     lines = []
     checked: list[CheckedAnswers] = []

@@ -30,7 +30,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
-from ragtasks.results import ROWS, GivenAnswer, OwnRows, answers_evaluation, contexts_of_answers
+from ragtasks.results import ROWS, GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
@@ -99,7 +99,23 @@ class SystemScores:
         require_plausible(self.checked, self.max_implausible, f"everything is saved in {self.file}")
 
 
-def score_system(
+@dataclass(frozen=True, slots=True)
+class SystemAnswers:
+    """What was asked of a system and what it answered, ready to be scored."""
+
+    benchmark: Benchmark
+    contexts: Contexts
+    config: EvaluationConfig
+    given: Mapping[str, GivenAnswer]
+    evaluation: SavedEvaluation
+    """The answers, as if the harness had logged them."""
+    file: Path
+    """Where the results will be written."""
+    has_user: bool = False
+    """Whether a simulated user asked."""
+
+
+def system_to_score(
     system: ScoredSystem,
     answering: Answering,
     options: Mapping[str, Any],
@@ -107,82 +123,71 @@ def score_system(
     place: Place,
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
-    local_judge: LocalJudge | None = None,
-    notes: Mapping[str, Any] | None = None,
-) -> SystemScores:
-    """Return what was scored, and written below `output` as the harness writes its results, with further notes."""
+) -> SystemAnswers:
+    """Return the answers to a benchmark, read or asked for, whose results will lie below `output`."""
     take_failures()  # what an earlier evaluation left in this process
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
-    time = _file_name(system, benchmark)
-    file = output / _slug(system.name) / f"results_{time}.json"
+    file = output / _slug(system.name) / f"results_{_file_name(system, benchmark)}.json"
     if not unfinished_file(file).exists():  # else these results are to be completed
         require_leave(output, [file], may_replace)
     given = answering(benchmark, config, file)
     setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
-    answers = _SystemAnswers(system.name, system.source, benchmark, contexts, config, given, system.user)
-    return _scored(answers, file, place, local_judge, notes)
+    return _to_score(system.name, system.source, (benchmark, contexts, config, given), file, system.user)
 
 
-def score_rows(
+def rows_to_score(
     rows: OwnRows,
     options: Mapping[str, Any],
     output: Path,
-    place: Place,
     *,
     name: str,
     source: Path,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
-    local_judge: LocalJudge | None = None,
-    notes: Mapping[str, Any] | None = None,
-) -> SystemScores:
-    """Return what was scored of rows of one's own, and written below `output` as `score_system` does."""
+) -> SystemAnswers:
+    """Return the answers of rows of one's own, whose results will lie below `output`."""
     take_failures()
     config = config_from_options(options)
     file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
     require_leave(output, [file], may_replace)
-    answers = _SystemAnswers(name, source, rows.benchmark, rows.contexts, config, rows.given)
-    return _scored(answers, file, place, local_judge, notes)
+    return _to_score(name, source, (rows.benchmark, rows.contexts, config, rows.given), file)
 
 
-@dataclass(frozen=True, slots=True)
-class _SystemAnswers:
-    """What was asked of a system, and what it answered."""
-
-    name: str
-    source: Path
-    benchmark: Benchmark
-    contexts: Contexts
-    config: EvaluationConfig
-    given: Mapping[str, GivenAnswer]
-    user: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _scored(
-    answers: _SystemAnswers,
+def _to_score(
+    name: str,
+    source: Path,
+    asked: tuple[Benchmark, Contexts, EvaluationConfig, Mapping[str, GivenAnswer]],
     file: Path,
-    place: Place,
-    local_judge: LocalJudge | None,
-    notes: Mapping[str, Any] | None = None,
-) -> SystemScores:
-    """Score the answers to what was asked, and save them in a file of results with its samples."""
-    config, given = answers.config, answers.given
+    user: Mapping[str, Any] | None = None,
+) -> SystemAnswers:
+    benchmark, contexts, config, given = asked
     evaluation = answers_evaluation(
         given,
-        answers.benchmark,
-        answers.contexts,
+        benchmark,
+        contexts,
         config=config,
-        source=answers.source,
+        source=source,
         folder=file.parent,
-        name=answers.name,
+        name=name,
         time=file.stem.removeprefix("results_"),
-        user=answers.user,
+        user=user or {},
     )
-    evaluation = replace(evaluation, results={**evaluation.results, **(notes or {})})
+    return SystemAnswers(*asked, evaluation, file, has_user=bool(user))
+
+
+def score_answers(
+    answers: SystemAnswers,
+    place: Place,
+    local_judge: LocalJudge | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> SystemScores:
+    """Return what was scored, and written as the harness writes its results, with further notes in them."""
+    config, given, file = answers.config, answers.given, answers.file
+    evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
-    if not problems and answers.user and unfinished_file(file).exists():
+    if not problems and answers.has_user and unfinished_file(file).exists():
         unfinished_file(file).replace(conversations_file(file))
     elif not problems:
         unfinished_file(file).unlink(missing_ok=True)
@@ -200,9 +205,9 @@ def _scored(
         n_without=sum(answer.passages == () for answer in answered),
         n_searched=sum(answer.trajectory is not None for answer in answered),
         is_agentic=answers.contexts.setting is Setting.AGENTIC or answers.benchmark.name == ROWS,
-        n_failed=0 if answers.user else len(found) - len(answered),
+        n_failed=0 if answers.has_user else len(found) - len(answered),
         n_left=n_left,
-        n_undecided=len(found) - len(answered) - n_left if answers.user else 0,
+        n_undecided=len(found) - len(answered) - n_left if answers.has_user else 0,
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
@@ -317,7 +322,7 @@ def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
 def ask_endpoint(
     system: System, setting: Setting, store: Path
 ) -> Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]:
-    """Return what asks a system every task of a setting, for `score_system`."""
+    """Return what asks a system every task of a setting, for `system_to_score`."""
     gives = system.gives_passages(setting)
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:

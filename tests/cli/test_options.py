@@ -50,7 +50,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
 
     monkeypatch.setattr("ragtasks.harness.run.run_harness", run_harness)
     monkeypatch.setattr("ragtasks.harness.preflight.require", lambda *_, **__: None)
-    for name in ("ragtasks.scoring.rescore", "ragtasks.scoring.score_system", "ragtasks.harness.planning.plan"):
+    for name in ("ragtasks.scoring.rescore", "ragtasks.scoring.system_to_score", "ragtasks.harness.planning.plan"):
         monkeypatch.setattr(name, stop)
 
     def line(*arguments: str) -> tuple[list[str], dict[str, Any]]:

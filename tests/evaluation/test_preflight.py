@@ -184,7 +184,10 @@ def test_a_context_that_does_not_hold_the_prompts_is_found(command: Command) -> 
     thread.start()
     try:
         model = f"{{name: m, server: 'http://127.0.0.1:{server.server_port}/v1'}}"
-        (found,) = problems(evaluate(command, f"data: sample\nmodel: {model}\nsettings: [reference]\n{LIGHT}"))
+        text = f"data: sample\nmodel: {model}\nsettings: [reference]\n{LIGHT}"
+        (found,) = problems(evaluate(command, text))
+        short = evaluate(command, text, "--set", "model.generation.max_gen_toks=20", "--set", "model.limit=1")
+        assert "do not fit" not in short.err
     finally:
         server.shutdown()
         server.server_close()

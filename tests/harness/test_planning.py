@@ -21,6 +21,7 @@ from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimat
 from ragtasks.results import read_evaluations
 from tests._commands import run_command
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion
+from tests.judges._demo import _demo
 
 
 def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
@@ -140,6 +141,39 @@ def test_a_plan_is_within_a_tenth_of_what_is_then_used(tmp_path: Path, monkeypat
     assert [len(spent), *sums] == [sum(amounts) for amounts in zip(*used.values(), strict=True)]
 
 
+SAID = [
+    {"question": "How long?", "answer": "Two years. It was three before.", "contexts": ["Two years."]},
+    {"question": "Who built it?", "answer": "I do not know who built it.", "contexts": ["It is 9 m long."]},
+    {"question": "Where?", "answer": "In Arn.", "contexts": ["It stands in Arn."], "reference": "In Arn."},
+]
+
+
+def test_a_dry_run_of_score_counts_what_judges_are_then_asked_of_the_answers_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    demo = _demo()
+    Path("mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in SAID))
+    with chat_server(lambda text, _: completion(demo.verdict(text))) as server:
+        judge = json.dumps({"model": "j", "base_url": server.base_url, "price": [1, 2]})
+        options = ["--judge", judge, "--encoder", "none", "--no-probe"]
+        dry = run_command("score", "mine.jsonl", *options, "--dry-run")
+        assert (dry.status, server.asked, [*tmp_path.iterdir()]) == (0, [], [tmp_path / "mine.jsonl"])
+        done = run_command("score", "mine.jsonl", *options)
+        assert done.status == 0, done.err
+        (planned,) = re.findall(r"judge j +\| +(\d+) \|", dry.out)
+        assert int(planned) == len(server.asked)
+        assert re.search(rf"^judge j: {planned} calls, about \$", done.err, re.MULTILINE)
+        again = run_command("score", "results", *options, "--output", "again", "--dry-run")
+    assert re.findall(r"judge j +\| +(\d+) \|", again.out) == [planned]
+    assert [line.split("|")[-3].strip() for line in again.out.splitlines() if line.startswith("| results")] == ["3"]
+    assert not Path("again").exists()
+    free = run_command("score", "mine.jsonl", "--dry-run", "--encoder", "none", "--output", "free")
+    assert "only with --judge: rl_f_raw, rl_r_raw, rb_llm_raw" in free.out
+    assert "k_precision" in free.out.partition("only with --judge")[0]
+
+
 @pytest.mark.parametrize(
     ("text", "n_tokens"),
     [
@@ -201,6 +235,29 @@ def test_the_command_prints_prompts_and_judges() -> None:
 
 
 @pytest.mark.slow
+def test_the_longest_reply_is_the_one_that_is_asked_for() -> None:
+    options = ["run", "--dry-run", "--model", "hf", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample"]
+    for sampling, reply in (((), "1024"), (("--gen_kwargs", "max_gen_toks=77"), "77")):
+        out = run_command(*options, "--encoder", "none", *sampling).out
+        (row,) = (line for line in out.splitlines() if line.startswith("| mtrag (sample), full_rag"))
+        _, longest, found, context = [cell.strip() for cell in row.split("|")][4:8]
+        assert (found, int(context)) == (reply, int(longest) + int(reply))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "text"),
+    [
+        ("max_new_tokens=77", "--gen_kwargs max_new_tokens: the tasks name the longest reply max_gen_toks"),
+        ("max_gen_toks=0", "--gen_kwargs max_gen_toks: expected a whole number from 1, found 0"),
+        ("max_gen_toks=many", "--gen_kwargs max_gen_toks: expected a whole number from 1, found 'many'"),
+    ],
+)
+def test_a_longest_reply_that_would_not_be_in_force_is_refused(sampling: str, text: str) -> None:
+    done = run_command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--gen_kwargs", sampling)
+    assert (done.status, done.out) == (1, "")
+    assert text in done.err
+
+
 def test_a_task_without_conversations_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Tasks not found"):
         plan(["mtrag_nothing"], {"data": "sample"}, estimated_tokens)

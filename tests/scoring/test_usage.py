@@ -22,7 +22,7 @@ from ragtasks.errors import RagtasksError
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, Row, read_answers, read_evaluations
-from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_system
+from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_answers, system_to_score
 from ragtasks.tables import Table
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.judges._demo import QUICK, _demo
@@ -72,7 +72,7 @@ def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) ->
     scored = ScoredSystem("mine", "mtrag", Setting.FULL_RAG, folder)
     answering = ask_endpoint(system, Setting.FULL_RAG, place.run_store)
     options = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
-    score_system(scored, answering, options, folder, place, may_replace=lambda _: True)
+    score_answers(system_to_score(scored, answering, options, folder, place, may_replace=lambda _: True), place)
     (evaluation,) = read_evaluations([folder])
     return list(evaluation.rows)
 
@@ -160,13 +160,14 @@ def saved(tmp_path: Path, place: Place) -> Path:
     benchmark_answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
     scored = ScoredSystem("mine", "mtrag", Setting.REFERENCE, benchmark_answers)
     options = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
-    score_system(
+    answers = system_to_score(
         scored,
         lambda opened, _config, _file: read_answers(benchmark_answers, opened),
         options,
         tmp_path / "saved",
         place,
     )
+    score_answers(answers, place)
     return tmp_path / "saved"
 
 
