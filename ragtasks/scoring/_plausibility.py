@@ -503,6 +503,10 @@ _FENCE = re.compile(
 _TAG = re.compile(
     r"<(?P<tag>answer|response|output|final_answer|result)>(?P<body>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE
 )
+_HTML = re.compile(
+    r"\s*<(?:!doctype html|html|body|div|p|h[1-6]|[uo]l|table|article|section)\b[^<>]*>.*</\w+>",
+    re.DOTALL | re.IGNORECASE,
+)
 _FIELD = re.compile(r"""[{\[]\s*\{?\s*["']\w[\w -]{0,30}["']\s*:\s*["'[{]""")
 _RECORD = re.compile(r"""(?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["']""")
 _PROSE = 6  # words
@@ -510,14 +514,14 @@ _LITERAL = re.compile(r"""(?:b?(?:"[^\n]*"|'[^\n]*')|\[\s*(?:"[^\n]*"|'[^\n]*')\
 
 
 def _wrapped(answers: Answers) -> Found:
-    """Yield answers that lie in JSON, in a printed record, list or string, in tags, or whole in a Markdown fence."""
+    """Yield answers in JSON, in a printed record, list or string, in tags or HTML, or whole in a Markdown fence."""
     for place, response in enumerate(answers.responses):
         text = response.text.strip()
         fence, tag = _FENCE.fullmatch(text), _TAG.fullmatch(text)
         body = fence["body"].strip() if fence else text
         is_prose = bool(fence) and _is_prose(body)
         is_field = bool(_FIELD.match(body)) and _holds_text(body)
-        if is_prose or tag or _RECORD.match(body) or is_field or _is_literal(body):
+        if is_prose or tag or _HTML.match(text) or _RECORD.match(body) or is_field or _is_literal(body):
             yield place, text
 
 
@@ -566,13 +570,13 @@ def _echo(answers: Answers) -> Found:
             if len(one.split()) >= _LEAST_ECHO and len(other.split()) >= _LEAST_ECHO
         )
         begins = any(text.startswith(message) or head.startswith(message) for message in starts)
-        if (in_turn or begins) and not _quoted(messages[-1], response.passages):
+        if (in_turn or begins) and not _quoted(messages[-1], response):
             yield place, response.text
 
 
-def _quoted(question: str, passages: Iterable[Passage]) -> bool:
-    """Return whether passages hold the question themselves, as pages of questions and answers do."""
-    return any(question in _joined(passage.text) for passage in passages)
+def _quoted(text: str, response: Response) -> bool:
+    """Return whether its passages hold a text themselves, as pages of questions and answers do."""
+    return any(text in _joined(passage.text) for passage in response.passages)
 
 
 def _other_language(answers: Answers) -> Found:
@@ -637,6 +641,47 @@ def _word_matrix(texts: Sequence[Collection[str]], numbers: Mapping[str, int]) -
     found = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
     rows, columns = ([pair[side] for pair in found] for side in (0, 1))
     return csr_matrix((np.ones(len(found)), (rows, columns)), shape=(len(texts), len(numbers)))
+
+
+_LEAST_LEAKED = 12  # words in a row that nobody writes by chance as the reference answer has them
+_LEAST_PASTED = 40
+
+
+def _leaked(answers: Answers) -> Found:
+    """Yield answers that hold their reference answer word for word, where no passage does."""
+    for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
+        wanted = " ".join(target)
+        if len(target) >= _LEAST_LEAKED and _holds(answers.words[place], wanted) and not _quoted(wanted, response):
+            yield place, response.text
+
+
+def _pasted(answers: Answers) -> Found:
+    """Yield answers that hold a whole passage word for word."""
+    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+        passages = (_words(passage.text) for passage in response.passages) if len(words) >= _LEAST_PASTED else ()
+        if any(len(found) >= _LEAST_PASTED and _holds(words, " ".join(found)) for found in passages):
+            yield place, response.text
+
+
+def _holds(words: Sequence[str], wanted: str) -> bool:
+    return f" {wanted} " in f" {' '.join(words)} "
+
+
+_TO_A_JUDGE = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.!?\n]{0,40}\b(?:rubric|instructions?|criteria|guidelines|grading)\b"
+    r"|\b(?:rate|score|grade)\b[^.!?\n]{0,20}\b(?:response|answer|reply)\b[^.!?\n]{0,30}\b(?:10|5|ten|five|highest|maximum)\b"
+    r"|\b(?:reply|respond|answer|output|return)\b[^.!?\n]{0,30}\b(?:rating|score|grade|verdict)\b[^.!?\n]{0,20}\b\d"
+    r"|\byou are (?:the|an?)\b[^.!?\n]{0,20}\b(?:judge|grader|evaluator)\b|\[\[ *\d+ *\]\]",
+    re.IGNORECASE,
+)
+
+
+def _to_a_judge(answers: Answers) -> Found:
+    """Yield answers with words to whoever rates them, unless the texts around have such words too."""
+    for place, response in enumerate(answers.responses):
+        found = _TO_A_JUDGE.search(response.text)
+        if found and not any(map(_TO_A_JUDGE.search, (*_surroundings(response), response.task.target))):
+            yield place, f"... {response.text[max(0, found.start() - 20) :]}"
 
 
 def _textless(answers: Answers) -> Found:
@@ -727,7 +772,10 @@ CHECKS: Mapping[str, Check] = {
     "tool_call": Check("call a tool and answer nothing", _tool_calls),
     "identical": Check("are word for word the same for different questions", _identical, 0.1),
     "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
-    "wrapped": Check("are wrapped in JSON, tags or a Markdown fence", _wrapped, 0.02),
+    "wrapped": Check("are wrapped in JSON, tags, HTML or a Markdown fence", _wrapped, 0.02),
+    "to_judge": Check("speak to whoever rates them", _to_a_judge),
+    "leaked": Check("hold their reference answer word for word", _leaked, 0.05, counts=False),
+    "pasted": Check("hold a whole passage word for word", _pasted, 0.05, counts=False),
     "looping": Check("say the same again and again", _looping),
     "running_on": Check("go on as the user, or hold marks of a chat template", _running_on, 0.02),
     "thinking_aloud": Check("think aloud before they answer", _thinking_aloud, 0.05),
