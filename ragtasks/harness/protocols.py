@@ -12,18 +12,18 @@ import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.call_forms import MOST_CALLS, template_calls
 from ragtasks.harness.scores import writable
 from ragtasks.records import READ, SEARCH
 from ragtasks.scoring import ToolCall, ToolResult
 
 _LOGGER = logging.getLogger(__name__)
 
-MOST_CALLS = 50
-"""Calls of one reply that are looked at."""
 _CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
 
 
@@ -347,7 +347,6 @@ def _openai_call(item: Any) -> ToolCall:
 TOOLS_QUESTION = "Call the tool search with the query: ferry"
 """What the server is asked."""
 _TESTED: weakref.WeakKeyDictionary[Any, Mapping[str, Any]] = weakref.WeakKeyDictionary()
-_CALL_AS_TEXT = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|\"name\"\s*:\s*\"search\"")
 _CLIENT_ERRORS = range(400, 500)
 
 
@@ -373,7 +372,7 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
         return options
     message, n_tokens = _message(reply), _prompt_tokens(reply)
     if not message.get("tool_calls"):
-        if _CALL_AS_TEXT.search(str(message.get("content") or "")):
+        if template_calls(str(message.get("content") or ""))[0]:
             raise _no_tools("the model's call as text: the server does not read it")
         if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
             raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
@@ -440,82 +439,7 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
 
 
 # Calls as a model's chat template writes them. The template is asked to write one, which must be read back: so whatever
-# form it has, one that is not read here is known before the model runs.
-#
-#     <tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>      Hermes, Qwen
-#     {"name": "search", "parameters": {"query": "..."}}                           Llama 3
-#     [TOOL_CALLS] [{"name": "search", "arguments": {"query": "..."}}]              Mistral
-#     [TOOL_CALLS]search[ARGS]{"query": "..."}                                     Mistral, later
-#
-# What stands before calls is kept, what stands behind them is dropped, as in plain text. Where special tokens are
-# dropped, as `hf` does, the signs before the JSON may be missing.
-
-_MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>")
-_BARE = re.compile(r"\{\s*\"(?:name|type|function|id)\"\s*:")
-_NAMED = re.compile(r"([\w.-]{1,64})(?:\[CALL_ID\]\w{0,64})?(?:\[ARGS\])?\s*(?=\{)")
-_FIRST = re.compile(rf"\s*(?:{SEARCH}|{READ})\s*\{{")
-_BETWEEN = re.compile(r"(?:</?tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>|[\s,;\[\]])*")
-_NAME = re.compile(r"\"name\"\s*:\s*\"([^\"]{0,64})\"")
-_DECODER = json.JSONDecoder()
-
-
-def template_calls(text: str) -> tuple[tuple[ToolCall, ...], str]:
-    """Return the calls in a reply, and the text before them; without calls the whole text."""
-    mark = _MARK.search(text)
-    start = mark or _FIRST.match(text) or _BARE.search(text)
-    if start is None:
-        return (), text
-    calls: list[ToolCall] = []
-    place = _past(text, start.start())
-    while place < len(text) and len(calls) < MOST_CALLS:
-        call, end = _call_at(text, place, is_marked=mark is not None)
-        if call is None:
-            break
-        calls.append(call)
-        place = _past(text, end)
-    if mark and not calls:
-        calls.append(_broken(text[place:]))
-    return tuple(calls), text[: start.start()] if calls else text
-
-
-def _past(text: str, place: int) -> int:
-    """Return where the next call may begin."""
-    found = _BETWEEN.match(text, place)
-    return found.end() if found else place
-
-
-def _call_at(text: str, place: int, *, is_marked: bool) -> tuple[ToolCall | None, int]:
-    """Return the call that begins at a place, and where it ends; None where none does."""
-    named = _NAMED.match(text, place)
-    begin = named.end() if named else place
-    if not text.startswith("{", begin):
-        return None, place
-    try:
-        found, end = _DECODER.raw_decode(text, begin)
-    except (ValueError, RecursionError):
-        following = _MARK.search(text, begin)
-        end = following.start() if following else len(text)
-        broken = _broken(text[place:end])
-        return (broken if is_marked or broken.tool in (SEARCH, READ) else None), end
-    if named:
-        return ToolCall(named[1], found), end
-    return _json_call(found), end
-
-
-def _json_call(found: Mapping[str, Any]) -> ToolCall | None:
-    """Return what an object calls; None where it is no call but an answer in JSON."""
-    inner = found.get("function")
-    row = inner if isinstance(inner, Mapping) else found
-    name = row.get("name", inner)
-    arguments = row.get("arguments", row.get("parameters"))
-    return ToolCall(name, arguments) if isinstance(name, str) and arguments is not None else None
-
-
-def _broken(written: str) -> ToolCall:
-    """Return a call that is no JSON, with the name that it has all the same."""
-    name = _NAME.search(written) or _NAMED.match(written)
-    return ToolCall(name[1] if name else "", written)
-
+# form it has, one that is not read here (`call_forms`) is known before the model runs.
 
 _SYSTEM, _QUESTION, _QUERY, _OTHER, _RESULT = "Be brief.", "Which bird hovers?", "kestrel", "merlin", "heron"
 
@@ -530,6 +454,7 @@ class TemplateProtocol:
         self._model: Any = None
         self._tools: list[_Schema] = []
         self._together = True
+        self._as_text = False
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
         """Have the template write a call, and read it back."""
@@ -540,8 +465,11 @@ class TemplateProtocol:
         if isinstance(model, LocalChatCompletion) or not hasattr(model.tokenizer, "apply_chat_template"):
             raise self._error("a model behind a server, whose template is not here", _OTHER_WAYS)
         self._model, self._tools = model, _schemas(tools)
-        if problem := self._problem():
-            raise self._error(problem, _OTHER_WAYS)
+        problem = self._problem()
+        if problem:  # some templates take the arguments of a call as an object, some as a text
+            self._as_text = True
+            if self._problem():
+                raise self._error(problem, _OTHER_WAYS)
         self._together = self._takes_several()
 
     def _error(self, found: str, next_step: str) -> ConfigurationError:
@@ -556,18 +484,20 @@ class TemplateProtocol:
     def _problem(self) -> str | None:
         """Return why the template does not do; None where it does."""
         try:
-            shown = str(self._applied(_test_messages([_QUERY])))
+            messages = _test_messages([_QUERY], as_text=self._as_text)
+            shown, before = str(self._applied(messages)), str(self._applied(messages[:2]))
         except _template_errors() as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             return f"a template that takes no tools ({reason})"
         if not all(str(tool["function"]["description"]) in shown for tool in self._tools):
             return "a template that shows no tools"
-        behind = shown.rpartition(_QUESTION)[2]
-        written, result, _ = behind.partition(_RESULT)
+        n_alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(shown, before, strict=False)))
+        behind = max(shown.rfind(_QUESTION) + len(_QUESTION), n_alike)  # the model writes what the prompt lacks
+        written, result, _ = shown[behind:].partition(_RESULT)
         if _QUERY not in written or not result:
             return "a template that shows no calls, or not what they found"
         stripped = written
-        for special in self._model.tokenizer.all_special_tokens:
+        for special in _special_tokens(self._model.tokenizer):
             stripped = stripped.replace(special, "")
         expected = (ToolCall(SEARCH, {"query": _QUERY}),)
         if any(template_calls(text)[0] != expected for text in (written, stripped)):
@@ -577,7 +507,7 @@ class TemplateProtocol:
     def _takes_several(self) -> bool:
         """Return whether the template takes several calls of a reply; some refuse them, of which models warn."""
         try:
-            return _OTHER in str(self._applied_by_tokenizer(_test_messages([_QUERY, _OTHER])))
+            return _OTHER in str(self._applied_by_tokenizer(_test_messages([_QUERY, _OTHER], as_text=self._as_text)))
         except _template_errors():
             return False
 
@@ -603,8 +533,8 @@ class TemplateProtocol:
         return ParsedReply(calls, "" if calls else text.strip(), before.strip())
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return calls and results, whose arguments are objects."""
-        return _template_turns(exchanges, together=self._together)
+        """Return calls and results, with arguments as the template takes them."""
+        return _template_turns(exchanges, together=self._together, as_text=self._as_text)
 
     def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
         """Return the chat template with the tools."""
@@ -619,17 +549,23 @@ class TemplateProtocol:
         return prompt
 
 
+def _special_tokens(tokenizer: Any) -> set[str]:
+    """Return what is dropped of replies: also tokens that have no role of their own, as those of gpt-oss."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    return {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
+
+
 _OTHER_WAYS = (
     f"--search-protocol {TextProtocol.name}, which any model takes, or another template (--model_args tokenizer=...)"
 )
 
 
-def _test_messages(queries: Sequence[str]) -> Messages:
+def _test_messages(queries: Sequence[str], *, as_text: bool) -> Messages:
     """Return a conversation in which the model has called tools."""
     reply = ParsedReply(tuple(ToolCall(SEARCH, {"query": query}) for query in queries), "", "")
     exchange = Exchange(reply, [ToolResult(_RESULT) for _ in queries], 1)
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}]
-    return [*messages, *_template_turns([exchange], together=True)]
+    return [*messages, *_template_turns([exchange], together=True, as_text=as_text)]
 
 
 def _template_errors() -> tuple[type[Exception], ...]:
@@ -638,8 +574,12 @@ def _template_errors() -> tuple[type[Exception], ...]:
     return TemplateError, TypeError, ValueError, LookupError
 
 
-def _template_turns(exchanges: Sequence[Exchange], *, together: bool) -> Messages:
-    return _call_turns(exchanges, lambda name, call: _row(name, call, _object(call.arguments)), together=together)
+def _template_turns(exchanges: Sequence[Exchange], *, together: bool, as_text: bool) -> Messages:
+    def row(name: str, call: ToolCall) -> dict[str, Any]:
+        arguments = _object(call.arguments)
+        return _row(name, call, json.dumps(arguments, ensure_ascii=False) if as_text else arguments)
+
+    return _call_turns(exchanges, row, together=together)
 
 
 PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {

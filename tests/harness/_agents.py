@@ -41,6 +41,64 @@ MISTRAL = """{{ bos_token }}{% for message in messages %}
 {%- if add_generation_prompt %}<|assistant|>{% endif %}"""
 
 
+_TOLD = "{{ bos_token }}{% if tools %}<|tools|>{{ tools | tojson }}</s>{% endif %}"
+_ANSWERS = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+_SHOWN = "<|{{ message.role }}|>{{ message.content }}"
+
+
+def template_of(call: str, before: str = "", behind: str = "", between: str = "") -> str:
+    """Return a chat template whose calls are written in one way; `call` is a Jinja block over `call.function`."""
+    calls = f"{{% for call in message.tool_calls %}}{call}{{% if not loop.last %}}{between}{{% endif %}}{{% endfor %}}"
+    calls = f"{{% if message.tool_calls %}}{before}{calls}{behind}{{% endif %}}"
+    return f"{_TOLD}{{% for message in messages %}}{_SHOWN}{calls}</s>{{% endfor %}}{_ANSWERS}"
+
+
+_NAME, _GIVEN = "{{ call.function.name }}", "{{ call.function.arguments | tojson }}"
+_EACH = "{% for name, value in call.function.arguments.items() %}"
+DEEP = "<\uff5ctool▁{}\uff5c>"
+CALL_FORMS = {
+    "qwen3 coder": template_of(
+        f"<tool_call>\n<function={_NAME}>{_EACH}\n<parameter={{{{ name }}}}>\n{{{{ value }}}}\n</parameter>"
+        "{% endfor %}\n</function>\n</tool_call>",
+        between="\n",
+    ),
+    "glm 4.5": template_of(
+        f"\n<tool_call>{_NAME}{_EACH}\n<arg_key>{{{{ name }}}}</arg_key>\n<arg_value>{{{{ value }}}}</arg_value>"
+        "{% endfor %}\n</tool_call>"
+    ),
+    "deepseek v3": template_of(
+        f"{DEEP.format('call▁begin')}function{DEEP.format('sep')}{_NAME}\n```json\n{_GIVEN}\n```"
+        f"{DEEP.format('call▁end')}",
+        DEEP.format("calls▁begin"), DEEP.format("calls▁end"), "\n",
+    ),
+    "deepseek r1": template_of(
+        f"{DEEP.format('call▁begin')}{{{{ call['type'] }}}}{DEEP.format('sep')}{_NAME}\n```json\n"
+        f"{{{{ '' + call.function.arguments }}}}\n```{DEEP.format('call▁end')}",
+        DEEP.format("calls▁begin"), DEEP.format("calls▁end"), "\n",
+    ),
+    "deepseek v3.1": template_of(
+        f"{DEEP.format('call▁begin')}{_NAME}{DEEP.format('sep')}{_GIVEN}{DEEP.format('call▁end')}",
+        DEEP.format("calls▁begin"), DEEP.format("calls▁end"),
+    ),
+    "gpt-oss": template_of(
+        f" to=functions.{_NAME}<|channel|>commentary json<|message|>{_GIVEN}<|call|>", between="<|start|>assistant"
+    ),
+    "gpt-oss, as it writes": template_of(
+        f"<|channel|>commentary to=functions.{_NAME} <|constrain|>json<|message|>{_GIVEN}<|call|>",
+        between="<|start|>assistant",
+    ),
+    "llama 3.2": template_of(
+        f"{_NAME}({_EACH}{{{{ name }}}}={{{{ value | tojson }}}}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}})",
+        "[", "]", ", ",
+    ),
+    "llama 4": template_of(
+        f"{_NAME}({_EACH}{{{{ name }}}}={{{{ value | tojson }}}}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}})",
+        "<|python_start|>[", "]<|python_end|>", ", ",
+    ),
+}  # fmt: skip
+"""Templates that write calls as those of the models do that they are named after."""
+
+
 @dataclass(frozen=True)
 class Calls:
     """Calls of one reply."""

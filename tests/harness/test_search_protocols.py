@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Template
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.protocols import TemplateProtocol
 from tests._commands import CommandResult
 from tests.clients._server import Action, chat_server, completion, refusal, tool_call
-from tests.harness._agents import HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
+from tests.harness._agents import CALL_FORMS, HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
 from tests.harness._vllm import LLM, model_folder, vllm
 from tests.harness.conftest import CHATML, SAMPLE
 from tests.harness.test_agentic import TASK, logged, scores
@@ -98,6 +99,41 @@ def test_templates_show_tools_calls_and_results(speaking: Speaking, template: st
     assert prompt.rpartition("<|user|>")[2].count("<|assistant|>") == (5 if template == LLAMA else 3)
     assert "Show a passage with the text around it" in prompt
     assert '"query": ' in prompt
+
+
+@pytest.mark.parametrize("form", CALL_FORMS)
+def test_templates_that_write_calls_in_a_form_that_is_read_are_taken(
+    command: Command, vllm: type[LLM], tmp_path: Path, form: str
+) -> None:
+    """What the template writes of a call to show it again, the model writes to make one."""
+
+    def script(prompt: str) -> str:
+        return "It costs $95." if "id: " in prompt else written
+
+    arguments = {"query": 'permit "deck" cost'}
+    given = json.dumps(arguments) if form == "deepseek r1" else arguments
+    calls = [{"type": "function", "function": {"name": "search", "arguments": given}}] * 2
+    shown = Template(CALL_FORMS[form]).render(messages=[{"role": "x", "content": "", "tool_calls": calls}])
+    written = shown.removeprefix("<|x|>").removesuffix("</s>")
+    vllm.script = staticmethod(script)  # type: ignore[assignment]
+    path = model_folder(tmp_path / "model", CALL_FORMS[form]).path
+    options = [
+        "--tasks",
+        TASK,
+        "--limit",
+        "1",
+        "--apply_chat_template",
+        "--log_samples",
+        "--output_path",
+        str(tmp_path),
+    ]
+    metadata = json.dumps({**SAMPLE, "search_protocol": "template"})
+    done = command("--model", "vllm", "--model_args", f"pretrained={path}", *options, "--metadata", metadata)
+    assert done.status == 0, done.err
+    (row,) = logged(tmp_path)
+    steps = row["doc"]["trajectory"]["steps"]
+    assert [(step["tool"], step["arguments"]) for step in steps] == [("search", arguments)] * 2
+    assert row["filtered_resps"] == ["It costs $95."]
 
 
 TEMPLATES = {
