@@ -259,13 +259,11 @@ class Answer:
     """One system's answer to one task."""
 
     system: str
-    """Who answered."""
     benchmark: str
     """Label of the benchmark, which says `sample` where it is one."""
     setting: str
     """Where its passages came from."""
     response: Response
-    """Task, passages, text."""
     refuses: bool
     """Whether it says that it does not know, by rules."""
     scores: Mapping[str, float]

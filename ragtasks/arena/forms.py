@@ -54,7 +54,6 @@ class Form(BaseModel):
     versions: dict[str, str]
     """System -> hash of the answer that was rated."""
     seconds: float
-    """How long the form was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,8 @@ class Rated:
 
     rater: str
     item: ItemKey
-    """What about."""
     form: Form
-    """What was said."""
     time: float
-    """Seconds since 1970."""
 
 
 def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:

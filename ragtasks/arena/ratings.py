@@ -96,7 +96,6 @@ class Rating:
     """One system."""
 
     system: str
-    """Its name."""
     n_battles: int
     """Votes that it was in."""
     n_wins: int
@@ -116,7 +115,6 @@ class Rating:
     elo: Elo | None
     """Elo; None where it has no interval."""
     reason: str = ""
-    """Why there is no rating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,6 @@ class Effect:
     """What something about answers does to votes."""
 
     name: str
-    """What it is."""
     estimate: Estimate
     """Share of the votes that the answer with it won; of length, the rating's points for one standard deviation."""
 
@@ -155,7 +152,6 @@ class Ratings:
     effects: tuple[Effect, ...]
     """Of length and refusals."""
     votes: tuple[Vote, ...]
-    """What they rest on."""
 
 
 def rate(votes: Sequence[Vote]) -> Ratings:
@@ -477,7 +473,6 @@ class VoteAgreement:
     """One row of the table."""
 
     who: str
-    """Who is compared."""
     measure: str
     """`alpha`, of any number of raters, or `kappa`, of two."""
     score: Score

@@ -466,9 +466,7 @@ class Assignment:
     assignment_id: str
     """Drawn by chance, so that it says nothing."""
     rater: str
-    """Who votes."""
     battle_id: str
-    """What about."""
     view: str
     """`blinded`, `side_by_side` or `form`."""
     is_turned: bool
@@ -488,7 +486,6 @@ class Standing:
     n_left: int
     """Items that this rater may still be given."""
     n_skipped: int = 0
-    """Items that this rater skipped."""
 
 
 class Queue:

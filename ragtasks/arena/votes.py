@@ -35,11 +35,9 @@ class Side(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     system: str = Field(min_length=1)
-    """Who answered."""
     version: str
     """Hash of the answer and its passages: what exactly was compared."""
     n_words: int = Field(ge=0)
-    """Length of the answer."""
     refuses: bool
     """Whether the answer says that it does not know, by rules."""
 
@@ -66,15 +64,12 @@ class Vote(BaseModel):
     """The answer that was shown first."""
     second: Side
     preference: Preference
-    """What the rater preferred."""
     rater: str = Field(min_length=1)
     """Who voted: a person's name, or a judge's."""
     kind: RaterKind
-    """Whether a person or a judge voted."""
     view: View = "blinded"
     """What the rater knew of the systems."""
     reason: str = Field(default="", max_length=LONGEST_REASON)
-    """Why, in the rater's words."""
     time: float | None = None
     """Seconds since 1970; None for judges, so that the same replies give the same file."""
     orders: tuple[Preference, ...] = ()

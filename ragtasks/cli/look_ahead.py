@@ -56,7 +56,6 @@ class Retrieval:
     """What a run needs beside its retriever."""
 
     rewriter: str | None = None
-    """Endpoint that rewrites questions."""
     base_url: str | None = None
     corpora: Mapping[str, str] = field(default_factory=dict)
     """Domain -> another corpus than the benchmark's own."""

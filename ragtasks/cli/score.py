@@ -224,7 +224,6 @@ class Piece:
     """What is scored as one: rows of one's own, answers to a benchmark, or those that a running system will give."""
 
     name: str
-    """Name of the system."""
     source: Path
     """The file, or the folder of what an endpoint replies."""
     rows: OwnRows | None = None

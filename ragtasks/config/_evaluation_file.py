@@ -359,7 +359,6 @@ class ReadEvaluation:
     """A file as it was read."""
 
     path: Path
-    """Where it lies."""
     content: dict[str, Any]
     """Its keys and values after `--set`; what is named by its name alone stands as a section."""
     evaluation: EvaluationFile

@@ -317,7 +317,6 @@ class Weighting(str, Enum):
     """How answers weigh in a correlation."""
 
     NONE = "unweighted"
-    """All the same: plain Spearman."""
     INVERSE_FREQUENCY = "inverse frequency"
     """1 over how often the human value occurs, in the correlation of plain ranks."""
     INVERSE_FREQUENCY_RANKS = "inverse frequency, ranks too"
@@ -334,7 +333,6 @@ class Consolidation(str, Enum):
     MEDIAN_LOW = "lower median"
     """The lower of the two middle ratings."""
     MEAN = "mean"
-    """Arithmetic mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,15 +352,11 @@ class Correlation:
     """One cell of the tables by human value."""
 
     metric: str
-    """Metric of the column."""
     source: str
-    """Source of the column."""
     human: str
-    """A name of `HUMAN`."""
     with_reference: bool
     """Whether the reference answers are among the rows."""
     weighting: Weighting
-    """How answers weigh."""
     score: Score
     """The correlation, -1 to 1, or why there is none."""
     n_scored: int
@@ -376,7 +370,6 @@ class ModelMean:
     """One cell of Table 6."""
 
     model_id: str
-    """Who answered."""
     column: str
     """A name of `HUMAN`, `all`, or a metric."""
     source: str
@@ -392,7 +385,6 @@ class IdkAgreement:
     """How far a judge's IDK verdicts agree with those of the paper's judge, `yes` against the rest."""
 
     source: str
-    """Who judged."""
     n_labelled: int
     """Answers with a label; conversational tasks have none."""
     n_scored: int

@@ -47,12 +47,9 @@ class _Part:
     context: str
     """What they were scored on and with, and what else differs from the rows that they are compared with."""
     suite: str
-    """Name of the suite of metrics."""
     setting: str
     model: str
-    """Name for the tables."""
     rows: Mapping[str, Row]
-    """Task id -> row."""
     n_tasks: int | None
     """Tasks that the setting has, where these are fewer."""
     stopped: str

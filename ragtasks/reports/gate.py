@@ -83,13 +83,10 @@ class Side:
     """One system, as far as a gate needs it: its scores by task, and what they rest on."""
 
     name: str
-    """The model or system."""
     suite: str
-    """Name of the suite of metrics."""
     fields: Mapping[str, Mapping[str, str]]
     """Setting -> field of `provenance_of` -> text."""
     rows: Mapping[str, tuple[Row, ...]]
-    """Setting -> responses."""
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
     """Judge -> what it said of the anchors; none where none were asked."""
 

@@ -56,9 +56,7 @@ class Skipped:
     """A file that holds no evaluation that could be read."""
 
     path: Path
-    """The file."""
     reason: str
-    """Why it was left out, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +205,15 @@ class Entry:
     """One model on one benchmark in one setting."""
 
     source: Path
-    """The results file."""
     time: datetime | None
     """When the evaluation began; None where the results do not say."""
     model: str
-    """Name for the tables."""
     metrics: tuple[Metric, ...]
     """The metrics that it has, in the order of their suite."""
     means: Mapping[str, Value]
-    """Metric -> its mean."""
     unscored: Mapping[str, Mapping[str, int]]
     """Metric -> reason -> responses without a value for it."""
     n: int
-    """Responses."""
     provenance: Mapping[str, str]
     """What the scores rest on: the fields of `ragtasks.results.provenance_of`."""
     n_tasks: int | None = None
@@ -374,7 +368,6 @@ class FieldDifference:
     first: str
     """What it is in the first evaluation."""
     second: str
-    """What it is in the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +375,6 @@ class MeanDifference:
     """The means of one metric."""
 
     metric: str
-    """Name."""
     first: Value | None
     """In the first evaluation; None where it does not have the metric."""
     second: Value | None

@@ -43,15 +43,11 @@ class Exported:
     """What stands in a written file, and what does not."""
 
     path: Path
-    """The file."""
     models: tuple[str, ...]
-    """Names of the models."""
     metrics: tuple[str, ...]
-    """Names of the metrics."""
     n_tasks: int
     """Tasks; one in several settings counts as several."""
     n_results: int
-    """Responses."""
     n_documents: int
     """Passages, each once."""
     left_out: tuple[str, ...]
@@ -236,7 +232,6 @@ class ScoreTable:
     cells: Mapping[str, Mapping[Key, Scores]]
     """Model -> task -> its scores."""
     metrics: tuple[str, ...]
-    """Names of all metrics, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +239,6 @@ class Choice:
     """What fits."""
 
     metrics: Sequence[str]
-    """Names, in order."""
     keys: Mapping[Key, None]
     """Tasks in the order of the first model, as a mapping for fast look-ups."""
     left_out: Sequence[str]

@@ -60,15 +60,12 @@ class JudgedAnswers:
     """What one judge said of rated answers."""
 
     judge: str
-    """Name of the judge."""
     scores: Mapping[str, Mapping[AnswerKey, float | None]]
     """Rubric -> answer -> score, conditioned as the metric is."""
     idk: Mapping[AnswerKey, IdkVerdict | None]
     """Answer -> whether it refuses."""
     verdicts: Verdicts
-    """Everything that it said."""
     seconds: float
-    """How long it took."""
     repeats: Mapping[str, Repeatability]
     """Rubric -> how far its verdicts repeat; empty where nothing was asked again."""
 
@@ -124,7 +121,6 @@ class RatedPair:
     first: Response
     second: Response
     models: tuple[str, str]
-    """Who answered."""
     people: Mapping[str, float]
     """What was rated -> how much higher the first is; 0 where people hold both equal."""
     refuses: tuple[bool, bool] | None = None

@@ -52,7 +52,6 @@ class Table:
     best: Mapping[str, float]
     """Metric -> the best score, to the digits that are shown, where scores differ."""
     has_empty: bool
-    """Whether any response is empty."""
     cost: str
     """The cost that fronts are of, empty for none."""
     missing: str
@@ -204,7 +203,6 @@ class Standing:
     rank: int | None
     """From 1; equal scores share one. None for a baseline beside models, and where what ranks has no value."""
     entry: Entry
-    """The evaluation."""
     is_best: bool = False
     """Whether the others are compared with it."""
     difference: float | None = None
@@ -212,7 +210,6 @@ class Standing:
     p: float | None = None
     """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
     untested: str = ""
-    """Why a difference has no p."""
     is_ahead: bool = False
     """Whether it is better than the best mean on the tasks that both scored, as the two left others unscored."""
     front: str = ""

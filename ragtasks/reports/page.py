@@ -284,13 +284,10 @@ class Mark:
     """One model in one setting."""
 
     model: str
-    """Name for the tables."""
     colour: str
     """Class of its colour: a number, or `grey` for a baseline beside models."""
     n: int
-    """Responses."""
     score: Value
-    """The main score, which has a value."""
     x: float
     """Its place on the axis, in percent."""
     low: float
@@ -304,7 +301,6 @@ class Piece:
     """What one class of losses contributes."""
 
     name: str
-    """The class."""
     kind: int
     """Number of its colour."""
     value: float
@@ -312,7 +308,6 @@ class Piece:
     x: float
     """Where it begins on the axis, in percent."""
     width: float
-    """How wide it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +315,6 @@ class Opening:
     """The two pictures of a section."""
 
     metric: str
-    """The main metric."""
     axis: tuple[str, str]
     """What the ends of the first picture's axis are."""
     groups: Mapping[str, tuple[Mark, ...]]

@@ -34,9 +34,7 @@ class Failure:
     """A kind of failure."""
 
     name: str
-    """For people, few words."""
     meaning: str
-    """When a response has it."""
 
 
 _TURN_ERRORS = {kind.value: kind.says for kind in TurnErrorKind}
@@ -224,7 +222,6 @@ class Named:
     """An evaluation with logged samples, and its name on the page."""
 
     evaluation: Evaluation
-    """As read."""
     model: str
     """Name of the model, as in the tables."""
     group: Group
@@ -381,7 +378,6 @@ class Logged:
     """One response with its scores and its texts."""
 
     row: Row
-    """What was scored."""
     doc: Mapping[str, Any]
     """The task as the model saw it, with what the scoring noted."""
     answer: str

@@ -60,11 +60,9 @@ class Layout:
     """How wide pictures are."""
 
     width_inches: float
-    """Width of a picture."""
     row_slots: int
     """Bars or points of one row of panels that can still be told apart."""
     dots_per_inch: int
-    """How fine it is."""
     parts_panels: bool = False
     """Whether a panel that is too wide for a row is drawn in parts."""
 
@@ -275,7 +273,6 @@ class Panel:
     title: str
     """A metric, or a dimension."""
     groups: tuple[str, ...]
-    """Labels along the axis."""
     series: Mapping[str, Mapping[str, Value]]
     """Model -> group -> score that has a value; a model may lack a group."""
     is_of_settings: bool
@@ -289,11 +286,9 @@ class Picture:
     """One file."""
 
     name: str
-    """Its name, without the ending."""
     caption: str
     """Titles of its section and its table."""
     finding: str
-    """What it shows, in words."""
     title: str
     """What stands above the panels: the caption, and what the scores rest on."""
     rows: tuple[tuple[Panel, ...], ...]

@@ -57,11 +57,8 @@ class Finding:
     rule: str
     """Name of the rule, one of the track's table."""
     severity: Severity
-    """What it means."""
     expected: str
-    """What would have been right."""
     found: str
-    """What is there."""
     consequence: str
     """What the official side makes of it."""
 
@@ -78,7 +75,6 @@ class Report:
     """What a check found in one file."""
 
     name: str
-    """The file."""
     form: str
     """What it was checked as, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
@@ -90,7 +86,6 @@ class Report:
     warnings_fail: bool = True
     """Whether a warning fails the file; not where the track repairs what it warns of."""
     unit: str = "lines"
-    """What a file is made of."""
 
     @property
     def passes(self) -> bool:
@@ -176,9 +171,7 @@ class Rule:
     """One thing that a submission must keep to."""
 
     name: str
-    """Name in reports."""
     severity: Severity
-    """How grave a problem is."""
     consequence: str
     """What the official side makes of it."""
     noted_for: str = ""

@@ -41,17 +41,13 @@ class Synthesis:
     """Everything that a synthesis of dialogues made."""
 
     dialogues: Sequence[Dialogue]
-    """Those that stayed."""
     pool: Pool
-    """What is searched."""
     units: Sequence[Unit]
-    """What dialogues were written from."""
     left_out: Sequence[LeftOut]
     """Files, passages and dialogues that take no part."""
     made_by: Mapping[str, Any]
     """What decides the result: settings, model, prompts, documents."""
     counts: Mapping[str, int]
-    """What happened, by its name."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,6 @@ class Outcome:
     lines: tuple[str, ...]
     """What to print: counts, and each loss with its reason."""
     usage: Usage
-    """What was asked and paid."""
 
 
 def prompt_hashes(names: Sequence[str]) -> dict[str, str]:

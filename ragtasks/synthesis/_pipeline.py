@@ -185,7 +185,6 @@ class Settings:
     turns: int = 8
     """Most turns of a dialogue; MTRAG-S has as many, since more repeat themselves."""
     question_types: tuple[str, ...] = QUESTION_TYPES
-    """Labels that questions may have."""
     unanswerable: float = 0.0
     """Share of the questions that are to lose what they rest on, 0 to 1."""
     pool: str = "passages"

@@ -36,7 +36,6 @@ class Question(Generic[T]):
     """One prompt and how its reply is read."""
 
     text: str
-    """The whole prompt."""
     read: Callable[[str], T]
     """Reply -> what it says; raises UnparsableReplyError where it is not as asked."""
     kind: str

@@ -392,7 +392,6 @@ class Turn:
     decontextualized: str
     """The question as it can be understood alone."""
     answer: str
-    """What the system says."""
     question_types: tuple[str, ...] = ()
     """Its label, where the model gave one that was offered."""
     contextualized: str = ""
@@ -410,9 +409,7 @@ class Removed:
     question: str
     """The question as it can be understood alone."""
     answer: str
-    """The answer that was written."""
     reason: str
-    """Why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,10 +419,6 @@ class Dialogue:
     dialogue_id: str
     """`d` and the number of its list, from 1."""
     domain: str
-    """The corpus of its units."""
     units: tuple[Unit, ...]
-    """The list that it was written from."""
     turns: tuple[Turn, ...] = ()
-    """What stays, in order."""
     removed: tuple[Removed, ...] = ()
-    """What does not."""

@@ -220,11 +220,9 @@ class Document:
     document_id: str
     """Its path below the folder, without white space; each once."""
     domain: str
-    """The corpus that it belongs to."""
     title: str
     """Its title, else the name of its file."""
     text: str
-    """What it says, not blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +232,6 @@ class LeftOut:
     what: str
     """Such as a file's path, a passage's id, a dialogue's id."""
     reason: str
-    """Why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +415,6 @@ class DocumentPassage:
     """Id, text without the title, title."""
     document_id: str
     domain: str
-    """Its corpus."""
 
 
 def cut_documents(

@@ -135,7 +135,6 @@ class MultihopQuery:
     """One question with what it rests on."""
 
     query: str
-    """The question."""
     answer: str
     """`Yes`, `No`, `before`, `after`, an entity, or that information is insufficient."""
     question_type: str
@@ -274,15 +273,12 @@ class Claim:
     """One claim with its evidence."""
 
     article: Article
-    """Where it stands."""
     fact: str
     """The sentence, as it stands there."""
     text: str
     """The same in words that stand alone."""
     entity: str
-    """What it is about."""
     topic: str
-    """What of it."""
 
 
 _Found = tuple[list[Claim], Counter[str]]
@@ -379,19 +375,13 @@ class Article:
     """One article, as in MultiHop-RAG's corpus."""
 
     title: str
-    """Headline."""
     author: str
-    """Who wrote it; may be empty."""
     source: str
-    """Who published it."""
     published_at: str
-    """When, in ISO 8601."""
     category: str
-    """Such as `technology`."""
     url: str
     """Where it stands; each article's own."""
     body: str
-    """What it says."""
 
     def row(self) -> dict[str, str]:
         """Return the article as a row of `corpus.json`."""

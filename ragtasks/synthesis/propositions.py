@@ -117,13 +117,11 @@ class Unit:
     unit_id: str
     """`p` or `s` and its number, from 1."""
     text: str
-    """What it says."""
     passage_ids: tuple[str, ...]
     """Passages that it was taken from; of overlapping ones each that gave it."""
     document_id: str
     """The document of the first of them."""
     domain: str
-    """The corpus that it belongs to."""
 
 
 def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:

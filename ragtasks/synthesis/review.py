@@ -49,7 +49,6 @@ class Decision(BaseModel):
     texts: dict[str, str] = Field(default_factory=dict)
     """`question`, `standalone` and `answer` as they were edited; empty without an edit."""
     note: str = Field(default="", max_length=LONGEST_NOTE)
-    """Why, in the reviewer's words."""
     version: str
     """Hash of the pair that was shown."""
 
@@ -60,11 +59,8 @@ class Review:
 
     reviewer: str
     pair_id: str
-    """On what."""
     decision: Decision
-    """What was decided."""
     time: float
-    """Seconds since 1970."""
 
     @property
     def keeps(self) -> bool:

@@ -213,7 +213,6 @@ class RewriterScores:
     """How a rewriter does on dialogues that it never saw; first turns are left out, since nobody rewrites them."""
 
     n: int
-    """Questions."""
     f1: float
     """Mean token F1 of its queries with the standalone questions, 0 to 1."""
     f1_unchanged: float
@@ -229,7 +228,6 @@ class TrainedOne:
     """A trained model."""
 
     folder: Path
-    """Where it is."""
     statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: RewriterScores
@@ -388,7 +386,6 @@ class TrainedRetriever:
     """A trained bi-encoder."""
 
     folder: Path
-    """Where it is."""
     statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: Mapping[str, float]
@@ -529,9 +526,7 @@ class Split:
     """The tasks of three sets of dialogues."""
 
     train: tuple[Task, ...]
-    """What weights are fitted to."""
     validation: tuple[Task, ...]
-    """What training stops by."""
     test: tuple[Task, ...]
     """What the result is measured on; training never sees them."""
 

@@ -151,7 +151,6 @@ class DisplayedAnswer:
     """One answer."""
 
     label: str
-    """Its letter."""
     response: Response
     """What its system was asked and shown, and said."""
 

@@ -46,11 +46,9 @@ class LiveBattle:
     """One battle that is being fought, or was."""
 
     rater: str
-    """Who asked."""
     view: str
     """`blinded` or `side_by_side`."""
     messages: tuple[Message, ...]
-    """The conversation."""
     names: tuple[str, str]
     """The systems, in the order shown."""
     texts: tuple[str, ...] = ()
@@ -60,7 +58,6 @@ class LiveBattle:
     assignment: Assignment | None = None
     """What the rater votes on, once both answers are there."""
     work: asyncio.Task[None] | None = None
-    """What asks the systems."""
 
     @property
     def is_over(self) -> bool:
@@ -276,9 +273,7 @@ class Pipeline:
     name: str
     """Name in ratings."""
     search: Search
-    """Its retriever."""
     stream: Stream
-    """Its model."""
 
 
 def pipeline_of(name: str, search: Search, endpoint: Endpoint, credentials: Credentials) -> Pipeline:

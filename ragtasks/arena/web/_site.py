@@ -39,7 +39,6 @@ class Wording:
     name: str
     """In the head of every page."""
     heading: str
-    """Of the entrance."""
     welcome: str
     """What somebody who comes in will do."""
     done: str
@@ -219,7 +218,6 @@ class Session:
     """One browser's log-in."""
 
     rater: str
-    """The rater's name."""
     number: str
     """Drawn when the rater came in."""
 

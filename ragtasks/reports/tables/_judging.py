@@ -38,15 +38,11 @@ class _Agreement:
     """One line of the table of agreement."""
 
     model: str
-    """Whose responses were judged."""
     rubric: str
-    """What was asked."""
     between: str
     """Measure, and judges."""
     score: Score
-    """The score, or why there is none."""
     n_items: int
-    """Responses that it rests on."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:

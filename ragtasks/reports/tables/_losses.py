@@ -66,7 +66,6 @@ class _Loss:
     loss: float
     """How much worse it is than the response to the reference passages; below 0 where it is better."""
     name: str
-    """Its class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,6 @@ class _Split:
     """The losses of one model."""
 
     model: str
-    """Name for the tables."""
     losses: tuple[_Loss, ...]
     """Tasks that both settings scored."""
     n_shared: int

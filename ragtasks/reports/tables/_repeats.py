@@ -38,15 +38,11 @@ class Repeated:
     """One judged score that has several judgings of some answers."""
 
     setting: str
-    """Setting of the answers."""
     model: str
-    """Whose answers."""
     metric: Metric
-    """The score."""
     mean: Value
     """Mean of the first judging over all answers, with the judge's noise in its interval."""
     found: Repeatability
-    """How far it moves."""
 
 
 def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:

@@ -123,7 +123,6 @@ class Slice:
     value: str
     """Such as `fiqa`; empty for all tasks."""
     holds: Callable[[Row], bool]
-    """Whether a row belongs to it."""
 
 
 def slices_of(rows: Sequence[Row]) -> Iterator[Slice]:
@@ -280,7 +279,6 @@ class _Rule:
     """A system that is described by its labels."""
 
     name: str
-    """For the tables."""
     model: str
     """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
     values: Callable[[Row], dict[str, float | None]]

@@ -42,9 +42,7 @@ class Request:
     """A submission that is asked for."""
 
     task: SubmissionTask
-    """What it is handed in for."""
     target: Path
-    """File to write."""
     run: str | None = None
     """Stored run to take rankings from (task A)."""
     results: Path | None = None

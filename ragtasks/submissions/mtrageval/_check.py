@@ -463,9 +463,7 @@ class Line:
     """One line, with what is known of its task."""
 
     task: SubmissionTask
-    """What the file is handed in for."""
     row: Mapping[str, Any]
-    """The object in the line."""
     given: InputTask | None
     """The task as participants are given it; None where it is not known."""
     documents: Documents | None

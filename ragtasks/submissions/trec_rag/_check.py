@@ -56,13 +56,10 @@ class CheckedFile:
     """An answer file and its problems."""
 
     form: str
-    """The year's form, for reports."""
     rules: Mapping[str, Rule]
-    """The year's rules."""
     answers: list[Answer] = field(default_factory=list)
     """The answers without problems, in the order of the file."""
     findings: list[Finding] = field(default_factory=list)
-    """Everything found, by line."""
     repaired: list[dict[str, Any]] = field(default_factory=list)
     """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
     n_rows: int = 0
@@ -460,10 +457,8 @@ class Answer:
     """One line of an answer file."""
 
     run_id: str
-    """Name of the system's run."""
     topic_id: str
     topic: str
-    """Its text."""
     references: tuple[str, ...]
     """Segment ids, at most 20, best first."""
     sentences: tuple[CitedSentence, ...]

@@ -221,7 +221,6 @@ class LabelledRuns:
     values: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     """Run -> topic -> score -> value, None for no value."""
     note: str = ""
-    """What of the labels is in no score."""
 
     @property
     def n_topics(self) -> int:
