@@ -17,6 +17,7 @@ from typer.models import CommandInfo, TyperInfo
 from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
 from ragtasks.errors import RagtasksError
+from ragtasks.files import write_atomically
 
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
@@ -204,8 +205,6 @@ def leave_out(reason: str) -> None:
 
 def put(text: str, output: Path | None) -> None:
     """Print a text, or write it to a file and say so."""
-    from ragtasks.files import write_atomically
-
     if output is None:
         echo(text.removesuffix("\n"))
     else:

@@ -22,9 +22,10 @@ from ragtasks.cli.options import (
     invited,
     named_benchmark,
 )
+from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import step
-from ragtasks.tables import Format
+from ragtasks.tables import Format, render
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
 app.add_typer(commands, name="arena")
@@ -52,7 +53,6 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
 
 def _tables(votes: Sequence[Any], form: Format) -> str:
     from ragtasks.arena.ratings import rating_sections
-    from ragtasks.tables import render
 
     with step(f"ratings from {len(votes):,} votes, with intervals"):
         return render(rating_sections(votes), form)
@@ -174,7 +174,6 @@ def serve(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
     from ragtasks.arena.web import serve as serve_arena
-    from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, secret
 
     if not results and not system:
         raise ConfigurationError("nothing to compare: name results with logged samples, or two systems with --system")
@@ -198,7 +197,6 @@ def serve(  # noqa: PLR0917 (one parameter an option)
 def _live(systems: list[str], benchmark: str | None, data: str | None, domain: str | None) -> Any:
     """Return the pipelines of `--system`, and the conversations of their benchmark that may be continued."""
     from ragtasks.arena.web import live_systems
-    from ragtasks.config.environment import run_store, secret
     from retrieval_cache import searcher
 
     if benchmark is None:
@@ -264,7 +262,6 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
     from ragtasks.arena.store import VoteStore
-    from ragtasks.tables import render
 
     pool = _answers(results, benchmark, data, setting, with_reference)
     found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.main
 
+from ragtasks.config import FILE_KEYS, read_evaluation_file
 from ragtasks.errors import ConfigurationError, close_matches
 
 FOR_HARNESS = "ragtasks.for_harness"
@@ -75,8 +76,6 @@ def is_evaluation_file(path: Path) -> bool:
     """Return whether a file is ours, and not one of the harness's own, which has `model: hf` and `model_args`."""
     import yaml
 
-    from ragtasks.config import FILE_KEYS
-
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -90,8 +89,6 @@ def is_evaluation_file(path: Path) -> bool:
 
 def _defaults(root: Any, words: tuple[str, ...], context: Any, path: Path) -> dict[str, Any]:
     """Return parameter -> default, as text where a command line has text."""
-    from ragtasks.config import read_evaluation_file
-
     found = read_evaluation_file(path, commands=root.commands)
     section: Any = found.sections
     for word in words:

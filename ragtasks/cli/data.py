@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import benchmark_names, download, retrieval_side, source_of
 from ragtasks.cli.app import SYNTHETIC, app, echo, put
 from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, named_benchmark, named_folder
 from ragtasks.cli.submissions import form_of, named_or_own
+from ragtasks.clients import Choice, ReplyCache, describe_cache, prune
+from ragtasks.config.environment import (
+    data_folder,
+    embedding_cache_bytes,
+    embedding_cache_file,
+    reply_cache_file,
+    run_store,
+    secret,
+)
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.tables import Format
-
-if TYPE_CHECKING:
-    from ragtasks.tables import Section
-
+from ragtasks.progress import progress_bars
+from ragtasks.tables import Format, Section, render
 
 commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
 app.add_typer(commands, name="data")
@@ -33,9 +40,7 @@ def fetch(
     base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
 ) -> None:
     """Fetch a benchmark's official files into the data folder, verified by checksum; --list says what there is."""
-    from ragtasks.benchmarks import benchmark_names, download, source_of
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
-    from ragtasks.config.environment import data_folder
 
     if listed or benchmark is None:
         echo(*download.listing([source_of(name) for name in benchmark_names()]))
@@ -101,7 +106,6 @@ def describe(  # noqa: PLR0917 (one parameter an option)
     Of a folder that `ragtasks synthesize` made also: lengths, rewriting and repetition beside published dialogues.
     """
     from ragtasks.synthesis import has_dialogues
-    from ragtasks.tables import render
     from retrieval_cache import Rewriter
 
     model = Rewriter(rewriter, base_url, min_rewritten)
@@ -165,8 +169,6 @@ class _Measuring:
 
 
 def _quality(folder: Path, measuring: _Measuring) -> Section:
-    from ragtasks.config.environment import run_store, secret
-    from ragtasks.progress import progress_bars
     from ragtasks.synthesis import QRelScore, quality_section
 
     forms = measuring.forms()
@@ -204,8 +206,6 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     ] = None,
 ) -> None:
     """Serve search and read over a benchmark's corpora to any agent, by the Model Context Protocol (MCP)."""
-    from ragtasks.benchmarks import retrieval_side
-    from ragtasks.config.environment import run_store, secret
     from ragtasks.scoring import Toolbox, serve_tools
 
     opened = named_or_own(name, data)
@@ -295,8 +295,6 @@ commands.add_typer(cache, name="cache")
 @cache.command("show")
 def show_cache() -> None:
     """Say where replies and embeddings are kept, and how many of which model."""
-    from ragtasks.clients import describe_cache
-    from ragtasks.config.environment import embedding_cache_bytes, embedding_cache_file, reply_cache_file
     from ragtasks.metrics import describe_embeddings
 
     echo(*describe_cache(reply_cache_file()))
@@ -323,8 +321,6 @@ def prune_replies(
     if embeddings:
         _prune_embeddings(older_than, model, outcome, dry_run=dry_run)
         return
-    from ragtasks.clients import Choice, ReplyCache, prune
-    from ragtasks.config.environment import reply_cache_file
 
     file, choice = reply_cache_file(), Choice(older_than, model, outcome)
     choice.condition()
@@ -340,7 +336,6 @@ def prune_replies(
 
 def _prune_embeddings(older_than: float | None, model: str | None, outcome: str | None, *, dry_run: bool) -> None:
     """Remove embeddings that fit all that is given."""
-    from ragtasks.config.environment import embedding_cache_bytes, embedding_cache_file
     from ragtasks.metrics import EmbeddingCache
 
     if outcome is not None:

@@ -17,13 +17,29 @@ from ragtasks.cli.configured import FOR_HARNESS
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
 from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options
 from ragtasks.cli.reporting import conclude
+from ragtasks.clients import Endpoint
+from ragtasks.config import (
+    FILE_NAME,
+    EvaluationFile,
+    ReadEvaluation,
+    UntilDecidedSection,
+    config_from_options,
+    named_system,
+    read_evaluation_file,
+    slug,
+    user_of,
+    written,
+)
+from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
 from ragtasks.records import Setting
+from ragtasks.tables import Format, render
 
 if TYPE_CHECKING:
     from ragtasks.cli.score import Piece
-    from ragtasks.config import EvaluationFile, ReadEvaluation, UntilDecidedSection
     from ragtasks.harness.run import Request
 
 RESULTS = Path("results")
@@ -49,8 +65,6 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate what a file names: check, run or score, then the conclusion and the page."""
-    from ragtasks.config import read_evaluation_file
-
     found = read_evaluation_file(file, overrides or (), commands=_commands(context))
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
@@ -62,8 +76,6 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
 
 def _require_others(evaluation: EvaluationFile) -> None:
     """Read the results that judges will compare with, and find their keys, before a model answers."""
-    from ragtasks.clients import Endpoint
-    from ragtasks.config import config_from_options
     from ragtasks.results import read_evaluations
     from ragtasks.scoring import ready_judge
 
@@ -97,8 +109,6 @@ def label_of(tasks: Sequence[str]) -> str:
 
 def results_folder(model: str, what: str) -> Path:
     """Return a folder for results, named by model, benchmark and time; one with unfinished work is continued."""
-    from ragtasks.config import slug
-
     begin = f"{slug(model)}-{slug(what)}"
     unfinished = {found.relative_to(RESULTS).parts[0] for found in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
     if unfinished:
@@ -129,17 +139,11 @@ class _Place:
 
     def notes(self) -> dict[str, Any]:
         """Return how results say what was asked for."""
-        from ragtasks.config import FILE_NAME
-        from ragtasks.files import canonical_hash
-
         content = json.loads(json.dumps(self.found.content, default=str))  # YAML has dates
         return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(content), "content": content}}
 
     def keep_file(self) -> None:
         """Write what was asked for beside the results, but never over a file that somebody wrote."""
-        from ragtasks.config import FILE_NAME, written
-        from ragtasks.files import write_atomically
-
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / FILE_NAME
         if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
@@ -207,9 +211,6 @@ def _run_model(place: _Place) -> None:
 
 def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     """Return the model's section, and what it is asked, as arguments of the harness."""
-    from ragtasks.config.environment import secret
-    from ragtasks.harness.tasks import tasks_of
-
     model = evaluation.model
     assert model is not None
     key = secret(model.api_key_env) if model.api_key_env else None
@@ -231,8 +232,6 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
 
 def _missing_key(evaluation: EvaluationFile) -> list[str]:
     """Return that the variable which the model's section names is not set."""
-    from ragtasks.config.environment import secret
-
     model = evaluation.model
     if model is None or model.api_key_env is None or secret(model.api_key_env):
         return []
@@ -242,7 +241,6 @@ def _missing_key(evaluation: EvaluationFile) -> list[str]:
 
 def _score_system(place: _Place) -> None:
     from ragtasks.cli.score import Scoring
-    from ragtasks.files import write_atomically
     from ragtasks.reports.outcome import score_notes
 
     scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
@@ -265,7 +263,6 @@ def _score_system(place: _Place) -> None:
 def _pieces(place: _Place) -> list[Piece]:
     """Return one's own system in each setting."""
     from ragtasks.cli.score import Piece, piece_of_file, piece_of_traces
-    from ragtasks.config import named_system, user_of
 
     evaluation = place.evaluation
     options, settings = evaluation.given_options, evaluation.settings
@@ -287,9 +284,7 @@ def _pieces(place: _Place) -> list[Piece]:
 def _run_retriever(place: _Place) -> None:
     from ragtasks.cli.options import retrieval_place
     from ragtasks.cli.reporting import conclude_runs
-    from ragtasks.files import write_atomically
     from ragtasks.reports.comparison import concluded_runs
-    from ragtasks.tables import Format, render
     from retrieval_cache import Rewriter, compare_runs, evaluate_runs, has_judgements, retrieve
 
     evaluation = place.evaluation

@@ -13,11 +13,12 @@ import typer
 
 from ragtasks.cli.app import MORE, app, echo, put
 from ragtasks.cli.options import DECIDED_SEED, DECIDED_SETTING, FORCE, FORMAT, RECALIBRATE, TABLES, key_option
+from ragtasks.config import GateConfig, read_evaluation_file
+from ragtasks.config.environment import data_folder, github_summary_file, is_github_action
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 from ragtasks.tables import Format
 
 if TYPE_CHECKING:
-    from ragtasks.config import GateConfig
     from ragtasks.reports.gate import Gate, Side
 
 INPUT_ERROR = 2
@@ -166,7 +167,6 @@ def _input_errors() -> Iterator[None]:
 
 
 def _folder() -> Path:
-    from ragtasks.config.environment import data_folder
     from ragtasks.reports.gate import FOLDER
 
     return data_folder() / FOLDER
@@ -193,8 +193,6 @@ def _config(  # noqa: PLR0917 (as the options)
     """Return the section of the file with what the command line says over it."""
     from pydantic import ValidationError
 
-    from ragtasks.config import GateConfig
-
     given = dict(section)
     if margins:
         given["margins"] = {**(given.get("margins") or {}), **dict(map(_margin, margins))}
@@ -208,8 +206,6 @@ def _config(  # noqa: PLR0917 (as the options)
 
 def _section(file: Path, context: typer.Context) -> dict[str, Any]:
     """Return the section `gate` of an evaluation file as it stands there."""
-    from ragtasks.config import read_evaluation_file
-
     root: Any = context.find_root().command
     section = read_evaluation_file(file, commands=root.commands).content.get("gate")
     if section is None:
@@ -268,7 +264,6 @@ def _print_gate(  # noqa: PLR0917 (as the options)
 
 def _tell_github(found: Gate) -> None:
     """Print annotations and add to the summary where GitHub runs this."""
-    from ragtasks.config.environment import github_summary_file, is_github_action
     from ragtasks.reports.gate_output import comment_text, github_lines
 
     if is_github_action():

@@ -11,7 +11,9 @@ import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.options import BENCHMARK, DATA, FORCE
+from ragtasks.config import FILE_KEYS, SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import write_atomically
 from ragtasks.records import Setting
 
 _SUBJECTS = {
@@ -155,8 +157,6 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
 
 
 def _write(output: Path, asked: dict[str, Any]) -> None:
-    from ragtasks.config import checked_text
-    from ragtasks.files import write_atomically
 
     text = _text(asked)
     checked_text(text, str(output))
@@ -173,8 +173,6 @@ def _write(output: Path, asked: dict[str, Any]) -> None:
 
 def _text(asked: dict[str, Any]) -> str:
     """Return the file: what was asked for as keys, what may be wanted next as comments."""
-    from ragtasks.config import SUBJECTS
-
     subject = next(key for key in SUBJECTS if key in asked)
     lines = [
         "# An evaluation: `ragtasks eval FILE` runs it, with --dry-run it only looks at what that will take.",
@@ -250,7 +248,6 @@ def _option_lines(data: str | None, unscored: str) -> list[str]:
 
 def _has_sample_encoder() -> bool:
     """Return whether the sample's answers can have a BERTScore here."""
-    from ragtasks.config import SAMPLE_ENCODER
     from ragtasks.metrics import check_encoder, resolve_encoder
 
     try:
@@ -271,7 +268,6 @@ def _print_schema(context: typer.Context) -> None:
     import json
 
     from ragtasks.cli.configured import schema_of
-    from ragtasks.config import FILE_KEYS, json_schema
 
     sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in FILE_KEYS}
     echo(json.dumps(json_schema(sections), indent=2, ensure_ascii=False))

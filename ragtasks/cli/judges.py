@@ -6,20 +6,20 @@ import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import DATA, FORCE, FORMAT, asking
 from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
+from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.files import write_atomically, write_qrels
 from ragtasks.progress import step
-from ragtasks.tables import Format
-
-if TYPE_CHECKING:
-    from ragtasks.benchmarks import Benchmark
+from ragtasks.tables import Format, Section, render
 
 commands = typer.Typer(
     help="Calibrate judges, find changed ones; have passages graded, nuggets made.",
@@ -61,8 +61,6 @@ def calibrate(
     force: FORCE = False,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
-    from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, secret
     from ragtasks.reports.calibration import calibrate_judges
 
     if combination is not None and combination.exists() and not force:
@@ -100,7 +98,6 @@ def freeze_anchors(
     force: FORCE = False,
 ) -> None:
     """Freeze answers that judges are asked again in each evaluation, so that one that changed is found."""
-    from ragtasks.config.environment import data_folder
     from ragtasks.judges import write_anchors
     from ragtasks.scoring import frozen_anchors
 
@@ -131,8 +128,6 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
 ) -> None:
     """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
-    from ragtasks.config.environment import data_folder, run_store, secret
-    from ragtasks.files import write_qrels
     from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named
 
@@ -202,11 +197,9 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
 ) -> None:
     """Have judges say of which kind questions are; beside a benchmark's own labels, how far they agree."""
-    from ragtasks.files import write_atomically
     from ragtasks.judges import LABELLINGS
     from ragtasks.judges import label_questions as label
     from ragtasks.reports.tables import question_labels_table
-    from ragtasks.tables import Section, render
 
     benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds.value]
     tasks = benchmark.tasks[:limit]

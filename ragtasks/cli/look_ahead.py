@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli.app import echo
+from ragtasks.clients import Endpoint, endpoint_of
+from ragtasks.config import UserConfig, config_from_metadata, config_from_options
+from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
+from ragtasks.errors import RagtasksError
+from ragtasks.harness.tasks import own_tasks_of
 from ragtasks.progress import progress_bars
+from ragtasks.records import Setting
+from ragtasks.tables import Format, Section, Table, render
 
 if TYPE_CHECKING:
-    from ragtasks.clients import Endpoint
-    from ragtasks.config import UserConfig
     from ragtasks.harness.planning import SettingPlan
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
-    from ragtasks.records import Setting
     from ragtasks.results import SavedTask
     from ragtasks.scoring import Place
-    from ragtasks.tables import Table
 
     SystemTasks = Mapping[str, Sequence[SavedTask]]
     """System -> its answers."""
@@ -90,8 +94,6 @@ class LookAhead:
         answers: Answers | None = None,
     ) -> bool:
         """Return whether to score what a system answered, or will: to a benchmark, rows of one's own, or a user."""
-        from ragtasks.harness.tasks import own_tasks_of
-
         if answers is not None:
             return self.begin_answers(replace(intention, needs_passages=False), answers)
         settings: dict[str, list[Setting]] = {}
@@ -106,7 +108,6 @@ class LookAhead:
         """Return whether to score answers that are there; judges' requests are counted on these."""
         from ragtasks.harness import planning
         from ragtasks.harness.preflight import require
-        from ragtasks.tables import Format, Section, render
 
         require(intention, probes=self.probe and not self.dry_run)
         is_priced = any(getattr(judge, "price", None) for judge in intention.config.judges)
@@ -131,12 +132,7 @@ class LookAhead:
 
     def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
         """Return whether to make runs of a retriever."""
-        from ragtasks.clients import endpoint_of
-        from ragtasks.config import config_from_options
-        from ragtasks.config.environment import reply_cache_file, run_store, secret
-        from ragtasks.errors import RagtasksError
         from ragtasks.harness.preflight import Intention
-        from ragtasks.records import Setting
         from retrieval_cache import parse, served_encoders
 
         config, problems = config_from_options({"data": data} if data else {}), []
@@ -196,7 +192,6 @@ class LookAhead:
     ) -> None:
         """Print prompts, tokens, contexts, and what judges will be asked and cost."""
         from ragtasks.harness import planning
-        from ragtasks.tables import Format, Section, render
 
         with progress_bars() as progress:
             count = planning.counter(self.tokenizer)
@@ -244,7 +239,6 @@ def _say_cost(spending: Table) -> None:
 
 def own_place() -> Place:
     """Return where fetched benchmarks and stored runs are."""
-    from ragtasks.config.environment import data_folder, run_store
     from ragtasks.scoring import Place
 
     return Place(data_folder(), run_store())
@@ -252,8 +246,6 @@ def own_place() -> Place:
 
 def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
     """Return the tables of what a system of one's own is asked; none where its answers are there."""
-    from ragtasks.benchmarks import benchmark_folder, open_benchmark
-    from ragtasks.config.environment import data_folder
     from ragtasks.harness import planning
     from ragtasks.scoring import planned_messages
 
@@ -265,6 +257,5 @@ def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequenc
 
 
 def _config(options: Mapping[str, Any]) -> Any:
-    from ragtasks.config import config_from_metadata
 
     return config_from_metadata(options)

@@ -13,10 +13,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.cli.app import MORE
+from ragtasks.clients import endpoint_of
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
+from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
 from ragtasks.files import parse_json
+from ragtasks.progress import in_rounds, progress_bars
 from ragtasks.tables import Format
 
 # The keys of an evaluation's configuration: `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the
@@ -157,7 +161,6 @@ ALL_PROBLEMS = Annotated[
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
     """Return where runs of a benchmark are made and judged: a `retrieval_cache.service.Place`."""
-    from ragtasks.config.environment import data_folder, run_store, secret
     from retrieval_cache import Place
 
     return Place(benchmark, data, data_folder(), run_store(), secret)
@@ -165,16 +168,11 @@ def retrieval_place(benchmark: str, data: str | None) -> Any:
 
 def named_benchmark(name: str, data: str | None) -> Any:
     """Return a benchmark, from its files in a folder, the sample, or the data folder."""
-    from ragtasks.benchmarks import benchmark_folder, open_benchmark
-    from ragtasks.config.environment import data_folder
-
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
 
 def named_folder(name: str, data: str | None) -> Path | None:
     """Return the folder that a name is; None where it is a benchmark's."""
-    from ragtasks.benchmarks import added_benchmark_names, benchmark_names
-
     if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
         return None
     folder = Path(name).expanduser()
@@ -212,10 +210,7 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
 @contextmanager
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
     """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
-    from ragtasks.clients import endpoint_of
-    from ragtasks.config.environment import reply_cache_file, secret
     from ragtasks.judges import judge_responses
-    from ragtasks.progress import in_rounds, progress_bars
 
     endpoints = [endpoint_of(text) for text in judges]
     with progress_bars() as progress:
@@ -238,7 +233,6 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any,
     from functools import partial
 
     from ragtasks.cli.app import echo, may_be_replaced
-    from ragtasks.config.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.reports.outcome import decision_text, wave_text
     from ragtasks.scoring import DECISION_FILE, Place, decide

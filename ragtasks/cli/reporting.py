@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import benchmark_folder
 from ragtasks.cli.app import MORE, app, echo, leave_out, put
 from ragtasks.cli.options import (
     DATA,
@@ -26,14 +27,15 @@ from ragtasks.cli.options import (
     names_results,
     retrieval_place,
 )
+from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import OFFICIAL
 from ragtasks.progress import step
-from ragtasks.tables import Format
+from ragtasks.tables import Format, Section, render
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks.mtrag import RatedResponse
     from ragtasks.results import Evaluation
-    from ragtasks.tables import Section
 
 
 @app.command()
@@ -76,7 +78,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print who leads in each setting, where the loss is and what to distrust."""
     from ragtasks.reports.tables import ReportOptions, report_sections
-    from ragtasks.tables import render
 
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
@@ -105,7 +106,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
     """Print the conclusion of results files and further notes, and write the page of them where one is named."""
     from ragtasks.reports.tables import ReportOptions, report_sections
-    from ragtasks.tables import render
 
     try:
         with step("reading the results"):
@@ -124,8 +124,6 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
 
 def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
     """Print the conclusion of a retriever's runs, with all tables where they are wanted, and write the page of it."""
-    from ragtasks.tables import render
-
     echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
     if page is not None:
         _write_page([], [section], page, ())
@@ -154,9 +152,7 @@ def _evaluations(
     found = [checked_again(item) for item in read_evaluations(results, left_out=leave_out)] if results else []
     found = recalibrated(found) if recalibrate else found
     if human_evaluation:
-        from ragtasks.benchmarks import benchmark_folder
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
-        from ragtasks.config.environment import data_folder
         from ragtasks.reports.tables import rated_evaluations
 
         root = benchmark_folder("mtrag", data, data_folder())
@@ -190,7 +186,6 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     """Return the tables of stored runs, with what must be known before them, as a section of the report."""
     if not names:
         return []
-    from ragtasks.config.environment import data_folder, run_store
     from retrieval_cache import Place, evaluate_runs
 
     return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
@@ -341,8 +336,6 @@ def _decide(
 
 def _require_runs(names: Sequence[str]) -> None:
     """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
-    from ragtasks.config.environment import run_store
-    from ragtasks.files import OFFICIAL
     from retrieval_cache import RunStore
 
     for name in names:

@@ -11,6 +11,7 @@ import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced, put
 from ragtasks.cli.options import names_results
+from ragtasks.config.environment import run_store
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import step
 
@@ -76,7 +77,6 @@ def _stored_runs() -> Iterator[str]:
 
 
 def _store() -> Any:
-    from ragtasks.config.environment import run_store
     from retrieval_cache import RunStore
 
     return RunStore(run_store())

@@ -14,8 +14,11 @@ import typer
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
+from ragtasks.config.environment import forbid_usage_reports
 from ragtasks.errors import ConfigurationError
-from ragtasks.tables import Format
+from ragtasks.files import write_atomically
+from ragtasks.harness.tasks import task_folder
+from ragtasks.tables import Format, render
 
 _RETRIEVED = ("reference_rag", "full_rag")
 
@@ -51,7 +54,6 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 
     An interrupted one resumes where it stopped.
     """
-    from ragtasks.config.environment import forbid_usage_reports
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements
     from retrieval_cache import retrieve as make
 
@@ -101,8 +103,6 @@ def _has_tasks_on_runs(benchmark: str) -> bool:
     """Return whether a harness task of the benchmark is given retrieved passages."""
     import yaml
 
-    from ragtasks.harness.tasks import task_folder
-
     # The base loader leaves the harness's `!function` tags alone.
     files = (yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in task_folder().rglob("*.yaml"))
     options = (file.get("dataset_kwargs", {}) for file in files)
@@ -136,7 +136,6 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     """Score rankings by relevance judgements: over all queries, by subset, by query."""
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
-    from ragtasks.tables import render
 
     if not (qrels or measures or per_query) and form is Format.MARKDOWN:
         from retrieval_cache import evaluate_runs
@@ -156,8 +155,6 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
         title = f"Retrieval on {label}"
     put(render([ranking_section(title, judged, metrics)], form), output)
     if per_query:
-        from ragtasks.files import write_atomically
-
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in query_rows(judged, metrics))
         write_atomically(per_query, "".join(lines).encode())
         typer.echo(f"wrote {per_query}", err=True)  # standard output may be JSON or CSV

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import MORE, app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
+from ragtasks.clients import Batch, BatchWaits, Endpoint, SystemProtocol, system_endpoint
+from ragtasks.config import UserConfig, config_from_options, user_of
+from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
+from ragtasks.files import write_atomically
+from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
-    from ragtasks.clients import Batch, Endpoint, SystemProtocol
-    from ragtasks.config import UserConfig
     from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
     from ragtasks.scoring import SystemAnswers, SystemScores
 
@@ -95,10 +99,6 @@ def score(
 
     JSON lines with a question are rows of your own; others answer a benchmark; folders are results.
     """
-    from ragtasks.benchmarks import DEFAULT_BENCHMARK
-    from ragtasks.clients import system_endpoint
-    from ragtasks.config import user_of
-
     given = answers or []
     _refuse_mixed(given, endpoint, traces, rows_output, name)
     if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
@@ -183,8 +183,6 @@ def _batch(folder: Path | None, options: Mapping[str, Any], endpoint: str | None
 
 def _do(scoring: Scoring, works: Sequence[Callable[[Scoring], None]]) -> None:
     """Score one after the other; with a batch only once every question of all has its reply."""
-    from ragtasks.clients import BatchWaits
-
     sent_again: frozenset[str] = frozenset()
     while scoring.batch is not None:
         for work in works:
@@ -205,8 +203,6 @@ def _do(scoring: Scoring, works: Sequence[Callable[[Scoring], None]]) -> None:
 
 def _send(batch: Batch, sent_again: frozenset[str]) -> frozenset[str]:
     """Have a service answer the request files of a batch; return what was sent again so far."""
-    from ragtasks.progress import progress_bars
-
     try:
         with progress_bars() as show:
             return batch.send(sent_again, show, echo)
@@ -251,13 +247,10 @@ class Scoring:
 
     def check_options(self) -> None:
         """Find what is wrong with the options before any file is read."""
-        from ragtasks.config import config_from_options
-
         config_from_options(self.options)
 
     def goes_on(self, pieces: Sequence[Piece]) -> bool:
         """Return whether to score, after a look at all that it needs; refuse what lacks something."""
-        from ragtasks.config import config_from_options
         from ragtasks.harness.preflight import Intention
 
         own = [piece.rows.benchmark for piece in pieces if piece.rows is not None]
@@ -318,7 +311,6 @@ class Scoring:
 
     def _read(self, piece: Piece) -> SystemAnswers:
         """Return the answers that one will be scored by: those of its file, or what its system replies."""
-        from ragtasks.config.environment import secret
         from ragtasks.scoring import ScoredSystem, SimulatedUser, System, converse, rows_to_score, system_to_score
 
         replaces = partial(may_be_replaced, force=self.force)
@@ -341,7 +333,6 @@ def _not_there(file: Path) -> str:
 
 def _answering(piece: Piece) -> Callable[..., Any]:
     """Return what gives the answers to a benchmark."""
-    from ragtasks.config.environment import run_store, secret
     from ragtasks.results import read_answers
     from ragtasks.scoring import System, ask_endpoint
 
@@ -367,7 +358,6 @@ def piece_of_file(
     options: Mapping[str, Any], file: Path, name: str | None, benchmark: str | None, setting: Setting | None
 ) -> Piece:
     """Return what a file holds: rows of one's own where no benchmark is named and it has questions, else answers."""
-    from ragtasks.benchmarks import DEFAULT_BENCHMARK
     from ragtasks.results import read_own_rows
 
     name = name or file.stem
@@ -396,7 +386,6 @@ def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
 
 
 def _write_rows(target: Path, lines: bytes, *, force: bool) -> None:
-    from ragtasks.files import write_atomically
 
     if target.exists() and not may_be_replaced([target], force=force):
         raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")

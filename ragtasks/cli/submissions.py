@@ -9,18 +9,27 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, source_of
 from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track, write_track
+from ragtasks.config import read_evaluation_file
+from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
-from ragtasks.submissions import FileForm, Report, SubmissionTask, first_object, form_of_file, render_json, render_text
-
-if TYPE_CHECKING:
-    from ragtasks.benchmarks import Benchmark
+from ragtasks.records import Setting
+from ragtasks.submissions import (
+    FileForm,
+    Report,
+    SubmissionTask,
+    first_object,
+    form_of_file,
+    render_json,
+    render_text,
+)
 
 
 class Track(str, Enum):
@@ -90,7 +99,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("--task is missing: A (retrieval), B (answers) or C (both), or --track trec-rag, ikat")
     if run_id or topics or cut or team_id:
         raise ConfigurationError("--run-id, --set, --cut, --team-id go with --track trec-rag or ikat")
-    from ragtasks.config.environment import run_store
+
     from ragtasks.submissions import mtrageval
 
     request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
@@ -285,8 +294,6 @@ def _rows_pass(file: Path) -> bool:
 
 def _evaluation_passes(file: Path) -> bool:
     """Print what an evaluation file asks for; every wrong key of it is in the error."""
-    from ragtasks.config import read_evaluation_file
-
     found = read_evaluation_file(file, commands=[command for commands in GROUPS.values() for command in commands])
     on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
     echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
@@ -306,7 +313,6 @@ def _results_pass(path: Path) -> bool:
 
 def _run_passes(path: Path) -> bool:
     """Print what is wrong with a stored run's files, beside its manifest."""
-    from ragtasks.config.environment import run_store
     from retrieval_cache import RunStore, verify_run
 
     problems = verify_run(RunStore(run_store()).named(str(path), is_no_file=True))
@@ -336,7 +342,6 @@ _OTHERS = {
 
 def form_of(folder: Path) -> str | None:
     """Return the benchmark whose files a folder has: `custom` for one's own; None where it has none."""
-    from ragtasks.benchmarks import source_of
     from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
 
     if (folder / CONVERSATIONS).exists() or (folder / PASSAGES).exists():
@@ -355,7 +360,6 @@ def named_or_own(name: str, data: str | None) -> Benchmark:
 
 
 def _looked_for() -> Iterator[str]:
-    from ragtasks.benchmarks import source_of
     from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
 
     yield f"{CONVERSATIONS}, {PASSAGES} (your own)"
@@ -364,9 +368,6 @@ def _looked_for() -> Iterator[str]:
 
 def _published_form_passes(folder: Path, name: str) -> bool:
     """Print what the loader of a published benchmark makes of a folder in its form."""
-    from ragtasks.benchmarks import open_benchmark
-    from ragtasks.records import Setting
-
     try:
         benchmark = open_benchmark(name, folder.resolve())
         with suppress(ConfigurationError):  # there is no file with retrieved passages, or no such setting
@@ -399,8 +400,6 @@ def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
 
 def _ikat_report(file: Path, form: FileForm, data: str | None) -> Report:
     """Return what is wrong with a run of TREC iKAT; its topics are compared where they were fetched."""
-    from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.config.environment import data_folder
     from ragtasks.submissions import ikat
 
     name = ikat.BENCHMARKS[form]

@@ -24,8 +24,11 @@ from ragtasks.cli.options import (
     invited,
     named_benchmark,
 )
-from ragtasks.errors import ConfigurationError
-from ragtasks.tables import Format
+from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
+from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, reply_cache_file, secret
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.progress import progress_bars
+from ragtasks.tables import Format, render
 
 
 class Kind(str, Enum):
@@ -87,7 +90,6 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
 
     They are a folder for `ragtasks check` and the harness tasks custom_*.
     """
-    from ragtasks.progress import progress_bars
     from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
     from ragtasks.synthesis import synthesize as make
 
@@ -137,9 +139,6 @@ def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> 
 
 def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[Any, Any]:
     """Return a client that keeps replies, and its price."""
-    from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
-    from ragtasks.config.environment import reply_cache_file, secret
-
     named = {"base_url": base_url} if base_url else {}
     endpoint = endpoint_of(model, **named)
     if json_mode:
@@ -171,7 +170,6 @@ def serve(
 ) -> None:
     """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
     from ragtasks.arena.web import serve_review
-    from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, secret
 
     serve_review(
         _pairs(folder),
@@ -223,7 +221,6 @@ def agreement(
 ) -> None:
     """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
     from ragtasks.synthesis import review_section
-    from ragtasks.tables import render
 
     section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
     put(render([section], form), output)
@@ -242,7 +239,6 @@ def _file(folder: Path, database: Path | None) -> Path:
 def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
     """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
     from ragtasks.arena.store import VoteStore
-    from ragtasks.errors import close_matches
     from ragtasks.synthesis import read_reviews
 
     file, pairs = _file(folder, database), _pairs(folder)
@@ -291,7 +287,6 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
     ] = False,
 ) -> None:
     """Train a model to write questions so that they can be understood alone."""
-    from ragtasks.progress import progress_bars
     from ragtasks.synthesis import Fitting, read_qrecc, train_rewriter
 
     benchmark = read_qrecc(data) if data.is_file() else named_benchmark("custom", str(data))
@@ -324,7 +319,6 @@ def retriever(  # noqa: PLR0917 (one parameter an option)
     patience: _PATIENCE = 15,
 ) -> None:
     """Train an encoder to find what a question in its conversation rests on."""
-    from ragtasks.progress import progress_bars
     from ragtasks.synthesis import Fitting, train_retriever
 
     benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)

@@ -9,10 +9,15 @@ from typing import Annotated
 
 import typer
 
+from ragtasks.benchmarks import contexts_to_export, exported_tasks
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, TABLES, key_option, named_benchmark
+from ragtasks.config.environment import run_store
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.harness.link import harness_tasks
+from ragtasks.harness.tasks import task_folder
 from ragtasks.records import Setting
-from ragtasks.tables import Format
+from ragtasks.tables import Format, Section, Table, render
 
 commands = typer.Typer(help="List harness tasks, export questions, let lm_eval find the tasks.", no_args_is_help=True)
 app.add_typer(commands, name="tasks")
@@ -25,10 +30,6 @@ def list_tasks(
     output: TABLES = None,
 ) -> None:
     """List the harness tasks and groups by benchmark: the names that `run --tasks` takes."""
-    from ragtasks.errors import ConfigurationError, close_matches
-    from ragtasks.harness.link import harness_tasks
-    from ragtasks.tables import Section, Table, render
-
     found = harness_tasks().values()
     folders = {task.folder for task in found}
     if benchmark is not None and benchmark not in folders:
@@ -57,9 +58,6 @@ def export_tasks(
     ] = None,
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
-    from ragtasks.benchmarks import contexts_to_export, exported_tasks
-    from ragtasks.config.environment import run_store
-
     opened = named_benchmark(benchmark, data)
     gives = contexts and setting is not Setting.AGENTIC
     given = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
@@ -103,6 +101,4 @@ def unlink() -> None:
 @commands.command()
 def path() -> None:
     """Print the folder with our task YAML files, for `lm_eval --include_path`."""
-    from ragtasks.harness.tasks import task_folder
-
     echo(task_folder())

@@ -12,12 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
+from ragtasks.benchmarks import benchmark_folder, contexts_of_run, retrieval_side
 from ragtasks.cli.app import TREC_RAG, echo, put
 from ragtasks.cli.options import asking, named_benchmark
 from ragtasks.config import EvaluationConfig
+from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.files import OFFICIAL
+from ragtasks.records import Setting
 from ragtasks.submissions import FileForm, Report, first_object, form_of_file
-from ragtasks.tables import Format
+from ragtasks.tables import Format, Section, render
 
 TOPICS = Annotated[
     str | None,
@@ -78,8 +82,6 @@ _TEST = "test"
 
 def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
     """Return the topics of a set; None where they were not fetched."""
-    from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.config.environment import data_folder
     from ragtasks.submissions.trec_rag import benchmark_of
 
     try:
@@ -150,10 +152,6 @@ def write_track(
 
 def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | None) -> list[str]:
     """Write nuggets for the topics that have none, and return what to say of it."""
-    from ragtasks.benchmarks import contexts_of_run, retrieval_side
-    from ragtasks.config.environment import run_store
-    from ragtasks.files import OFFICIAL
-    from ragtasks.records import Setting
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
     with asking([judge]) as ask:
@@ -319,7 +317,6 @@ def _score_labels(assignments: Path | None, support: Path | None, form: Format, 
         supported_runs,
         write_labelled,
     )
-    from ragtasks.tables import Section, render
 
     files, tables = {}, []
     if assignments:
