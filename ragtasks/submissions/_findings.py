@@ -183,5 +183,10 @@ class Rule:
         return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
+def rules(*groups: tuple[Severity, str, str]) -> dict[str, Rule]:
+    """Return name -> rule, of groups: severity, what the official side makes of it, and names."""
+    return {name: Rule(name, severity, what) for severity, what, names in groups for name in names.split()}
+
+
 Problem = tuple[str, str, object]
 """Name of the rule, what was expected, what was found."""

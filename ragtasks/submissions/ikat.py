@@ -28,7 +28,7 @@ from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
-from ragtasks.submissions._findings import Finding, Report, Rule, Severity, Words
+from ragtasks.submissions._findings import Finding, Report, Severity, Words, rules
 from ragtasks.submissions._forms import FileForm
 
 BENCHMARKS: Mapping[FileForm, str] = {
@@ -45,31 +45,13 @@ MAX_PASSAGES = 1000
 _MOST_NAMED = 5
 _STOPS = "the track's validator stops"
 _WARNS = "the track's validator warns of it; it stops at the 2,001st warning"
-_TRIMS = "the track's validator cuts it"
-_PASSES = "the track's validator lets it pass"
-_RULES = {
-    rule.name: rule
-    for rule in (
-        Rule("json", Severity.PROBLEM, _STOPS),
-        Rule("field", Severity.PROBLEM, _STOPS),
-        Rule("missing_turn", Severity.PROBLEM, _STOPS),
-        Rule("unknown_turn", Severity.PROBLEM, _STOPS),
-        Rule("fact", Severity.PROBLEM, _STOPS),
-        Rule("citation", Severity.PROBLEM, _STOPS),
-        Rule("run_name", Severity.WARNING, _WARNS),
-        Rule("run_type", Severity.WARNING, _WARNS),
-        Rule("rank", Severity.WARNING, _WARNS),
-        Rule("text", Severity.WARNING, _WARNS),
-        Rule("passage_order", Severity.WARNING, _WARNS),
-        Rule("fact_order", Severity.WARNING, _WARNS),
-        Rule("passage_id", Severity.WARNING, _WARNS),
-        Rule("unused", Severity.WARNING, "the track takes the first five as the answer's passages"),
-        Rule("n_passages", Severity.WARNING, _WARNS),
-        Rule("no_fact", Severity.WARNING, _WARNS),
-        Rule("duplicate_turn", Severity.WARNING, _PASSES),
-        Rule("n_words", Severity.WARNING, _TRIMS),
-    )
-}
+_RULES = rules(
+    (Severity.PROBLEM, _STOPS, "json field missing_turn unknown_turn fact citation"),
+    (Severity.WARNING, _WARNS, "run_name run_type rank text passage_order fact_order passage_id n_passages no_fact"),
+    (Severity.WARNING, "the track takes the first five as the answer's passages", "unused"),
+    (Severity.WARNING, "the track's validator lets it pass", "duplicate_turn"),
+    (Severity.WARNING, "the track's validator cuts it", "n_words"),
+)
 _TYPES = {
     FileForm.IKAT_2023: ("automatic", "manual"),
     FileForm.IKAT_2024: ("automatic", "manual", "only_response"),

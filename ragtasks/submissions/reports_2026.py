@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.files import parse_json
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words
+from ragtasks.submissions._findings import Finding, Problem, Report, Severity, Words, rules
 from ragtasks.submissions._forms import FileForm
 from ragtasks.submissions.trec_rag import lines_of
 
@@ -28,26 +28,12 @@ MAX_WORDS = 1024
 """Words of an answer of RAG."""
 
 _REJECTS, _TAKES = "the track rejects it", "the track takes it"
-_RULES = {
-    rule.name: rule
-    for rule in (
-        Rule("json", Severity.PROBLEM, _REJECTS),
-        Rule("metadata", Severity.PROBLEM, _REJECTS),
-        Rule("run_id", Severity.PROBLEM, _REJECTS),
-        Rule("sentence", Severity.PROBLEM, _REJECTS),
-        Rule("citation", Severity.PROBLEM, _REJECTS),
-        Rule("document_id", Severity.PROBLEM, _REJECTS),
-        Rule("references", Severity.PROBLEM, _REJECTS),
-        Rule("n_words", Severity.PROBLEM, _REJECTS),
-        Rule("duplicate_topic", Severity.PROBLEM, _REJECTS),
-        Rule("run_description", Severity.WARNING, _TAKES),
-        Rule("no_sentences", Severity.WARNING, _TAKES),
-        Rule("n_citations", Severity.WARNING, f"the track judges the first {MAX_CITATIONS}"),
-        Rule("duplicate_reference", Severity.WARNING, _TAKES),
-        Rule("uncited_reference", Severity.WARNING, _TAKES),
-        Rule("repeated_topic", Severity.WARNING, _TAKES),
-    )
-}
+_RULES = rules(
+    (Severity.PROBLEM, _REJECTS, "json metadata run_id sentence citation document_id references n_words"),
+    (Severity.PROBLEM, _REJECTS, "duplicate_topic"),
+    (Severity.WARNING, _TAKES, "run_description no_sentences duplicate_reference uncited_reference repeated_topic"),
+    (Severity.WARNING, f"the track judges the first {MAX_CITATIONS}", "n_citations"),
+)
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,19}")
 
 

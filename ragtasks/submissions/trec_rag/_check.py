@@ -19,7 +19,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import bounded_lines, parse_json, write_atomically
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words, rules
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
 _MAX_LISTED = 20
@@ -28,27 +28,14 @@ _REFUSES = "the track refuses the file"
 _CORRECTS = "the track corrects it"
 _WARNS = "the track warns of it"
 
-_RULES = (
-    Rule("json", Severity.PROBLEM, _REFUSES),
-    Rule("field", Severity.PROBLEM, _REFUSES),
-    Rule("run_id", Severity.PROBLEM, _REFUSES),
-    Rule("unknown_topic", Severity.PROBLEM, _REFUSES),
-    Rule("duplicate_topic", Severity.PROBLEM, _REFUSES),
-    Rule("topic_text", Severity.PROBLEM, _REFUSES),
-    Rule("n_references", Severity.PROBLEM, _REFUSES),
-    Rule("reference_id", Severity.PROBLEM, _REFUSES),
-    Rule("duplicate_reference", Severity.PROBLEM, _REFUSES),
-    Rule("sentence", Severity.PROBLEM, _REFUSES),
-    Rule("citation", Severity.PROBLEM, _REFUSES),
-    Rule("no_answers", Severity.PROBLEM, _REFUSES),
-    Rule("reported_length", Severity.WARNING, _CORRECTS),
-    Rule("n_words", Severity.WARNING, "the track cuts sentences off the end"),
-    Rule("response_length", Severity.WARNING, _CORRECTS),
-    Rule("duplicate_citation", Severity.WARNING, _CORRECTS),
-    Rule("missing_topic", Severity.WARNING, _WARNS),
+RULES = rules(
+    (Severity.PROBLEM, _REFUSES, "json field run_id unknown_topic duplicate_topic topic_text n_references"),
+    (Severity.PROBLEM, _REFUSES, "reference_id duplicate_reference sentence citation no_answers"),
+    (Severity.WARNING, _CORRECTS, "reported_length response_length duplicate_citation"),
+    (Severity.WARNING, "the track cuts sentences off the end", "n_words"),
+    (Severity.WARNING, _WARNS, "missing_topic"),
 )
-RULES = {rule.name: rule for rule in _RULES}
-"""Rule name -> rule, for files of 2024."""
+"""For files of 2024."""
 
 
 @dataclass(slots=True)
@@ -264,27 +251,13 @@ _OPTIONAL = ("type", "narrative", "prompt")
 GUIDELINES = "against the guidelines; the track's checker passes it"
 """What follows from exceeding a limit of the guidelines."""
 
-_RULES_2025 = (
-    Rule("json", Severity.PROBLEM, _REFUSES),
-    Rule("metadata", Severity.PROBLEM, _REFUSES),
-    Rule("unknown_narrative", Severity.PROBLEM, _REFUSES),
-    Rule("type", Severity.PROBLEM, _REFUSES),
-    Rule("field", Severity.PROBLEM, _REFUSES),
-    Rule("sentence", Severity.PROBLEM, _REFUSES),
-    Rule("citation", Severity.PROBLEM, _REFUSES),
-    Rule("no_answers", Severity.PROBLEM, _REFUSES),
-    Rule("optional_metadata", Severity.WARNING, _WARNS),
-    Rule("reference_id", Severity.WARNING, _WARNS),
-    Rule("n_words", Severity.WARNING, GUIDELINES),
-    Rule("n_references", Severity.WARNING, GUIDELINES),
-    Rule("duplicate_reference", Severity.WARNING, GUIDELINES),
-    Rule("no_sentences", Severity.WARNING, GUIDELINES),
-    Rule("narrative_text", Severity.WARNING, GUIDELINES),
-    Rule("duplicate_narrative", Severity.WARNING, GUIDELINES),
-    Rule("missing_narrative", Severity.WARNING, GUIDELINES),
+RULES_2025 = rules(
+    (Severity.PROBLEM, _REFUSES, "json metadata unknown_narrative type field sentence citation no_answers"),
+    (Severity.WARNING, _WARNS, "optional_metadata reference_id"),
+    (Severity.WARNING, GUIDELINES, "n_words n_references duplicate_reference no_sentences narrative_text"),
+    (Severity.WARNING, GUIDELINES, "duplicate_narrative missing_narrative"),
 )
-RULES_2025 = {rule.name: rule for rule in _RULES_2025}
-"""Rule name -> rule, for files of 2025."""
+"""For files of 2025."""
 
 
 def check_answers_2025(path: Path, narratives: Mapping[str, str] | None) -> CheckedFile:
