@@ -61,6 +61,8 @@ def test_what_judges_say_is_a_qrels_file_that_scores_runs(server: ChatServer, tm
     n_asked = len(server.asked)
     assert run_command(*call).status == 0
     assert len(server.asked) == n_asked  # every reply was kept
+    qrels.unlink()
+    assert "2 of 2 pairs are judged" in run_command(*call, "--depth", "2").out
 
 
 def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(server: ChatServer, tmp_path: Path) -> None:

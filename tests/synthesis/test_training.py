@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.metrics import token_f1
 from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
-from ragtasks.synthesis.training import split_by_dialogue
+from ragtasks.synthesis.training import TrainedOne, split_by_dialogue
 from retrieval_cache import (
     Place,
     Recipe,
@@ -46,10 +47,15 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 
 @pytest.fixture(scope="module")
-def rewriter(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> TrainedOne:
     folder = tmp_path_factory.mktemp("rewriter")
     base = write_t5(folder / "t5", words_of(benchmark.root))
-    return train_rewriter(benchmark, str(base), folder / "made", SHORT).folder
+    return train_rewriter(benchmark, str(base), folder / "made", SHORT)
+
+
+@pytest.fixture(scope="module")
+def rewriter(trained: TrainedOne) -> Path:
+    return trained.folder
 
 
 def place(benchmark: Benchmark, tmp_path: Path) -> Place:
@@ -77,6 +83,26 @@ def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_pa
         retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=Rewriter("openai/x"))
 
 
+def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
+    benchmark: Benchmark, trained: TrainedOne
+) -> None:
+    test = [task for task in split_by_dialogue(benchmark.tasks, SHORT.seed).test if task.turn > 1]
+    queries = TrainedRewriter(trained.folder).rewrite(test).queries().texts
+    wanted = {task.task_id: task.extra.get("rewrite", task.question) for task in test}
+    f1 = {name: token_f1(text, wanted[name]) for name, text in queries.items()}
+    unchanged = [(queries[task.task_id] == task.question) == (wanted[task.task_id] == task.question) for task in test]
+    assert (trained.scores.n, len(test)) == (4, 4)
+    # Half of the questions stand alone; of "what does it cost" three of four words are in the other's five.
+    assert trained.scores.f1_unchanged == pytest.approx((1 + 2 * (3 / 4) * (3 / 6) / (3 / 4 + 3 / 6)) / 2)
+    assert trained.scores.f1 == pytest.approx(sum(f1.values()) / 4)
+    assert trained.scores.right_decision == sum(unchanged) / 4
+    assert {key: trained.statistics[key] for key in ("train", "validation", "test")} == {
+        "train": 8,
+        "validation": 2,
+        "test": 2,
+    }
+
+
 def test_its_folder_holds_all_that_decides_it(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
     names = {path.name for path in rewriter.iterdir()}
     assert "ragtasks_rewriter.json" in names
@@ -94,7 +120,8 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
     from ragtasks.benchmarks import NO_REWRITE
 
     tokenizer, model = TrainedRewriter(rewriter)._loaded
-    assert len(tokenizer(NO_REWRITE, add_special_tokens=False)["input_ids"]) == 1
+    (token,) = tokenizer(NO_REWRITE, add_special_tokens=False)["input_ids"]
+    assert token != tokenizer.unk_token_id
     assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
 
 
@@ -145,6 +172,12 @@ def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path:
     assert made.scores["AP"] > made.scores_before["AP"]
     run = retrieve(place(benchmark, tmp_path), f"dense:{made.folder}", "context", depth=5)
     assert evaluate_runs(place(benchmark, tmp_path), [run.folder.name]).tables
+
+
+def test_training_ends_when_it_gets_no_better(benchmark: Benchmark, tmp_path: Path) -> None:
+    base = write_encoder(tmp_path / "base", words_of(benchmark.root))
+    patient = Fitting(epochs=6, learning_rate=0.0, patience=1)
+    assert train_retriever(benchmark, str(base), tmp_path / "made", patient).statistics["epochs"] == 2
 
 
 @pytest.mark.engine

@@ -229,6 +229,9 @@ def test_unscored_is_a_dash_with_its_reason() -> None:
     text = section(rendered([replace(bare, ibm={k: Score(None, "no predictions") for k in bare.ibm})]), "Profile")
     assert cells(text, "mine") == [["mine", *["-"] * 8]]
     assert text.count("unscored: mine: no predictions") == 1
+    note = "mine: it ranks passages of another corpus, so the judgements do not apply to it."
+    assert rendered([replace(bare, unscored="it ranks passages of another corpus")]).count(note) == 1
+    assert "do not apply" not in rendered([bare])
 
 
 def test_nothing_judged() -> None:
