@@ -17,7 +17,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from retrieval_cache.retrievers._dense import ExactIndex
+from retrieval_cache.retrievers.dense import ExactIndex
 
 SHARD_SIZE = 8192
 

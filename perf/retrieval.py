@@ -116,7 +116,7 @@ def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[s
     """Measure bm25s as its manual uses it, with our terms."""
     import bm25s
 
-    from retrieval_cache.retrievers import term_lister
+    from retrieval_cache.retrievers.bm25 import term_lister
 
     terms = term_lister("english")
     scorer = bm25s.BM25(k1=1.2, b=0.75)
@@ -137,7 +137,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
     import numpy as np
     from rank_bm25 import BM25Okapi
 
-    from retrieval_cache.retrievers import term_lister
+    from retrieval_cache.retrievers.bm25 import term_lister
 
     del folder
     terms = term_lister("english")
@@ -148,7 +148,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
 
 def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
     """Measure our analyser alone, over every passage and every question."""
-    from retrieval_cache.retrievers import term_lister
+    from retrieval_cache.retrievers.bm25 import term_lister
 
     del folder
     terms = term_lister("english")

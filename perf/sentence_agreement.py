@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.metrics import parse_cited
-from retrieval_cache.corpora._segmenting import STRIDE, sentence_spans
+from retrieval_cache.corpora.segmenting import STRIDE, sentence_spans
 
 
 def neighbours(folder: Path) -> Iterator[tuple[str, int]]:

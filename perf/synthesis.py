@@ -36,7 +36,7 @@ from ragtasks.records import Passage, Qrel
 from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
 from ragtasks.tables import markdown_table
 from retrieval_cache import parse
-from retrieval_cache.retrievers import FUSION_DEPTH, reciprocal_rank_fusion
+from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 RETRIEVERS = ("bm25", "dense:minilm")

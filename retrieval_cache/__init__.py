@@ -1,11 +1,66 @@
 """The precompute stage: from corpus, query form and retriever to a run, stored under the hash of what made it.
 
 This is its one face: `ragtasks` calls what `__all__` names and nothing behind it, and the two meet again at the file
-of a run. Each name is imported at its first use, because encoders, engines and indexes take seconds to import.
+of a run. Encoders, engines and language models are imported where they are used.
 """
 
-import importlib
-from typing import TYPE_CHECKING
+from retrieval_cache.corpora.near_duplicates import near_duplicates
+from retrieval_cache.corpora.passages import (
+    corpora_tables,
+    deduplicate_corpus,
+    describe_corpus,
+    describe_duplicates,
+    read_corpus,
+    segment_corpus,
+    segment_corpus_by_sentences,
+)
+from retrieval_cache.corpora.segmenting import (
+    WORD,
+    Tokenizer,
+    encoder_tokenizer,
+    plain_tokenizer,
+    segment,
+    sentence_spans,
+    sentence_windows,
+)
+from retrieval_cache.evaluation import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
+from retrieval_cache.queries import (
+    LLM_REWRITE,
+    MIN_REWRITTEN,
+    REWRITE,
+    Queries,
+    Recipe,
+    TrainedRewriter,
+    build_queries,
+    encoded,
+    load_language_model,
+    needs_model,
+    rewrite_queries,
+    select_queries,
+    source_text,
+    write_recipe,
+)
+from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of
+from retrieval_cache.retrievers.vectors import load_model, passage_text
+from retrieval_cache.searches import StoredSearches
+from retrieval_cache.service import (
+    CorpusSearcher,
+    Place,
+    Rewriter,
+    checked_form,
+    compare_runs,
+    evaluate_runs,
+    has_judgements,
+    judge_runs,
+    retrieve,
+    searcher,
+    searcher_of_many,
+)
+from retrieval_cache.spec import parse, served_encoders
+from retrieval_cache.stage import DEPTH, domain_retriever, read_run
+from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run
 
 __all__ = [
     "DEPTH",
@@ -74,101 +129,3 @@ __all__ = [
     "verify_run",
     "write_recipe",
 ]
-
-_HOMES = {
-    "corpora": (
-        "WORD Tokenizer corpora_tables deduplicate_corpus describe_corpus describe_duplicates encoder_tokenizer "
-        "near_duplicates plain_tokenizer read_corpus segment segment_corpus segment_corpus_by_sentences "
-        "sentence_spans sentence_windows"
-    ),
-    "evaluation": "judge_files pairs_of_benchmark pairs_of_files ranking_named",
-    "queries": (
-        "LLM_REWRITE MIN_REWRITTEN REWRITE Queries Recipe TrainedRewriter build_queries encoded "
-        "load_language_model needs_model rewrite_queries select_queries source_text write_recipe"
-    ),
-    "ray_workers": "RayBertScorer encoding_workers",
-    "retrievers": "DenseRetriever Retriever load_model passage_text spending_of statistics_of",
-    "service": (
-        "CorpusSearcher Place Rewriter checked_form compare_runs evaluate_runs has_judgements judge_runs retrieve "
-        "searcher searcher_of_many"
-    ),
-    "searches": "StoredSearches",
-    "spec": "parse served_encoders",
-    "stage": "DEPTH domain_retriever read_run",
-    "store": "SAME_AS RunStore StoredRun diff_runs fallbacks_of list_runs verify_run",
-}
-"""Module -> the names that it gives."""
-
-if TYPE_CHECKING:
-    from retrieval_cache.corpora import (
-        WORD,
-        Tokenizer,
-        corpora_tables,
-        deduplicate_corpus,
-        describe_corpus,
-        describe_duplicates,
-        encoder_tokenizer,
-        near_duplicates,
-        plain_tokenizer,
-        read_corpus,
-        segment,
-        segment_corpus,
-        segment_corpus_by_sentences,
-        sentence_spans,
-        sentence_windows,
-    )
-    from retrieval_cache.evaluation import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
-    from retrieval_cache.queries import (
-        LLM_REWRITE,
-        MIN_REWRITTEN,
-        REWRITE,
-        Queries,
-        Recipe,
-        TrainedRewriter,
-        build_queries,
-        encoded,
-        load_language_model,
-        needs_model,
-        rewrite_queries,
-        select_queries,
-        source_text,
-        write_recipe,
-    )
-    from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
-    from retrieval_cache.retrievers import (
-        DenseRetriever,
-        Retriever,
-        load_model,
-        passage_text,
-        spending_of,
-        statistics_of,
-    )
-    from retrieval_cache.searches import StoredSearches
-    from retrieval_cache.service import (
-        CorpusSearcher,
-        Place,
-        Rewriter,
-        checked_form,
-        compare_runs,
-        evaluate_runs,
-        has_judgements,
-        judge_runs,
-        retrieve,
-        searcher,
-        searcher_of_many,
-    )
-    from retrieval_cache.spec import parse, served_encoders
-    from retrieval_cache.stage import DEPTH, domain_retriever, read_run
-    from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run
-else:
-
-    def __getattr__(name: str) -> object:
-        """Return a name of `__all__`, imported when it is first used (PEP 562)."""
-        home = next((home for home, names in _HOMES.items() if name in names.split()), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"retrieval_cache.{home}"), name)
-
-    def __dir__() -> list[str]:
-        """Return the names of the module, those that are not imported yet included."""
-        return sorted({*globals(), *__all__})

@@ -40,7 +40,7 @@ from ragtasks.metrics import (
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Score, Task
 from ragtasks.statistics import Column, compare_columns
 from ragtasks.tables import Cell, Difference, Section, Table, Value, notes_table
-from retrieval_cache.corpora import DEFAULT_FIELDS, passage_of, read_corpus
+from retrieval_cache.corpora.passages import DEFAULT_FIELDS, passage_of, read_corpus
 from retrieval_cache.stage import read_run as read_stored
 from retrieval_cache.store import RunStore, data_label, fallbacks_of
 

@@ -28,25 +28,11 @@ from numpy.typing import NDArray
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import (
-    ANALYSERS,
-    K1,
-    NAMES,
-    B,
-    DenseRetriever,
-    Encoded,
-    Fill,
-    Filled,
-    HybridRetriever,
-    Place,
-    Progress,
-    ShardFolder,
-    canonical,
-    indexed_text,
-    no_progress,
-    statistics_of,
-    term_lister,
-)
+from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.fusion import HybridRetriever
+from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress, statistics_of
+from retrieval_cache.retrievers.vectors import Encoded, Fill, Filled, Place, ShardFolder
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")

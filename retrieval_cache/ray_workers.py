@@ -29,7 +29,9 @@ from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, R
 from ragtasks.files import write_atomically
 from ragtasks.metrics import BertScore, BertScorer, EmbeddingCache, EncoderSpec
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import DenseRetriever, Filled, Progress, ShardFolder, chunks
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers.vectors import Filled, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0
 _SHARES = 4

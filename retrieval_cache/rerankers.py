@@ -35,14 +35,21 @@ from ragtasks.errors import CacheError, ConfigurationError, JudgeError, Ragtasks
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import (
-    BATCH_TOKENS,
-    Fill,
-    Place,
+from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
     Value,
     canonical,
+    no_progress,
+    searched,
+    spending_of,
+    statistics_of,
+    wanted_passages,
+)
+from retrieval_cache.retrievers.vectors import (
+    BATCH_TOKENS,
+    Fill,
+    Place,
     count_truncated,
     described_name,
     encode_with,
@@ -50,15 +57,10 @@ from retrieval_cache.retrievers import (
     library_versions,
     load_model,
     model_hash,
-    no_progress,
     passage_text,
     read_lengths,
-    searched,
     set_max_length,
-    spending_of,
-    statistics_of,
     token_lengths,
-    wanted_passages,
 )
 
 

@@ -23,7 +23,7 @@ from ragtasks.errors import CacheError
 from ragtasks.files import Ranked, canonical_hash, write_atomically
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import Progress, no_progress, searched
+from retrieval_cache.retrievers.protocol import Progress, no_progress, searched
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, domain_retriever, domain_source
 from retrieval_cache.store import RunStore

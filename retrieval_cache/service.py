@@ -52,7 +52,8 @@ from retrieval_cache.queries import (
     split_questions,
 )
 from retrieval_cache.ray_workers import encoding_workers
-from retrieval_cache.retrievers import Progress, Retriever, encode_with, searched, spending_of
+from retrieval_cache.retrievers.protocol import Progress, Retriever, searched, spending_of
+from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, domain_source
 from retrieval_cache.store import RunStore, StoredRun

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ragtasks.clients import Secrets, no_secrets
 from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
 from ragtasks.plugins import ExtensionPoint
-from retrieval_cache.retrievers import Retriever, RetrieverFactory, refused, value_of
+from retrieval_cache.retrievers.protocol import Retriever, RetrieverFactory, refused, value_of
 
 if TYPE_CHECKING:
     from ragtasks.clients import Client, Decoding, Endpoint
@@ -163,7 +163,7 @@ def _is_served(model: str, parts: list[str]) -> bool:
 
 
 def _dense_at_server(model: str, options: dict[str, Any], line: str, servers: _Servers) -> Retriever:
-    from retrieval_cache.retrievers import EndpointDenseRetriever
+    from retrieval_cache.retrievers.endpoint_dense import EndpointDenseRetriever
 
     if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
         options["price"] = (options["price"], 0.0)
@@ -178,7 +178,7 @@ def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
 
 
 def _hybrid(inside: str, line: str, servers: _Servers) -> Retriever:
-    from retrieval_cache.retrievers import HybridRetriever
+    from retrieval_cache.retrievers.fusion import HybridRetriever
 
     listed, *rest = split(inside, ";", line)
     if len(rest) > 1:
@@ -317,11 +317,11 @@ RETRIEVERS = ExtensionPoint(
         "bm25": "retrieval_cache.retrievers.bm25:Bm25Retriever",
         "bm25-standard": "retrieval_cache.retrievers.bm25:Bm25Retriever",
         "bm25s": "retrieval_cache.retrievers.bm25:Bm25sRetriever",
-        "dense": "retrieval_cache.retrievers._dense:DenseRetriever",
-        "elser": "retrieval_cache.retrievers._sparse:ElserRetriever",
+        "dense": "retrieval_cache.retrievers.dense:DenseRetriever",
+        "elser": "retrieval_cache.retrievers.sparse:ElserRetriever",
         "milvus": "retrieval_cache.milvus:MilvusRetriever",
-        "run": "retrieval_cache.retrievers._run_file:RunFileRetriever",
-        "sparse": "retrieval_cache.retrievers._sparse:SparseRetriever",
+        "run": "retrieval_cache.retrievers.run_file:RunFileRetriever",
+        "sparse": "retrieval_cache.retrievers.sparse:SparseRetriever",
     },
     by_import_path=True,
 )

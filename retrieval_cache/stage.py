@@ -34,21 +34,20 @@ from ragtasks.files import (
     write_trec,
 )
 from ragtasks.records import Passage, Setting, Task
-from retrieval_cache.corpora import PassageSource, open_source
+from retrieval_cache.corpora.passages import PassageSource, open_source
 from retrieval_cache.queries import Queries
-from retrieval_cache.retrievers import (
-    FUSION_DEPTH,
-    LEFT_OUT,
+from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion
+from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
-    encode_with,
     no_progress,
-    reciprocal_rank_fusion,
     searched,
     spending_of,
     statistics_of,
     wanted_passages,
 )
+from retrieval_cache.retrievers.run_file import LEFT_OUT
+from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100

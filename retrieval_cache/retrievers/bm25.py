@@ -17,7 +17,7 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress, no_progress
+from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 if TYPE_CHECKING:
     import numpy as np

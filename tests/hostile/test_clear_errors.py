@@ -27,7 +27,7 @@ from ragtasks.prompts import load_template
 from ragtasks.records import Passage
 from ragtasks.results import read_answers
 from retrieval_cache import parse
-from retrieval_cache.retrievers import searched
+from retrieval_cache.retrievers.protocol import searched
 from tests._commands import run_command
 
 KEY = "SECRETKEY-4711-abcdef"

@@ -11,7 +11,8 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.ray_workers import RayWorkers, encoding_workers
-from retrieval_cache.retrievers import DenseRetriever, Filled, ShardFolder, encode_with
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.vectors import Filled, ShardFolder, encode_with
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse
 

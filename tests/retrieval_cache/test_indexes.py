@@ -13,9 +13,9 @@ from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Passage
-from retrieval_cache.corpora import PassageSource, open_source
+from retrieval_cache.corpora.passages import PassageSource, open_source
 from retrieval_cache.queries import build_queries
-from retrieval_cache.retrievers import DenseRetriever
+from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, indexed, read_run
 from retrieval_cache.store import RunStore

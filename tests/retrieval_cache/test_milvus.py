@@ -22,9 +22,10 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
 from retrieval_cache.milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
-from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progress
-from retrieval_cache.retrievers._dense import ExactIndex
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
+from retrieval_cache.retrievers.dense import DenseRetriever, ExactIndex
+from retrieval_cache.retrievers.fusion import HybridRetriever
+from retrieval_cache.retrievers.protocol import no_progress
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

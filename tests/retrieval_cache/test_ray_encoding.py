@@ -20,7 +20,7 @@ from filelock import FileLock
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.ray_workers import RayWorkers
-from retrieval_cache.retrievers import DenseRetriever
+from retrieval_cache.retrievers.dense import DenseRetriever
 from tests._shared import of_all_processes
 from tests.benchmarks.mtrag._official import official_passages
 

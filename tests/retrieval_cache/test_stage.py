@@ -18,7 +18,7 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import read_contexts, read_manifest
 from ragtasks.records import Setting
 from retrieval_cache.queries import Queries, build_queries, fused_queries
-from retrieval_cache.retrievers import reciprocal_rank_fusion
+from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import read_corpus
-from retrieval_cache.corpora._containers import Fields
-from retrieval_cache.corpora._corpora import survey_corpus
+from retrieval_cache.corpora.containers import Fields
+from retrieval_cache.corpora.passages import read_corpus, survey_corpus
 
 ROWS = [
     {"_id": f"document-{number}-0-40", "text": f"Passage {number} says: größer, 大.\n", "title": f"T{number}"}

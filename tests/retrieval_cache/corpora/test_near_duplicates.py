@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import near_duplicates, read_corpus
-from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, shingles
+from retrieval_cache.corpora.near_duplicates import NearDuplicates, jaccard, near_duplicates, shingles
+from retrieval_cache.corpora.passages import read_corpus
 from tests._commands import run_command
 from tests.conftest import REAL_DATA
 

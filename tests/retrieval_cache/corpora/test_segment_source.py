@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import _corpora as segment_source
-from retrieval_cache.corpora import read_corpus
-from retrieval_cache.corpora._corpora import SegmentSource
+from retrieval_cache.corpora import passages as segment_source
+from retrieval_cache.corpora.passages import SegmentSource, read_corpus
 from retrieval_cache.queries import build_queries
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
@@ -280,7 +279,7 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 @pytest.mark.parametrize("line", ["run:{trec}", "hybrid(run:{trec},run:{trec})", "rerank(run:{trec},cross-encoder:x)"])
 def test_retrievers_over_runs_know_their_passages(line: str, sharded: tuple[dict[str, str], Path, StoredRun]) -> None:
-    from retrieval_cache.retrievers import wanted_passages
+    from retrieval_cache.retrievers.protocol import wanted_passages
 
     _, trec, stored = sharded
     query_id, ranking = next(iter(read_run(stored).items()))

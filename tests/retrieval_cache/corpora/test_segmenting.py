@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import encoder_tokenizer, plain_tokenizer, read_corpus, segment
-from retrieval_cache.corpora._segmenting import Span, segment_all
+from retrieval_cache.corpora.passages import read_corpus
+from retrieval_cache.corpora.segmenting import Span, encoder_tokenizer, plain_tokenizer, segment, segment_all
 
 TEXTS = st.text(st.sampled_from("abc XYZ_09.,-\n\t\u00a0\u200b大学ü\u0301😀\x00"), max_size=300) | st.text(max_size=80)
 SIZES = st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1)))

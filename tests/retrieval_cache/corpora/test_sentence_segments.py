@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks.trec_rag import read_segments
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora._segmenting import segment_lines
+from retrieval_cache.corpora.segmenting import segment_lines
 from tests._commands import run_command
 
 BODY = "One is. Two is.\n\nThree is. Four é is. Five is. Six is. Seven is."

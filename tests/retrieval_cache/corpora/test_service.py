@@ -9,7 +9,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from retrieval_cache.corpora import describe_corpus, describe_duplicates, segment_corpus
+from retrieval_cache.corpora.passages import describe_corpus, describe_duplicates, segment_corpus
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.stage import read_run
 from retrieval_cache.store import RunStore

@@ -15,7 +15,7 @@ from ragtasks.benchmarks import retrieval_side
 from ragtasks.files import OFFICIAL, Run, read_run
 from ragtasks.metrics import CUTOFFS
 from retrieval_cache.evaluation import Evaluation, evaluate
-from retrieval_cache.retrievers import LEFT_OUT
+from retrieval_cache.retrievers.run_file import LEFT_OUT
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore
 

@@ -15,7 +15,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
 from retrieval_cache.queries import needs_model, split_questions
-from retrieval_cache.retrievers import reciprocal_rank_fusion
+from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
 from retrieval_cache.service import Place, Rewriter, checked_form, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run
@@ -65,7 +65,7 @@ def test_each_search_is_searched_for_and_the_lists_are_fused(place: Place, tmp_p
 
 def _corpus(place: Place) -> list[Passage]:
     from ragtasks.benchmarks import retrieval_side
-    from retrieval_cache.corpora import read_corpus
+    from retrieval_cache.corpora.passages import read_corpus
 
     benchmark = place.open()
     (domain,) = retrieval_side("multihop_rag").domains_of(benchmark.tasks)

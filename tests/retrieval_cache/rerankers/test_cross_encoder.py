@@ -12,7 +12,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
-from retrieval_cache.retrievers import Progress, no_progress
+from retrieval_cache.retrievers.protocol import Progress, no_progress
 from retrieval_cache.spec import parse
 from tests.retrieval_cache._bert import WORDS, save_bert
 

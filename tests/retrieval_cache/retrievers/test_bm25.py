@@ -17,8 +17,7 @@ from rank_bm25 import BM25Okapi
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import K1, B, indexed_text, term_lister
-from retrieval_cache.retrievers.bm25 import Bm25Retriever, Bm25sRetriever
+from retrieval_cache.retrievers.bm25 import K1, B, Bm25Retriever, Bm25sRetriever, indexed_text, term_lister
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

@@ -19,8 +19,8 @@ from ragtasks.benchmarks import retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import DenseRetriever, _vectors
-from retrieval_cache.retrievers._dense import Engine, ExactIndex, default_prompts
+from retrieval_cache.retrievers import vectors
+from retrieval_cache.retrievers.dense import DenseRetriever, Engine, ExactIndex, default_prompts
 from retrieval_cache.spec import parse
 from tests._shared import KILLS
 from tests.benchmarks.mtrag._official import official_passages, official_queries
@@ -136,7 +136,7 @@ class Stopped(DenseRetriever):
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with three of the five batches of one shard, each in a part."""
-    monkeypatch.setattr(_vectors, "_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(vectors, "_SAVE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
         Stopped("minilm", batch_tokens=40).index(PASSAGES, tmp_path / "stopped")
     assert len(list((tmp_path / "stopped").glob("part-*.json"))) == 3
@@ -321,7 +321,7 @@ def test_engines_agree_on_random_vectors_to_the_last_bit() -> None:
 
 
 def test_blocks_cover_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieval_cache.retrievers._dense._BLOCK_VALUES", 2 * 10 * 8)
+    monkeypatch.setattr("retrieval_cache.retrievers.dense._BLOCK_VALUES", 2 * 10 * 8)
     generator = np.random.default_rng(4)
     passages = generator.standard_normal((57, 8)).astype(np.float16)
     ids = [f"p{number}" for number in range(57)]
@@ -339,11 +339,11 @@ _KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._dense import DenseRetriever
-from retrieval_cache.retrievers import _vectors
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers import vectors
 import sentence_transformers  # once, before the children: it takes most of a start
 
-_vectors._SAVE_SECONDS = 0.0
+vectors._SAVE_SECONDS = 0.0
 
 passages = [Passage(f"p{number}", f"Passage {number} is about subject {number * 7 % 31}. " * (1 + number % 9))
             for number in range(240)]

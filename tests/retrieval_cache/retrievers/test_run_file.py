@@ -11,7 +11,8 @@ import pytest
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, read_run, write_trec
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import LEFT_OUT, Retriever, statistics_of
+from retrieval_cache.retrievers.protocol import Retriever, statistics_of
+from retrieval_cache.retrievers.run_file import LEFT_OUT
 from retrieval_cache.spec import parse
 
 CORPUS = [Passage(name, "text") for name in ("a", "b", "c", "d")]

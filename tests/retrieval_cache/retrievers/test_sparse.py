@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._sparse import SparseRetriever, _top
+from retrieval_cache.retrievers.sparse import SparseRetriever, _top
 from retrieval_cache.spec import parse
 from tests.retrieval_cache._bert import WORDS, save_bert
 

@@ -29,8 +29,8 @@ from ragtasks.errors import (
 )
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
-from retrieval_cache.retrievers._vectors import (
+from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
     TEXT_FORM,
     Fill,

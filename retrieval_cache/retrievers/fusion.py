@@ -17,7 +17,7 @@ from ragtasks.clients import Spending, joined_spending
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import (
+from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
     no_progress,
@@ -26,12 +26,12 @@ from retrieval_cache.retrievers._protocol import (
     statistics_of,
     wanted_passages,
 )
-from retrieval_cache.retrievers._vectors import Fill, Place, encode_with
+from retrieval_cache.retrievers.vectors import Fill, Place, encode_with
 
 K = 60
 """The constant of the paper."""
 
-DEPTH = 100
+FUSION_DEPTH = 100
 """How many passages of each ranking are fused."""
 
 
@@ -87,7 +87,7 @@ class HybridRetriever:
         retrievers: Sequence[Retriever],
         k: float = K,
         weights: Sequence[float] | None = None,
-        depth: int = DEPTH,
+        depth: int = FUSION_DEPTH,
     ) -> None:
         """Join retrievers."""
         if len(retrievers) < 2:
@@ -105,7 +105,7 @@ class HybridRetriever:
         options = [f"k={self._k!r}"] if self._k != K else []
         if any(weight != 1 for weight in self._weights):
             options.append("weights=" + "/".join(repr(weight) for weight in self._weights))
-        if self._depth != DEPTH:
+        if self._depth != FUSION_DEPTH:
             options.append(f"depth={self._depth}")
         inner = ",".join(retriever.name for retriever in self._retrievers)
         return f"hybrid({inner}{';' if options else ''}{','.join(options)})"

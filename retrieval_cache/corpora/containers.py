@@ -233,6 +233,7 @@ def hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
 
 
 def dataset_rows(dataset: Any, source: str, fields: Fields) -> Iterator[Placed]:
+    """Yield the rows of a streamed dataset."""
     number = 0
     try:
         if dataset.column_names:

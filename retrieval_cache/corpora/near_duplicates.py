@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora._segmenting import WORD
-from retrieval_cache.retrievers import Progress, no_progress
+from retrieval_cache.corpora.segmenting import WORD
+from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 _Hashes: TypeAlias = NDArray[np.uint64]
 

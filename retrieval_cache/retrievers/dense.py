@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
-from retrieval_cache.retrievers._vectors import (
+from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
     TEXT_FORM,
     Fill,

@@ -32,11 +32,11 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import ModelError
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._dense import DenseRetriever, Engine
-from retrieval_cache.retrievers._protocol import Progress, Value, canonical, no_progress
+from retrieval_cache.retrievers.dense import DenseRetriever, Engine
+from retrieval_cache.retrievers.protocol import Progress, Value, canonical, no_progress
 
 if TYPE_CHECKING:
-    from retrieval_cache.retrievers._vectors import Fill, Filled, Place
+    from retrieval_cache.retrievers.vectors import Fill, Filled, Place
 
 _KIND = "embedding"
 """What the texts are called in a reply cache."""

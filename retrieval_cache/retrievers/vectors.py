@@ -31,7 +31,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import NO_CODE, from_cache, loading, write_atomically
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress
+from retrieval_cache.retrievers.protocol import Progress
 
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0

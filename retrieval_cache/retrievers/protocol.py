@@ -182,6 +182,7 @@ def canonical(kind: str, argument: str, **options: Value) -> str:
 
 
 def refused(line: str, expected: str, found: str) -> ConfigurationError:
+    """Return the error of a line that cannot be read."""
     return ConfigurationError(
         "retriever",
         where=repr(line),

@@ -29,10 +29,10 @@ from ragtasks.files import canonical_hash, write_atomically, written_aside
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
-from retrieval_cache.corpora._containers import Fields, parsed, placed_rows, raw_lines, shards_of
-from retrieval_cache.corpora._near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
-from retrieval_cache.corpora._segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
-from retrieval_cache.retrievers import Progress, no_progress
+from retrieval_cache.corpora.containers import Fields, parsed, placed_rows, raw_lines, shards_of
+from retrieval_cache.corpora.near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
+from retrieval_cache.corpora.segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
+from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 Blank = Literal["refuse", "skip", "keep"]
 """What happens to a passage whose text is white space only: an error, left out, or handed on."""
