@@ -1,7 +1,7 @@
 """Reranking: a first retriever names candidates, a slower and better model orders them.
 
-A reranker sees one query and its candidates at a time and returns a score for each. A language model that orders
-windows of a list gives no scores and is asked about all queries at once: see `retrieval_cache.rerankers`.
+A cross-encoder sees one query and its candidates at a time and returns a score for each. A language model that orders
+windows of a list gives no scores and is asked about all queries at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import orjson
 
@@ -33,7 +33,7 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
-from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import (
     Progress,
@@ -62,25 +62,6 @@ from retrieval_cache.retrievers.vectors import (
     set_max_length,
     token_lengths,
 )
-
-
-class Reranker(Protocol):
-    """Scores the candidates of one query."""
-
-    @property
-    def name(self) -> str:
-        """The words that choose it, such as `cross-encoder:NAME`."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what decides its scores, as JSON values."""
-
-    def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """Return a finite score for each passage, in their order, higher is better.
-
-        Args:
-            query: with some text in it.
-            passages: the candidates, best first by the first retriever; at least one.
-        """
 
 
 class CrossEncoderReranker:
@@ -133,7 +114,7 @@ class CrossEncoderReranker:
         return encoder
 
     def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """Return the model's output for each pair, after its own activation."""
+        """Return the model's output for each pair, in their order, after its own activation; higher is better."""
         pairs = [(query, passage_text(passage)) for passage in passages]
         lengths = token_lengths(self._encoder.tokenizer, pairs)
         self.n_truncated += count_truncated(self._encoder, lengths)
@@ -147,61 +128,117 @@ class CrossEncoderReranker:
 
 
 class _Reranking:
-    """What any reranker behind a first retriever does as a retriever."""
+    """A first retriever's candidates, and their passages where they can be read again.
 
-    def __init__(self, first: Retriever, depth: int) -> None:
-        self._candidates = Candidates(first, depth)
+    The passages are kept in one file of JSON lines, found by id through their offsets, so that a corpus that does not
+    fit in memory can be reranked.
+    """
 
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids that the first retriever names without a corpus, if it can."""
-        return wanted_passages(self._candidates.first, queries)
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors of the first retriever; False where it has none."""
-        return encode_with(self._candidates.first, fill, place)
-
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages where the reranker finds them."""
-        self._candidates.index(passages, folder, progress)
-
-
-class RerankedRetriever(_Reranking):
-    """Ranks the candidates of a first retriever by a reranker's scores."""
-
-    def __init__(self, first: Retriever, model: str | Reranker, depth: int = 100) -> None:
-        """Put a reranker behind a retriever."""
-        super().__init__(first, depth)
-        self.reranker: Reranker = CrossEncoderReranker(model) if isinstance(model, str) else model
-        self.first = first
-        self.depth = depth
+    def __init__(
+        self, first: Retriever, reranker: CrossEncoderReranker | ListwiseReranker, line: str, depth: int
+    ) -> None:
+        if depth < 1:
+            raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
+        self._first, self._line, self._depth = first, line, depth
+        self._describe_reranker = reranker.describe
+        self._path: Path | None = None
+        self._offsets: dict[str, int] = {}
 
     @property
     def name(self) -> str:
-        """`rerank(FIRST,RERANKER,depth=N)`."""
-        return f"rerank({self.first.name},{self.reranker.name},depth={self.depth})"
+        """`rerank(FIRST,RERANKER,depth=N)`; the reranker with the options that are not the default."""
+        return f"rerank({self._first.name},{self._line},depth={self._depth})"
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings: both parts and the depth."""
         return {
             "retriever": "rerank",
-            "first": dict(self.first.describe()),
-            "reranker": dict(self.reranker.describe()),
-            "depth": self.depth,
+            "first": dict(self._first.describe()),
+            "reranker": dict(self._describe_reranker()),
+            "depth": self._depth,
         }
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return what the first retriever counts."""
-        return _of_first(self.first)
+        """Return what the first retriever counts, apart from a reranker's counts; nothing where it counts nothing."""
+        counts = statistics_of(self._first)
+        return {"first": dict(counts)} if counts else {}
 
     def spending(self) -> Spending:
         """Return what the replies of the first retriever took."""
-        return spending_of(self.first)
+        return spending_of(self._first)
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the first retriever names without a corpus, if it can."""
+        return wanted_passages(self._first, queries)
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Let `fill` make the vectors of the first retriever; False where it has none."""
+        return encode_with(self._first, fill, place)
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Index the first retriever, and keep the passages where the reranker finds them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "passages.jsonl"
+        for part in folder.glob("passages.jsonl*.part"):
+            part.unlink(missing_ok=True)
+        offsets: dict[str, int] = {}
+        try:
+            with written_aside(path, path.with_name(f"{path.name}.part")) as file:
+                recorded = _recorded(passages, file, offsets)
+                self._first.index(recorded, folder / "first", progress)
+                # A retriever that finds its index built reads no passage.
+                deque(recorded, maxlen=0)
+        except OSError as error:
+            raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
+        self._path, self._offsets = path, offsets
+
+    def _candidates(self, queries: Mapping[str, str], k: int, progress: Progress) -> Run:
+        """Return the first `depth` candidates of each query."""
+        if self._path is None:
+            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
+        if not 1 <= k <= self._depth:
+            raise ConfigurationError(
+                self.name,
+                where="k",
+                expected=f"1 to {self._depth}, the candidates that are reranked",
+                found=str(k),
+                next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
+            )
+        return searched(self._first, queries, self._depth, progress)
+
+    def _passages(self, ranking: Sequence[Ranked]) -> list[Passage]:
+        """Return the passages of candidates, in their order."""
+        assert self._path is not None
+        with self._path.open("rb") as file:
+            return [_at(file, self._offsets[item.passage_id]) for item in ranking]
+
+
+def _recorded(passages: Iterable[Passage], file: IO[bytes], offsets: dict[str, int]) -> Iterator[Passage]:
+    """Yield passages, each written to `file` first."""
+    for passage in passages:
+        offsets[passage.passage_id] = file.tell()
+        file.write(orjson.dumps(passage) + b"\n")
+        yield passage
+
+
+def _at(file: IO[bytes], offset: int) -> Passage:
+    file.seek(offset)
+    return Passage(**orjson.loads(file.readline()))
+
+
+class RerankedRetriever(_Reranking):
+    """Ranks the candidates of a first retriever by a reranker's scores."""
+
+    def __init__(self, first: Retriever, reranker: CrossEncoderReranker, depth: int = 100) -> None:
+        """Put a reranker behind a retriever."""
+        super().__init__(first, reranker, reranker.name, depth)
+        self._reranker = reranker
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
         run: dict[str, tuple[Ranked, ...]] = {}
         computed: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
-        for query_id, candidates in self._candidates.search(self.name, queries, k, progress).items():
+        for query_id, candidates in self._candidates(queries, k, progress).items():
             # Not by text alone: the run of somebody else may rank otherwise for the same words.
             request = queries[query_id], candidates
             if request not in computed:
@@ -213,10 +250,10 @@ class RerankedRetriever(_Reranking):
     def _reranked(self, query_id: str, text: str, candidates: Sequence[Ranked]) -> tuple[Ranked, ...]:
         if not candidates:
             return ()
-        scores = self.reranker.rerank(text, self._candidates.passages(item.passage_id for item in candidates))
+        scores = self._reranker.rerank(text, self._passages(candidates))
         if len(scores) != len(candidates) or not all(map(math.isfinite, scores)):
             raise RagtasksError(
-                f"scores of {self.reranker.name}",
+                f"scores of {self._reranker.name}",
                 where=f"query {query_id}",
                 expected=f"{len(candidates)} finite numbers",
                 found=f"{len(scores)} scores, {sum(map(math.isfinite, scores))} of them finite",
@@ -225,92 +262,14 @@ class RerankedRetriever(_Reranking):
         return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
 
 
-def _of_first(first: Retriever) -> dict[str, Any]:
-    """Return what a first retriever counts, apart from a reranker's counts; nothing where it counts nothing."""
-    counts = statistics_of(first)
-    return {"first": dict(counts)} if counts else {}
-
-
-# What every reranker needs: a first retriever's candidates, and their passages where they can be read again.
-# The passages are kept in one file of JSON lines, found by id through their offsets, so that a corpus that does not
-# fit in memory can be reranked.
-
-
-class Candidates:
-    """The first retriever of a reranker, and the passages that it names."""
-
-    def __init__(self, first: Retriever, depth: int) -> None:
-        """Put a limit on a retriever."""
-        if depth < 1:
-            raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
-        self.first = first
-        self.depth = depth
-        self._path: Path | None = None
-        self._offsets: dict[str, int] = {}
-
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> None:
-        """Index the first retriever, and keep the passages."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "passages.jsonl"
-        for part in folder.glob("passages.jsonl*.part"):
-            part.unlink(missing_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        offsets: dict[str, int] = {}
-        try:
-            with written_aside(path, part) as file:
-                recorded = _recorded(passages, file, offsets)
-                self.first.index(recorded, folder / "first", progress)
-                # A retriever that finds its index built reads no passage.
-                deque(recorded, maxlen=0)
-        except OSError as error:
-            raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
-        self._path, self._offsets = path, offsets
-
-    def search(self, name: str, queries: Mapping[str, str], k: int, progress: Progress) -> Run:
-        """Return the first `depth` candidates of each query."""
-        if self._path is None:
-            raise CacheError(f"{name} was asked to search before it had a corpus; call index first")
-        if not 1 <= k <= self.depth:
-            raise ConfigurationError(
-                name,
-                where="k",
-                expected=f"1 to {self.depth}, the candidates that are reranked",
-                found=str(k),
-                next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
-            )
-        return searched(self.first, queries, self.depth, progress)
-
-    def passages(self, ids: Iterable[str]) -> list[Passage]:
-        """Return the passages with these ids, in their order; call `index` before."""
-        if self._path is None:
-            raise CacheError("passages of candidates were asked for before index; next step: index the corpus first")
-        with self._path.open("rb") as file:
-            return [self._at(file, self._offsets[passage_id]) for passage_id in ids]
-
-    def _at(self, file: IO[bytes], offset: int) -> Passage:
-        file.seek(offset)
-        return Passage(**orjson.loads(file.readline()))
-
-
-def _recorded(passages: Iterable[Passage], file: IO[bytes], offsets: dict[str, int]) -> Iterator[Passage]:
-    """Yield passages, each written to `file` first."""
-    for passage in passages:
-        offsets[passage.passage_id] = file.tell()
-        file.write(orjson.dumps(passage) + b"\n")
-        yield passage
-
-
-# A first retriever and a listwise reranker as one retriever.
-# A model that orders gives no scores: the passage at each rank gets the score that the first retriever had given at
-# that rank, so scores only say the order. Where these are equal, they are parted by the smallest step that
-# trec_eval sees, since equal scores would be ordered by id.
-
 # Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front.
 # A window slides up by less than its size, so the best passages of each one meet those of the next and can climb to
 # the top (RankZephyr, Pradeep, Sharifymoghaddam and Lin 2023; Ragnarök's pipeline for TREC RAG). Windows of one
 # query follow each other; the current windows of all queries go to the client in one call. With a client that keeps
 # its replies, a killed call goes on where it was.
-# `ListwiseRetriever` (in `retrieval_cache.rerankers`) turns the order into a run.
+# A model that orders gives no scores: the passage at each rank gets the score that the first retriever had given at
+# that rank, so scores only say the order. Where these are equal, they are parted by the smallest step that
+# trec_eval sees, since equal scores would be ordered by id.
 
 _KIND = "listwise"
 """What the prompts are called in a reply cache."""
@@ -371,13 +330,12 @@ class ListwiseReranker:
         self,
         client: Client,
         options: ListwiseOptions = DEFAULT_OPTIONS,
-        template: PromptTemplate | None = None,
         price: Price | None = None,
     ) -> None:
         """Choose who orders, and what its tokens cost."""
         self._client = client
         self._options = options
-        self._template = template or shipped_template(TEMPLATE)
+        self._template = shipped_template(TEMPLATE)
         self._price = price
         self._spent: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
@@ -464,41 +422,24 @@ Connect = Callable[[Endpoint, Decoding], Client]
 class ListwiseRetriever(_Reranking):
     """Ranks the candidates of a first retriever by a listwise reranker."""
 
-    def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, name: str = "") -> None:
+    def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, line: str = "") -> None:
         """Put a listwise reranker behind a retriever."""
-        super().__init__(first, depth)
+        made_of = line or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
+        super().__init__(first, reranker, made_of, depth)
         self._reranker = reranker
-        self._name = name or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
-
-    @property
-    def name(self) -> str:
-        """`rerank(FIRST,listwise:MODEL,depth=N)`, with the options that are not the default."""
-        return f"rerank({self._candidates.first.name},{self._name},depth={self._candidates.depth})"
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings: both parts and the depth."""
-        return {
-            "retriever": "rerank",
-            "first": dict(self._candidates.first.describe()),
-            "reranker": dict(self._reranker.describe()),
-            "depth": self._candidates.depth,
-        }
 
     def statistics(self) -> Mapping[str, Any]:
         """Return how the replies were, see `ListwiseReranker.statistics`, and what the first retriever counts."""
-        return {**self._reranker.statistics(), **_of_first(self._candidates.first)}
+        return {**self._reranker.statistics(), **super().statistics()}
 
     def spending(self) -> Spending:
         """Return what the replies of the first retriever and of the reranker took."""
-        return joined_spending([spending_of(self._candidates.first), self._reranker.spending()])
+        return joined_spending([super().spending(), self._reranker.spending()])
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
-        first = self._candidates.search(self.name, queries, k, progress)
-        lists = [
-            (queries[query_id], self._candidates.passages(item.passage_id for item in ranking))
-            for query_id, ranking in first.items()
-        ]
+        first = self._candidates(queries, k, progress)
+        lists = [(queries[query_id], self._passages(ranking)) for query_id, ranking in first.items()]
         ordered = zip(first.items(), self._reranker.order(lists, progress), strict=True)
         return {query_id: _ranked(passages, ranking)[:k] for (query_id, ranking), passages in ordered}
 
@@ -522,7 +463,6 @@ def falling_scores(scores: Iterable[float]) -> list[float]:
     return falling
 
 
-_DEFAULT = ListwiseOptions()
 _UNNAMED = frozenset({"model", "price"})
 
 
@@ -531,24 +471,24 @@ def listwise_retriever(
     endpoint: Endpoint,
     connect: Connect,
     *,
-    window: int = _DEFAULT.window,
-    stride: int = _DEFAULT.stride,
-    passes: int = _DEFAULT.passes,
-    words: int = _DEFAULT.words,
-    max_unanswered: float = _DEFAULT.max_unanswered,
+    window: int = DEFAULT_OPTIONS.window,
+    stride: int = DEFAULT_OPTIONS.stride,
+    passes: int = DEFAULT_OPTIONS.passes,
+    words: int = DEFAULT_OPTIONS.words,
+    max_unanswered: float = DEFAULT_OPTIONS.max_unanswered,
     depth: int = 100,
 ) -> ListwiseRetriever:
     """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses."""
     options = ListwiseOptions(window, stride, passes, words, max_unanswered)
     client = connect(endpoint, Decoding())
     changed: dict[str, Value] = {
-        name: value for name, value in asdict(options).items() if value != getattr(_DEFAULT, name)
+        name: value for name, value in asdict(options).items() if value != getattr(DEFAULT_OPTIONS, name)
     }
     given = endpoint.model_fields_set - _UNNAMED
     changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
-    name = canonical("listwise", endpoint.model, **changed)
+    line = canonical("listwise", endpoint.model, **changed)
     reranker = ListwiseReranker(client, options, price=endpoint.price)
-    return ListwiseRetriever(first, reranker, depth=depth, name=name)
+    return ListwiseRetriever(first, reranker, depth=depth, line=line)
 
 
 # How a list of passages is cut into windows, shown to a language model, and read back from its reply.

@@ -75,10 +75,11 @@ def save_cross_encoder(folder: Path, n_labels: int) -> Path:
 def test_candidates_are_ordered_by_the_cross_encoder(cross_encoder: Path, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    retriever = RerankedRetriever(SharedWords(), str(cross_encoder), depth=6)
+    shared = SharedWords()
+    retriever = RerankedRetriever(shared, CrossEncoderReranker(str(cross_encoder)), depth=6)
     retriever.index(PASSAGES, tmp_path)
     queries = {"a": "mars moon", "again": "mars moon", "b": "loan", "none": "nothing known", "blank": ""}
-    first = retriever.first.search(queries, 6)
+    first = shared.search(queries, 6)
     run = retriever.search(queries, 6)
     assert list(run) == list(queries)
     peer = CrossEncoder(str(cross_encoder), device="cpu")
@@ -94,7 +95,7 @@ def test_candidates_are_ordered_by_the_cross_encoder(cross_encoder: Path, tmp_pa
 
 
 def test_both_parts_are_named_and_described(cross_encoder: Path) -> None:
-    retriever = RerankedRetriever(SharedWords(), str(cross_encoder))
+    retriever = RerankedRetriever(SharedWords(), CrossEncoderReranker(str(cross_encoder)))
     assert retriever.name == f"rerank(shared-words,cross-encoder:{cross_encoder},depth=100)"
     described = retriever.describe()
     assert (described["first"], described["depth"]) == ({"retriever": "shared-words"}, 100)
