@@ -43,7 +43,7 @@ TOKENISED = ("bm25s", "rank_bm25")
 def make_corpus(root: Path, size: int, path: Path) -> None:
     """Write `size` passages as JSON lines."""
     files = [str(corpus_file(root, domain)) for domain in DOMAINS]
-    real = [passage for file in files for passage in corpora.read_corpus(file, blank="keep")]
+    real = [passage for file in files for passage in corpora.read_corpus(file)]
     chance = random.Random(0)
     chance.shuffle(real)
     sentences = [re.split(r"(?<=[.!?\n])\s+", passage.text) for passage in real]

@@ -40,7 +40,7 @@ from ragtasks.metrics import (
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Score, Task
 from ragtasks.statistics import Column, compare_columns
 from ragtasks.tables import Cell, Difference, Section, Table, Value, notes_table
-from retrieval_cache.corpora.passages import DEFAULT_FIELDS, passage_of, read_corpus
+from retrieval_cache.corpora.passages import read_corpus, with_text
 from retrieval_cache.stage import read_run as read_stored
 from retrieval_cache.store import RunStore, data_label, fallbacks_of
 
@@ -274,7 +274,7 @@ def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str
         return ""
     ranked = {item.passage_id for ranking in run.values() for item in ranking}
     files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
-    passage_ids = {passage.passage_id for file in files for passage in read_corpus(file, blank="skip")}
+    passage_ids = {passage.passage_id for file in files for passage in read_corpus(file)}
     return _OTHER_CORPUS if ranked - passage_ids else ""
 
 
@@ -323,7 +323,7 @@ def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run
     if not wanted:
         return {}
     files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
-    passages = (passage for file in files for passage in read_corpus(file, blank="skip"))
+    passages = (passage for file in files for passage in read_corpus(file))
     return {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
 
 
@@ -803,7 +803,7 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
     wanted = {passage_id for ids in ranked.values() for passage_id in ids}
     side = retrieval_side(benchmark.name)
     files = dict.fromkeys(str(side.corpus_file(benchmark.root, name)) for name in side.domains_of(benchmark.tasks))
-    passages = (passage for file in files for passage in read_corpus(file, blank="skip"))
+    passages = (passage for file in files for passage in read_corpus(file))
     texts = {passage.passage_id: passage for passage in passages if passage.passage_id in wanted}
     if missing := sorted(wanted - texts.keys()):
         raise BenchmarkFileError(
@@ -839,7 +839,7 @@ def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
         if not topic.text.strip():
             problems.add(number, "`query` with a `text`", "none", topic.topic_id)
         rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
-        passages = [passage_of(one, DEFAULT_FIELDS, "refuse") for one in rows]
+        passages = [with_text(one) for one in rows]
         for wrong in (one for one in passages if isinstance(one, str)):
             problems.add(number, "a text of every candidate", wrong, topic.topic_id)
         yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]

@@ -21,7 +21,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
@@ -115,19 +114,19 @@ _JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in 
 _KINDS = (*_JSON_LINES, ".parquet")
 
 
-def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
+def placed_rows(location: str) -> Iterator[Placed]:
     """Yield the rows of a corpus with their places, in its own order, in constant memory."""
     if location.startswith(HUB):
-        yield from hub_rows(location, fields)
+        yield from hub_rows(location)
         return
     path = Path(location)
     if not path.exists():
         raise BenchmarkFileError(unusable(location, "a file or folder", "nothing", "check the path"))
     if path.is_dir() and (path / SPLIT_FILE).is_file():
-        yield from saved_rows(path, fields)
+        yield from saved_rows(path)
         return
     for file in _files(path):
-        yield from placed_parquet_rows(file, fields) if file.suffix == ".parquet" else json_rows(file)
+        yield from placed_parquet_rows(file) if file.suffix == ".parquet" else json_rows(file)
 
 
 def _files(path: Path) -> list[Path]:
@@ -169,17 +168,17 @@ HUB = "hf:"
 _ROWS_AT_ONCE = 512
 
 
-def placed_parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
+def placed_parquet_rows(path: Path) -> Iterator[Placed]:
     """Yield the rows of a Parquet file."""
     source, number = f"{path}, row", 0
     try:
-        for number, row in enumerate(parquet_rows(path, lambda names: _columns(names, fields)), start=1):
+        for number, row in enumerate(parquet_rows(path, _columns), start=1):
             yield source, number, row
     except CORRUPT as error:
         yield source, number + 1, f"the file cannot be read on from here: {error}"
 
 
-def saved_rows(path: Path, fields: Fields) -> Iterator[Placed]:
+def saved_rows(path: Path) -> Iterator[Placed]:
     """Yield the rows of a saved split, as plain values of its Arrow files.
 
     `datasets` itself would open whatever file the folder names, and, for a column of pictures, whatever address.
@@ -191,7 +190,7 @@ def saved_rows(path: Path, fields: Fields) -> Iterator[Placed]:
     try:
         for file in files:
             with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
-                columns = _columns(batches.schema.names, fields) or batches.schema.names
+                columns = _columns(batches.schema.names) or batches.schema.names
                 for row in chain.from_iterable(batch.select(columns).to_pylist() for batch in batches):
                     number += 1
                     yield source, number, row
@@ -216,7 +215,7 @@ def _saved_files(path: Path) -> list[Path]:
     return files
 
 
-def hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
+def hub_rows(location: str) -> Iterator[Placed]:
     """Yield the rows of a dataset of the hub, streamed; `location` is `hf:NAME[#CONFIG][:SPLIT]`."""
     from datasets import load_dataset
 
@@ -229,15 +228,15 @@ def hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
             location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
         )
         raise BenchmarkFileError(message) from error
-    yield from dataset_rows(dataset, f"{location}, row", fields)
+    yield from dataset_rows(dataset, f"{location}, row")
 
 
-def dataset_rows(dataset: Any, source: str, fields: Fields) -> Iterator[Placed]:
+def dataset_rows(dataset: Any, source: str) -> Iterator[Placed]:
     """Yield the rows of a streamed dataset."""
     number = 0
     try:
         if dataset.column_names:
-            dataset = dataset.select_columns(_columns(dataset.column_names, fields) or dataset.column_names)
+            dataset = dataset.select_columns(_columns(dataset.column_names) or dataset.column_names)
         # Row by row, `datasets` is several times slower.
         rows = chain.from_iterable(_turned(batch) for batch in dataset.iter(batch_size=_ROWS_AT_ONCE))
         for number, row in enumerate(rows, start=1):
@@ -252,15 +251,14 @@ def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, values, strict=True))
 
 
-def _columns(names: Iterable[str], fields: Fields) -> list[str] | None:
+def _columns(names: Iterable[str]) -> list[str] | None:
     """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
     known = list(names)
-    has_text = not {fields.text, fields.segment, fields.body}.isdisjoint(known)
-    whole = has_text and any(name in known for name in fields.passage_id)
-    return [name for name in known if name in fields.names()] if whole else None
+    whole = not {*TEXT_FIELDS}.isdisjoint(known) and not {*ID_FIELDS}.isdisjoint(known)
+    return [name for name in known if name in _FIELDS] if whole else None
 
 
-# What the readers of all containers share: a corpus's fields, placed rows, and what a corrupt container raises.
+# What the readers of all containers share: the names of fields, placed rows, and what a corrupt container raises.
 
 Row: TypeAlias = "Mapping[str, Any] | str"
 """Field -> value, or why there is no row at this place."""
@@ -274,26 +272,11 @@ CORRUPT = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zli
 """What pyarrow, zipfile and datasets raise for a container that is corrupt, locked or of another kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The names of a corpus's fields. An empty name means a field that is not read."""
-
-    passage_id: tuple[str, ...] = ("_id", "id", "docid")
-    """The id is in the first of these that a row has."""
-    text: str = "text"
-    """The text that is indexed."""
-    segment: str = "segment"
-    """The text of a row that has no `text`, as in MS MARCO V2.1."""
-    body: str = "body"
-    """The text of a row that has neither, as whole documents of MS MARCO V2.1."""
-    title: str = "title"
-    """Title of the document; a row may lack it."""
-    url: str = "url"
-    """Address of the document; a row may lack it."""
-
-    def names(self) -> frozenset[str]:
-        """Return every field that is read."""
-        return frozenset((*self.passage_id, self.text, self.segment, self.body, self.title, self.url)) - {""}
+ID_FIELDS = ("_id", "id", "docid")
+"""A passage's id is in the first of these that a row has."""
+TEXT_FIELDS = ("text", "segment", "body")
+"""Its text likewise: `segment` is of MS MARCO V2.1's segments, `body` of its whole documents."""
+_FIELDS = {*ID_FIELDS, *TEXT_FIELDS, "title", "url"}
 
 
 def unusable(where: str, expected: str, found: str, next_step: str) -> str:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -29,15 +29,11 @@ from ragtasks.files import canonical_hash, write_atomically, written_aside
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
-from retrieval_cache.corpora.containers import Fields, parsed, placed_rows, raw_lines, shards_of
+from retrieval_cache.corpora.containers import ID_FIELDS, TEXT_FIELDS, parsed, placed_rows, raw_lines, shards_of
 from retrieval_cache.corpora.near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
 from retrieval_cache.corpora.segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
 from retrieval_cache.retrievers.protocol import Progress, no_progress
 
-Blank = Literal["refuse", "skip", "keep"]
-"""What happens to a passage whose text is white space only: an error, left out, or handed on."""
-
-DEFAULT_FIELDS = Fields()
 _MOST_PROBLEMS = 20
 _PROGRESS_EVERY = 10_000
 
@@ -52,22 +48,42 @@ class Survey:
     The same for every container and compression. Addresses do not count: no retriever sees them.
     """
     n_passages: int
-    """Passages that `read_corpus` yields with the same arguments."""
+    """Passages that `read_corpus` yields."""
     n_blank: int
-    """Passages without a visible character, whether kept or left out."""
+    """Passages without a visible character, which are left out."""
     n_characters: int
     """Length of all texts."""
 
 
-def read_rows(
-    location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse"
-) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
-    """Yield the passages of a corpus with the rows that they were read from; otherwise as `read_corpus`."""
+def read_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
+    """Yield the passages of a corpus that have a text, with the rows that they were read from."""
+    n_blank = 0
+    is_empty = True
+    for passage, row in _all_rows(location):
+        if passage.text.strip():
+            is_empty = False
+            yield passage, row
+        else:
+            n_blank += 1
+    if is_empty:
+        _raise(location, [_nothing(n_blank)])
+
+
+def read_corpus(location: str) -> Iterator[Passage]:
+    """Yield the passages of a corpus that have a text, in its own order, in one pass.
+
+    There is nothing to find in a passage of white space only, of which the official cloud corpus has three.
+    """
+    for passage, _ in read_rows(location):
+        yield passage
+
+
+def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
+    """Yield every passage with its row; eight bytes a passage are kept."""
     digests = array("Q")
     problems: list[str] = []
-    n_kept = 0
-    for source, number, row in placed_rows(location, fields):
-        passage = row if isinstance(row, str) else passage_of(row, fields, blank)
+    for source, number, row in placed_rows(location):
+        passage = row if isinstance(row, str) else passage_of(row)
         if isinstance(row, str) or isinstance(passage, str):
             problems.append(f"{source} {number}: {passage}")
             if len(problems) == _MOST_PROBLEMS:
@@ -75,31 +91,18 @@ def read_rows(
                 break
         elif not problems:
             digests.append(_digest(passage.passage_id))
-            if blank != "skip" or passage.text.strip():
-                n_kept += 1
-                yield passage, row
-    if not (problems or n_kept):
-        problems.append(_nothing(len(digests)))
-    _raise(location, problems or _duplicates(location, fields, digests))
+            yield passage, row
+    _raise(location, problems or _duplicates(location, digests))
 
 
-def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> Iterator[Passage]:
-    """Yield the passages of a corpus in its own order, in one pass; eight bytes a passage are kept."""
-    for passage, _ in read_rows(location, fields, blank):
-        yield passage
-
-
-def survey_corpus(
-    location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse", progress: Progress = no_progress
-) -> Survey:
-    """Return checksum and counts of a corpus, read once; arguments and errors as `read_corpus`."""
+def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
+    """Return checksum and counts of a corpus, read once; errors as `read_corpus`."""
     sha256 = hashlib.sha256()
     n_passages = n_blank = n_characters = 0
-    for passage in read_corpus(location, fields, "keep" if blank == "skip" else blank):
+    for passage, _ in _all_rows(location):
         if not passage.text.strip():
             n_blank += 1
-            if blank == "skip":
-                continue
+            continue
         n_passages += 1
         n_characters += len(passage.text)
         sha256.update(_framed(passage))
@@ -121,27 +124,31 @@ def _framed(passage: Passage) -> bytes:
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
-def passage_of(row: Mapping[str, Any], fields: Fields, blank: Blank) -> Passage | str:
-    """Return the passage of a row, or what is wrong with it."""
-    passage_id = id_of(row, fields)
+def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
+    """Return the passage of a row, or what is wrong with it; its text may be white space only."""
+    passage_id = id_of(row, ids)
     if passage_id is None:
-        return f"no id in {' or '.join(fields.passage_id)}; the row has {_names(row)}"
+        return f"no id in {' or '.join(ids)}; the row has {_names(row)}"
     if passage_id.split() != [passage_id]:
         return f"an id that is empty or holds white space: {passage_id!r}"
-    text = next((row[name] for name in (fields.text, fields.segment, fields.body) if name in row), None)
+    text = next((row[name] for name in TEXT_FIELDS if name in row), None)
     if not isinstance(text, str):
-        return f"no text in {fields.text!r} ({passage_id}); the row has {_names(row)}"
-    if blank == "refuse" and (not text or text.isspace()):
-        return f"an empty text ({passage_id}); choose blank='skip' to leave such passages out"
-    title, url = row.get(fields.title) or "", row.get(fields.url) or ""
+        return f"no text in {TEXT_FIELDS[0]!r} ({passage_id}); the row has {_names(row)}"
+    title, url = row.get("title") or "", row.get("url") or ""
     if not isinstance(title, str) or not isinstance(url, str):
         return f"a title or url that is no text ({passage_id}): {title!r:.40}, {url!r:.40}"
     return Passage(passage_id, text, title, url)
 
 
-def id_of(row: Mapping[str, Any], fields: Fields) -> str | None:
+def with_text(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
+    """Return the passage of a row that must have a text, or what is wrong with it."""
+    passage = passage_of(row, ids)
+    return passage if isinstance(passage, str) or passage.text.strip() else f"an empty text ({passage.passage_id})"
+
+
+def id_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> str | None:
     """Return the id of a row, None where it has none."""
-    value = next((row[name] for name in fields.passage_id if name in row), None)
+    value = next((row[name] for name in ids if name in row), None)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else None
@@ -155,7 +162,7 @@ def _digest(passage_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(passage_id.encode(), digest_size=8).digest(), "little")
 
 
-def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]:
+def _duplicates(location: str, digests: array[int]) -> list[str]:
     """Return one line for each passage whose id another one before it has; `digests` is sorted in place."""
     import numpy as np
 
@@ -166,8 +173,8 @@ def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]
         return []
     first: dict[str, str] = {}
     problems: list[str] = []
-    for source, number, row in placed_rows(location, fields):
-        passage_id = None if isinstance(row, str) else id_of(row, fields)
+    for source, number, row in placed_rows(location):
+        passage_id = None if isinstance(row, str) else id_of(row)
         if passage_id is None or _digest(passage_id) not in suspects:
             continue
         place = f"{source} {number}"
@@ -185,7 +192,7 @@ def _raise(location: str, problems: list[str]) -> None:
             where=location,
             expected="one passage a line or row: a unique id and a text",
             found="\n    ".join(problems),
-            next_step="correct the corpus; fields of other names can be given in Python (`Fields`)",
+            next_step=f"correct it: ids stand in {', '.join(ID_FIELDS)}, texts in {', '.join(TEXT_FIELDS)}",
         )
 
 
@@ -209,17 +216,16 @@ class WholeCorpus:
 
     def __init__(self, location: str, progress: Progress = no_progress) -> None:
         """Survey a corpus."""
-        # The official cloud corpus has three passages without text: there is nothing to find in them.
         self._location = location
-        self._survey = survey_corpus(location, blank="skip", progress=progress)
+        self._survey = survey_corpus(location, progress)
 
     def describe(self) -> dict[str, Any]:
         """Return checksum and size."""
         return {"sha256": self._survey.checksum, "n_passages": self._survey.n_passages}
 
     def passages(self) -> Iterator[Passage]:
-        """Yield the passages that have a text."""
-        return read_corpus(self._location, blank="skip")
+        """Yield them."""
+        return read_corpus(self._location)
 
 
 def open_source(
@@ -250,7 +256,7 @@ def open_source(
 # segments with an id that the run does not name.
 
 _T = TypeVar("_T")
-_FIELDS = Fields(passage_id=("docid", "_id", "id"))
+_SEGMENT_IDS = ("docid", "_id", "id")
 _STARTS = (b'{"docid":"', b'{"docid": "')
 _END = b"}\n"
 _MOST_SHARD_ERRORS = 20
@@ -386,10 +392,10 @@ def _wanted_passage(line: bytes, wanted: frozenset[bytes]) -> Passage | str | No
     row = parsed(line)
     if isinstance(row, str):
         return row
-    passage_id = id_of(row, _FIELDS)
+    passage_id = id_of(row, _SEGMENT_IDS)
     if passage_id is not None and passage_id.encode() not in wanted:
         return None
-    return passage_of(row, _FIELDS, "refuse")
+    return with_text(row, _SEGMENT_IDS)
 
 
 def _shard_passages(path: Path) -> Iterator[tuple[int, Passage]]:
@@ -411,7 +417,7 @@ _MAX_GROUPS = 20
 def describe_corpus(location: str) -> list[str]:
     """Return what a corpus holds, a line each; an error anywhere in it is an error."""
     with progress_bars() as progress:
-        survey = survey_corpus(location, blank="skip", progress=progress)
+        survey = survey_corpus(location, progress)
     mean = survey.n_characters / survey.n_passages
     return [
         f"{survey.n_passages} passages of {mean:.0f} characters on average; {survey.n_blank} without text are left out",
@@ -444,7 +450,7 @@ def deduplicate_corpus(location: str, target: Path, threshold: float, width: int
     The first passage of each group stays; its row is written as it was read. Passages without text are left out.
     """
     found = _found_duplicates(location, threshold, width)
-    rows = ((passage.passage_id, row) for passage, row in read_rows(location, blank="skip"))
+    rows = ((passage.passage_id, row) for passage, row in read_rows(location))
     lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
     n_kept = _write(target, lines)
     return [
@@ -456,7 +462,7 @@ def deduplicate_corpus(location: str, target: Path, threshold: float, width: int
 
 def _found_duplicates(location: str, threshold: float, width: int) -> NearDuplicates:
     with progress_bars() as progress:
-        return near_duplicates(lambda: read_corpus(location, blank="skip"), threshold, progress, width)
+        return near_duplicates(lambda: read_corpus(location), threshold, progress, width)
 
 
 def _not_compared(found: NearDuplicates) -> dict[str, int]:
@@ -468,13 +474,13 @@ def _not_compared(found: NearDuplicates) -> dict[str, int]:
 
 def segment_corpus_by_sentences(location: str, target: Path, sentences: int, stride: int) -> int:
     """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return how many there are."""
-    return _write(target, segment_lines(read_rows(location, blank="skip"), sentences, stride))
+    return _write(target, segment_lines(read_rows(location), sentences, stride))
 
 
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
     """Write the passages of a corpus of documents as JSON lines and return how many there are."""
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
-    documents = read_corpus(location, blank="skip")
+    documents = read_corpus(location)
     return _write(target, _lines(segment_all(documents, size, overlap, cut)))
 
 
@@ -518,7 +524,7 @@ def _row(benchmark: Benchmark, side: RetrievalSide, domain: str, progress: Progr
         return (domain, *["-"] * (len(_COLUMNS) - 1))
     documents: set[str] = set()
     n_passages = n_words = 0
-    for passage in read_corpus(str(path), blank="skip"):
+    for passage in read_corpus(str(path)):
         n_passages += 1
         n_words += len(passage.text.split())
         if side.document_of:

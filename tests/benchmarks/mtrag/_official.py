@@ -15,8 +15,8 @@ QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "
 
 
 def official_passages(root: Path, domain: str) -> Iterator[Passage]:
-    """Yield the passages of one domain's corpus, those without text too."""
-    yield from read_corpus(str(retrieval_side("mtrag").corpus_file(root, domain)), blank="keep")
+    """Yield the passages of one domain's corpus that have a text."""
+    yield from read_corpus(str(retrieval_side("mtrag").corpus_file(root, domain)))
 
 
 def official_queries(root: Path, domain: str, form: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora.containers import Fields
 from retrieval_cache.corpora.passages import read_corpus, survey_corpus
 
 ROWS = [
@@ -158,14 +157,11 @@ def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(t
     assert checksum(one, two) != checksum(two, one)
 
 
-def test_fields_can_have_other_names_and_numbers_as_ids(tmp_path: Path) -> None:
-    table = pa.table({"docid": [7, 8], "words": ["one", "two"], "headings": ["h", "h"], "vector": [[0.5], [1.0]]})
+def test_ids_may_be_numbers_and_columns_of_other_names_are_no_texts(tmp_path: Path) -> None:
+    table = pa.table({"docid": [7, 8], "body": ["one", "two"], "title": ["h", "h"], "vector": [[0.5], [1.0]]})
     pq.write_table(table, tmp_path / "c.parquet")
-    fields = Fields(text="words", title="headings")
-    assert list(read_corpus(str(tmp_path / "c.parquet"), fields)) == [
-        Passage("7", "one", "h"),
-        Passage("8", "two", "h"),
-    ]
+    assert list(read_corpus(str(tmp_path / "c.parquet"))) == [Passage("7", "one", "h"), Passage("8", "two", "h")]
+    pq.write_table(table.rename_columns(["docid", "words", "title", "vector"]), tmp_path / "c.parquet")
     with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, words"):
         list(read_corpus(str(tmp_path / "c.parquet")))
 
@@ -184,7 +180,6 @@ def test_segments_need_no_other_names(tmp_path: Path) -> None:
         (b'{"_id": "x", "title": "t"}', "line 40000: no text in 'text' .x.; the row has _id, title"),
         (b'{"text": "t"}', "line 40000: no id in _id or id or docid"),
         (b'{"_id": "x y", "text": "t"}', "line 40000: an id that is empty or holds white space"),
-        (b'{"_id": "x", "text": " \\n"}', "line 40000: an empty text .x.; choose blank='skip'"),
         (b'{"_id": "x", "text": "t", "title": 3}', "line 40000: a title or url that is no text"),
         (b'{"_id": "x", "text": "\\ud800"}', "line 40000: not JSON"),
         (b'{"_id": "17", "text": "t"}', "line 40000: the id '17' once more; first at .*line 18"),
@@ -269,13 +264,12 @@ def test_names_that_say_nothing_or_too_much_are_refused(tmp_path: Path) -> None:
         list(read_corpus(f"hf:{tmp_path / 'nowhere'}:train"))
 
 
-def test_blank_passages_are_counted_and_left_out_or_kept(tmp_path: Path) -> None:
+def test_blank_passages_are_counted_and_left_out(tmp_path: Path) -> None:
     location = write(tmp_path / "c.jsonl", lines([*ROWS[:2], {"_id": "blank", "text": "\n", "title": "only a title"}]))
-    kept, skipped = survey_corpus(location, blank="keep"), survey_corpus(location, blank="skip")
-    assert (kept.n_passages, kept.n_blank) == (3, 1)
-    assert (skipped.n_passages, skipped.n_blank) == (2, 1)
-    assert list(read_corpus(location, blank="skip")) == PASSAGES[:2]
-    assert kept.checksum != skipped.checksum == survey_corpus(write(tmp_path / "d.jsonl", lines(ROWS[:2]))).checksum
+    survey = survey_corpus(location)
+    assert (survey.n_passages, survey.n_blank) == (2, 1)
+    assert list(read_corpus(location)) == PASSAGES[:2]
+    assert survey.checksum == survey_corpus(write(tmp_path / "d.jsonl", lines(ROWS[:2]))).checksum
 
 
 def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:
@@ -290,7 +284,7 @@ def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:
     [("clapnq", 12_628, 0), ("cloud", 13_294, 3), ("fiqa", 15_332, 0), ("govt", 1_258, 0)],
 )
 def test_the_real_corpora(mtrag_root: Path, domain: str, n_passages: int, n_blank: int) -> None:
-    survey = survey_corpus(str(mtrag_root / "corpora/passage_level" / f"{domain}.jsonl.zip"), blank="skip")
+    survey = survey_corpus(str(mtrag_root / "corpora/passage_level" / f"{domain}.jsonl.zip"))
     assert (survey.n_passages, survey.n_blank) == (n_passages, n_blank)
 
 

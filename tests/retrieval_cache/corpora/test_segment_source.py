@@ -265,7 +265,7 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
     side = retrieval_side(sample.name)
     corpora = {}
     for domain in side.domains:
-        passages = list(read_corpus(str(side.corpus_file(sample.root, domain)), blank="skip"))
+        passages = list(read_corpus(str(side.corpus_file(sample.root, domain))))
         rows = [
             {"docid": item.passage_id, "url": item.url, "title": item.title, "segment": item.text} for item in passages
         ]
