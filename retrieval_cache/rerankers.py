@@ -72,8 +72,7 @@ class CrossEncoderReranker:
     ) -> None:
         """Choose a model; nothing is loaded before it is needed."""
         self.model = model
-        self.n_truncated = 0
-        """Pairs so far that were longer than the model reads."""
+        self._n_truncated = 0
         self._max_length = max_length
         self._batch_tokens = batch_tokens
         self._device = device
@@ -87,6 +86,10 @@ class CrossEncoderReranker:
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the scores; loads the model."""
         return self._description
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how many pairs so far were longer than the model reads; nothing where none was."""
+        return {"truncated": self._n_truncated} if self._n_truncated else {}
 
     @cached_property
     def _description(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class CrossEncoderReranker:
         """Return the model's output for each pair, in their order, after its own activation; higher is better."""
         pairs = [(query, passage_text(passage)) for passage in passages]
         lengths = token_lengths(self._encoder.tokenizer, pairs)
-        self.n_truncated += count_truncated(self._encoder, lengths)
+        self._n_truncated += count_truncated(self._encoder, lengths)
         scores = [0.0] * len(pairs)
         read = read_lengths(self._encoder, lengths)
         for positions, batch in length_batches(pairs, read, self._batch_tokens):
@@ -230,9 +233,12 @@ class RerankedRetriever(_Reranking):
     """Ranks the candidates of a first retriever by a reranker's scores."""
 
     def __init__(self, first: Retriever, reranker: CrossEncoderReranker, depth: int = 100) -> None:
-        """Put a reranker behind a retriever."""
         super().__init__(first, reranker, reranker.name, depth)
         self._reranker = reranker
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how many pairs were cut, and what the first retriever counts."""
+        return {**self._reranker.statistics(), **super().statistics()}
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
@@ -423,7 +429,6 @@ class ListwiseRetriever(_Reranking):
     """Ranks the candidates of a first retriever by a listwise reranker."""
 
     def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, line: str = "") -> None:
-        """Put a listwise reranker behind a retriever."""
         made_of = line or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
         super().__init__(first, reranker, made_of, depth)
         self._reranker = reranker

@@ -62,8 +62,7 @@ class DenseRetriever:
         """Choose an encoder; nothing is loaded before it is needed."""
         self.model = model
         self.normalize = normalize
-        self.truncated = {"passages": 0, "queries": 0}
-        """Texts that were cut: passages of the corpus, and queries of the last search."""
+        self._n_truncated = {"passages": 0, "queries": 0}
         self._prompts = (query_prompt, passage_prompt)
         self._max_length = max_length
         self._batch_tokens = batch_tokens
@@ -88,6 +87,10 @@ class DenseRetriever:
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""
         return self._description
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how many passages of the corpus, and queries of the last search, were cut; nothing where none was."""
+        return {"truncated": dict(self._n_truncated)} if any(self._n_truncated.values()) else {}
 
     @cached_property
     def _description(self) -> dict[str, Any]:
@@ -129,7 +132,7 @@ class DenseRetriever:
         filled = self.fill(passages, folder, progress)
         # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
         vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
-        self.truncated["passages"] = filled.n_truncated
+        self._n_truncated["passages"] = filled.n_truncated
         self._index = (
             filled.ids,
             ExactIndex.of(vectors, filled.ids, self._engine or self._best_engine, self._torch_device),
@@ -194,7 +197,7 @@ class DenseRetriever:
             raise ConfigurationError(f"k must be at least 1, found {k}")
         ids, index = self._index
         texts = sorted({text for text in queries.values() if text.strip()})
-        vectors, self.truncated["queries"] = self._encode(
+        vectors, self._n_truncated["queries"] = self._encode(
             texts, "query", lambda n: progress("encode queries", n, len(texts))
         )
         found = index.search(vectors, k, lambda n: progress("search passages", n, len(ids)))
@@ -312,7 +315,6 @@ class ExactIndex:
     engine: Engine
     """What multiplies; decides no result."""
     device: str = "cpu"
-    """Where torch multiplies."""
     _buffers: list[Floats] = field(default_factory=list, repr=False)
 
     @classmethod

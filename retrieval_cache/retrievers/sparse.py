@@ -65,8 +65,7 @@ class SparseRetriever:
     ) -> None:
         """Choose an encoder; nothing is loaded before it is needed."""
         self.model = model
-        self.truncated = {"passages": 0, "queries": 0}
-        """Texts that were cut: passages of the corpus, and queries of the last search."""
+        self._n_truncated = {"passages": 0, "queries": 0}
         self._max_length = max_length
         self._batch_tokens = batch_tokens
         self._device = device
@@ -83,6 +82,10 @@ class SparseRetriever:
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""
         return self._description
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how many passages of the corpus, and queries of the last search, were cut; nothing where none was."""
+        return {"truncated": dict(self._n_truncated)} if any(self._n_truncated.values()) else {}
 
     @cached_property
     def _description(self) -> dict[str, Any]:
@@ -122,7 +125,7 @@ class SparseRetriever:
         )
         id_ranks = np.empty(len(filled.ids), np.int64)
         id_ranks[sorted(range(len(filled.ids)), key=filled.ids.__getitem__)] = np.arange(len(filled.ids))
-        self.truncated["passages"] = filled.n_truncated
+        self._n_truncated["passages"] = filled.n_truncated
         self._index = (filled.ids, id_ranks, stacked.T.tocsr())
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
@@ -133,7 +136,7 @@ class SparseRetriever:
             raise ConfigurationError(f"k must be at least 1, found {k}")
         ids, id_ranks, inverted = self._index
         texts = sorted({text for text in queries.values() if text.strip()})
-        weights, self.truncated["queries"] = self._encode(
+        weights, self._n_truncated["queries"] = self._encode(
             texts, "query", lambda n: progress("encode queries", n, len(texts))
         )
         rankings: dict[str, tuple[Ranked, ...]] = {}

@@ -57,6 +57,9 @@ class ByLength:
     def describe(self) -> Mapping[str, Any]:
         return {"reranker": "by-length"}
 
+    def statistics(self) -> Mapping[str, Any]:
+        return {}
+
     def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
         longest = max(len(passage.text) for passage in passages)
         return self.scores if self.scores is not None else [len(passage.text) / longest for passage in passages]
@@ -106,7 +109,7 @@ def test_both_parts_are_named_and_described(cross_encoder: Path) -> None:
 def test_long_pairs_are_counted(cross_encoder: Path) -> None:
     reranker = CrossEncoderReranker(str(cross_encoder))
     reranker.rerank("mars", [Passage("a", "moon"), Passage("b", "bee " * 20)])
-    assert reranker.n_truncated == 1
+    assert reranker.statistics() == {"truncated": 1}
     assert reranker.describe()["max_length"] == 12
 
 

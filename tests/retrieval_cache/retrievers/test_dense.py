@@ -78,7 +78,7 @@ def test_the_right_passage_comes_first(minilm: DenseRetriever, tmp_path: Path) -
     assert run["blank"] == ()
     assert len(run["q1"]) == len(PASSAGES), "k above the corpus gives all passages"
     assert run["q1"] == in_rank_order(run["q1"])
-    assert minilm.truncated == {"passages": 1, "queries": 0}, "the text of 400 words is longer than 256 tokens"
+    assert minilm.statistics() == {"truncated": {"passages": 1, "queries": 0}}, "400 words are longer than 256 tokens"
 
 
 def test_scores_are_cosines_of_the_stored_vectors(minilm: DenseRetriever, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_batches_of_an_unfinished_shard_are_kept_and_give_the_same_bytes(stopped
     resumed.left = n_batches - 3
     resumed.index(PASSAGES, stopped)
     assert resumed.left == 0
-    assert resumed.truncated["passages"] == 1
+    assert resumed.statistics()["truncated"]["passages"] == 1
     assert folder_bytes(stopped) == folder_bytes(tmp_path / "undisturbed")
     assert sorted(folder_bytes(stopped)) == ["shard-000000.json", "shard-000000.npy"]
 

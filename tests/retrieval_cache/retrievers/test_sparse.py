@@ -70,7 +70,7 @@ def test_truncation_is_counted_and_described(splade: Path, tmp_path: Path) -> No
     retriever = SparseRetriever(str(splade), max_length=5)
     retriever.index([Passage("short", "mars moon"), Passage("long", "bee " * 9)], tmp_path)
     retriever.search({"a": "court appeal loan rate"}, 1)
-    assert retriever.truncated == {"passages": 1, "queries": 1}
+    assert retriever.statistics()["truncated"] == {"passages": 1, "queries": 1}
     assert retriever.describe()["max_length"] == 5
     assert retriever.name == f"sparse:{splade},max_length=5"
     assert parse(retriever.name).name == retriever.name
