@@ -56,7 +56,6 @@ class Message:
     """One utterance of a conversation."""
 
     role: Role
-    """Who speaks."""
     text: str
     """What is said, as in the file."""
 
@@ -66,7 +65,6 @@ class Passage:
     """One retrievable chunk of a document."""
 
     passage_id: str
-    """Id in the corpus and the qrels."""
     text: str
     """The text that was indexed."""
     title: str = ""
@@ -82,17 +80,13 @@ class Task:
     task_id: str
     """Conversation id and turn, joined as in `ragtasks.records`."""
     conversation_id: str
-    """The conversation that the task was cut from."""
     turn: int
     """The user turn that is asked, counted from 1."""
     domain: str
     """Short name of the corpus, such as `clapnq`."""
     messages: tuple[Message, ...]
-    """The conversation so far; the last message is the question."""
     target: str
-    """The benchmark's reference answer."""
     answerability: Answerability
-    """Whether the corpus holds an answer."""
     question_types: tuple[str, ...]
     """Labels such as `Factoid`; a question may have several."""
     multi_turn: str
@@ -128,7 +122,6 @@ class Ending(str, Enum):
     """How a model that searches while it answers came to an end."""
 
     ANSWERED = "answered"
-    """It gave an answer."""
     GAVE_UP = "gave_up"
     """It neither called a tool nor gave an answer."""
     OUT_OF_CALLS = "out_of_calls"
@@ -188,7 +181,6 @@ class Trajectory:
     steps: tuple[ToolStep, ...] = ()
     """Its calls, in order."""
     ending: Ending = Ending.ANSWERED
-    """How it ended."""
     n_rounds: int = 0
     """Replies of the model, the answer included; 0 where a system of one's own says what it searched for."""
     n_shortened: int = 0
@@ -215,7 +207,6 @@ class Response:
     """A model's answer to one task, with the passages that the model was shown."""
 
     task: Task
-    """What was asked."""
     passages: tuple[Passage, ...]
     """What the model was given, in order."""
     text: str
@@ -243,9 +234,7 @@ class Qrel:
     """One relevance judgement."""
 
     query_id: str
-    """Task id of the question."""
     passage_id: str
-    """Judged passage."""
     relevance: int
     """0 not relevant, 1 and above relevant; graded judgements go up to 3 or 4."""
 
@@ -257,7 +246,6 @@ class Contexts:
     run: str
     """`official`, or the name of a run of the precompute stage."""
     setting: Setting
-    """The setting they were made for."""
     passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
     """task id -> passages in the order in which the model sees them."""
 

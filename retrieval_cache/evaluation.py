@@ -45,7 +45,6 @@ from retrieval_cache.stage import read_run as read_stored
 from retrieval_cache.store import RunStore, data_label, fallbacks_of
 
 ALL = "all"
-"""The group of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +52,8 @@ class QueryResult:
     """The scores of one judged query."""
 
     query_id: str
-    """Task id."""
     domain: str
-    """Short name of the corpus."""
     conversation_id: str
-    """The conversation that it is of."""
     turn: int
     """User turn, counted from 1."""
     standalone: bool | None
@@ -71,7 +67,6 @@ class Evaluation:
     """One run judged, and what its tables must say about it."""
 
     name: str
-    """Name of the run."""
     query_form: str
     """What was sent to the retriever, such as `rewrite`; empty where unknown."""
     benchmark: str
@@ -105,11 +100,9 @@ class Slice:
     """A part of the judged queries: one value of one dimension."""
 
     dimension: str
-    """Such as `domain`."""
     value: str
     """Such as `fiqa`; empty for all."""
     holds: Callable[[QueryResult], bool]
-    """Whether a query belongs to it."""
 
     def of(self, results: Iterable[QueryResult]) -> tuple[QueryResult, ...]:
         """Return the results that belong to the slice, in their order."""
@@ -575,11 +568,8 @@ class PaperRow:
     """One line of scores of the paper, printed there with two digits."""
 
     table: int
-    """Number of the table."""
     retriever: str
-    """As the paper calls it."""
     query_form: str
-    """What was sent to it."""
     domain: str
     """Domain, empty for all four."""
     n: int | None
@@ -669,9 +659,7 @@ class Ranking:
     """A run of a benchmark's tasks, wherever it comes from."""
 
     name: str
-    """What tables call it."""
     run: Run
-    """Task id -> passages."""
     query_form: str = ""
     """What was sent to the retriever; empty where unknown."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)

@@ -268,7 +268,6 @@ class Collection:
     """The vectors of one corpus."""
 
     def __init__(self, server: Server, name: str, dimension: int | None) -> None:
-        """Open a collection, or create it."""
         self._server, self._name, self._dimension = server, name, dimension
         with self._reporting("open the collection"):
             if server.client.has_collection(name):

@@ -73,7 +73,6 @@ class Queries:
     """One text for each task, and where a text is not what the form asks for."""
 
     form: str
-    """Name of the form, as it was asked for."""
     texts: Mapping[str, str]
     """Task id -> query, in the order of the tasks; never blank where the question is not. A part may lack some."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +82,6 @@ class Queries:
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
     spending: Spending = field(default_factory=dict)
-    """What asking for them took."""
     parts: tuple[Queries, ...] = ()
     """Forms that are searched for one by one and fused, each with texts of its own; none for a single form."""
 
@@ -254,11 +252,9 @@ class Rewrites:
     """The rewritten queries of many tasks and what they were made with."""
 
     rewrites: tuple[Rewrite, ...]
-    """One a task, in the order of the tasks."""
     spec: Mapping[str, Any]
     """Model, decoding, hash of the prompt, version of the parser."""
     spending: Spending = field(default_factory=dict)
-    """What asking took."""
 
     def describe(self) -> dict[str, Any]:
         """Return what the run's key says about the rewriting; the texts go into the key on their own."""
@@ -426,7 +422,6 @@ class Recipe:
     max_source_tokens: int
     """Tokens that are read of question and conversation."""
     max_new_tokens: int
-    """Longest query."""
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
@@ -453,7 +448,6 @@ class TrainedRewriter:
     """A rewriter in a folder; its weights are read when they are needed."""
 
     def __init__(self, folder: Path, *, batch_size: int = 16, device: str | None = None) -> None:
-        """Name the folder."""
         self.folder = folder
         self.recipe = _read_recipe(folder)
         self._batch_size, self._device = batch_size, device

@@ -47,7 +47,6 @@ class RayWorkers:
     workers: tuple[int, int] | None = None
     """Fewest and most of them: Ray waits for room for the fewest. None is as many as the cluster has room for."""
     cpus: float = 1
-    """CPUs for each."""
     gpus: float = 0
     """GPUs for each; a fraction puts several on one."""
 

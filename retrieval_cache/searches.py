@@ -55,7 +55,6 @@ class StoredSearches:
         self.made_of: Mapping[str, Any] = {**made_of, "stored": MOST_STORED}
         """What decides a ranking."""
         self.key = canonical_hash(self.made_of)
-        """Hash of it."""
         self.n_searched = 0
         """Queries that nobody had searched for before."""
         self._file = _FoundFile(runs, self.key, self.made_of)
@@ -85,7 +84,6 @@ class _Corpus:
     """The passages of a corpus by id, and which stand beside each other in a document."""
 
     def __init__(self, passages: Iterable[Passage], document_of: Callable[[str], str] | None) -> None:
-        """Read the corpus."""
         self.passages = {passage.passage_id: passage for passage in passages}
         """Passage id -> passage, in the order of the corpus."""
         self._documents: dict[str, list[str]] = {}

@@ -71,15 +71,11 @@ class Place:
     """Which benchmark, which copy of its files, which store."""
 
     benchmark: str
-    """Name of the benchmark."""
     data: str | None
     """`sample`, a folder, or None for the data folder."""
     data_folder: Path
-    """Where fetched files are."""
     store: Path
-    """Where runs are."""
     secrets: Secrets = field(default=no_secrets, repr=False)
-    """Variable -> key of a server."""
 
     def open(self) -> Benchmark:
         """Return the benchmark."""
@@ -94,7 +90,6 @@ class Rewriter:
     model: str | None
     """An endpoint as `endpoint_of` reads it, or a model of the server at `base_url`."""
     base_url: str | None = None
-    """Address of an OpenAI-compatible server."""
     min_rewritten: float = MIN_REWRITTEN
     """Share of the questions that it must rewrite, 0 to 1; below it there is no run."""
 
@@ -326,7 +321,6 @@ class CorpusSearcher:
     retriever: Retriever
     passages: Mapping[str, Passage]
     n_passages: int
-    """How many a query is given."""
 
     def __call__(self, queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
         """Return query id -> passages, best first, of query id -> text."""

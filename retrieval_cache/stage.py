@@ -70,7 +70,6 @@ class Request:
     depth: int = DEPTH
     """Passages kept for each query."""
     name: str | None = None
-    """Name of the run; default: retriever, query form and data."""
     corpora: Mapping[str, str] | None = None
     """Domain -> another corpus to search in the place of the benchmark's own."""
 

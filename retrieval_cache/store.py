@@ -38,9 +38,7 @@ class StoredRun:
     """A finished run on disk."""
 
     folder: Path
-    """Where its files are."""
     manifest: Manifest
-    """What it was made of."""
 
 
 class RunStore:

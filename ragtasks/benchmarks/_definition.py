@@ -59,7 +59,6 @@ class Benchmark:
     name: str
     """Short name, such as `mtrag`."""
     root: Path
-    """Folder that holds the files."""
     is_sample: bool
     """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
     revision: str
@@ -67,7 +66,6 @@ class Benchmark:
     answerability_key: str
     """How the files spell the key of the answerability label: the official scripts read one spelling only."""
     tasks: tuple[Task, ...]
-    """Every task, in the order of the file."""
     read_contexts: Callable[[Setting], Contexts]
     """Passages that the benchmark itself publishes for a setting."""
     suite: str = "mtrag"
@@ -77,7 +75,6 @@ class Benchmark:
     copy: str = ""
     """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
     belongs: Callable[[Task, Setting], bool] = _always
-    """Whether a task is one of a setting."""
     has_own_domains: bool = False
     """Whether each domain is a set of tasks of its own that is never averaged with the others."""
 
@@ -115,9 +112,7 @@ class RetrievalSide:
     domains: tuple[str, ...]
     """Short names of the corpora; none where the tasks say which there are."""
     corpus_file: Callable[[Path, str], Path]
-    """The file that holds a corpus."""
     load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
-    """Relevance judgements of a domain."""
     load_rewrites: Callable[[Path, str], Mapping[str, str]] | None = None
     """Query id -> rewritten question, where the benchmark publishes some; None elsewhere."""
     load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None

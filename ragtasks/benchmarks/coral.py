@@ -35,7 +35,6 @@ from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
 DOMAIN = "wikipedia"
-"""The one corpus."""
 SIZES = Sizes(conversations=800, tasks=6480)
 """The test split, as the official README counts it: 200 conversations of each kind; 651, 1727, 1949 and 2153 turns."""
 
@@ -156,4 +155,3 @@ DEFINITION = BenchmarkDefinition(
     RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load), load_rewrites=load_rewrites),
     _SAMPLE,
 )
-"""What the registry lists."""

@@ -73,7 +73,6 @@ class Corpus:
     domains: dict[str, str] = field(default_factory=dict)
     """Passage id -> domain; empty where that has an error."""
     lines: dict[str, int] = field(default_factory=dict)
-    """Passage id -> its line."""
 
     def of_domain(self, domain: str) -> tuple[Passage, ...]:
         """Return the passages of a domain, in the order of the file."""
@@ -252,7 +251,6 @@ class Folder:
     tasks: tuple[Task, ...]
     """One for each user turn, in the order of the file."""
     corpus: Corpus
-    """The passages."""
     qrels: tuple[Qrel, ...] | None
     """Judgements; None without a file of them."""
     retrieved: Mapping[str, tuple[str, ...]] | None
@@ -425,7 +423,6 @@ RETRIEVAL = RetrievalSide(
 """Corpora and judgements; the folder says what domains there are."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
-"""What the registry lists."""
 
 
 # `qrels.tsv` and `retrieved.trec`: what is relevant, and what a retriever found, both optional and by ids alone.
@@ -537,7 +534,6 @@ class FolderCheck:
     passes: bool
     """Whether the folder can be run."""
     lines: tuple[str, ...]
-    """What to print."""
 
 
 def check_folder(root: Path) -> FolderCheck:
@@ -622,11 +618,9 @@ class Problem:
     """One thing that is wrong."""
 
     file: str
-    """Name of the file."""
     line: int
     """Its line, from 1; 0 for the file as a whole."""
     text: str
-    """What is wrong."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -659,16 +653,13 @@ class Item:
     """One JSON object with its place; its readers note what is wrong and return something harmless in its stead."""
 
     problems: FolderProblems
-    """Where errors are noted."""
     file: str
-    """Name of the file."""
     line: int
     content: Mapping[str, Any]
     """The object. A key whose value is null counts as missing where it may be."""
     place: str = ""
     """What of the line is meant, such as `turn 2`."""
     only: Collection[str] = field(default=(), repr=False)
-    """Keys that it may have."""
 
     def __post_init__(self) -> None:
         for key in self.content:

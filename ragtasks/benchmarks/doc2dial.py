@@ -86,7 +86,6 @@ class Turn:
     act: str
     """Dialogue act, such as `query_condition`."""
     text: str
-    """What is said."""
     references: tuple[tuple[str, str], ...]
     """(document id, span id) of what it rests on; may be empty."""
 
@@ -221,9 +220,7 @@ class Span:
     text: str
     """Its text, as the file has it beside the offsets."""
     section_id: str
-    """The section that it is part of."""
     title: str
-    """Title that it stands under."""
     parent_titles: tuple[str, ...]
     """Titles above it, outermost first; empty where the file names none."""
 
@@ -405,15 +402,12 @@ class Collection:
     """One data set, cut into one kind of unit."""
 
     name: str
-    """Name of the benchmark."""
     documents: str
-    """File of the documents."""
     dialogues: str
     """File of the split that is evaluated."""
     unit: str
     """`structure`, `token` or `proposition`."""
     commit: str
-    """Revision of the official files."""
     n_dialogues: int | None = None
     """Dialogues of the official split; None where no source says."""
     n_documents: int | None = None

@@ -79,9 +79,7 @@ class Source:
     marker: str
     """A folder or file that every checkout of the repository has: where it is found, files are not moved or nested."""
     repository: str
-    """Address of the repository, for people."""
     commit: str
-    """Full commit id."""
     base_url: str
     """What a file's path is appended to."""
     files: tuple[SourceFile, ...]
@@ -166,7 +164,6 @@ class FetchReport:
     """What a fetch did; each path is in exactly one of the first four tuples."""
 
     root: Path
-    """Folder that holds the files."""
     downloaded: tuple[str, ...]
     """Paths downloaded from their first byte."""
     resumed: tuple[str, ...]
@@ -178,7 +175,6 @@ class FetchReport:
     recorded: tuple[str, ...]
     """Paths without a known official checksum whose checksum was recorded now."""
     n_bytes: int
-    """Bytes transferred."""
 
     def describe(self) -> str:
         """Return one line for people."""
@@ -383,7 +379,6 @@ class FileStatus(str, Enum):
     OK = "ok"
     """The bytes have the official checksum, or the one recorded when the file was first had."""
     MISSING = "missing"
-    """There is no such file."""
     WRONG = "wrong checksum"
     """Other bytes than they should be, or a stand-in such as a Git-LFS pointer."""
     UNKNOWN = "present, checksum unknown"
@@ -395,13 +390,9 @@ class FileState:
     """The state of one file of a source."""
 
     file: SourceFile
-    """Which file."""
     path: Path
-    """Where it is, or should be."""
     status: FileStatus
-    """What is known about it."""
     detail: str
-    """What was found, in words."""
     sha256: str | None
     """Checksum of the bytes there; None where there are none or their size alone condemns them."""
 
@@ -413,9 +404,7 @@ class RecordedSum:
     commit: str
     """Commit of the source it was fetched for."""
     sha256: str
-    """Lower-case hex."""
     n_bytes: int
-    """Size in bytes."""
     origin: str
     """The address or folder that the bytes came from."""
 

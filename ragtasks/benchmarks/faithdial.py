@@ -93,4 +93,3 @@ def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> T
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, sample=_SAMPLE)
-"""What the registry lists."""

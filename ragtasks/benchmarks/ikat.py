@@ -25,7 +25,6 @@ from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
 DOMAIN = "clueweb22"
-"""The one collection."""
 
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "ikat"
 _COMMIT = "05399308a3cf4eb56b35bed8bee0771e4f8f1404"
@@ -38,9 +37,7 @@ class Year:
     """The test topics of one year."""
 
     name: str
-    """Name of the benchmark."""
     topics: SourceFile
-    """The topics."""
     n_topics: int
     """Counted in the official file."""
     n_turns: int

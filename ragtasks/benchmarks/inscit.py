@@ -45,7 +45,6 @@ ANSWERABILITY: Mapping[str, Answerability] = {
 """Response type of a label -> what it says of the question."""
 
 DOMAIN = "wikipedia"
-"""The one corpus."""
 
 _SAMPLE = Path(__file__).resolve().parent / "sample" / "inscit"
 _CORPUS_FOLDER = "data/text_0420_processed"
@@ -61,7 +60,6 @@ class Counts:
     conversations: int
     tasks: int
     labels: Mapping[str, int]
-    """Response type -> labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ class Split:
     """One file of conversations."""
 
     name: str
-    """Name of the benchmark that it makes."""
     file: SourceFile
     counts: Counts | None
     """Counted in the official file; None where it was not at hand."""

@@ -139,4 +139,3 @@ def corpus_file(root: Path, domain: str) -> Path:
 DEFINITION = BenchmarkDefinition(
     SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load)), _SAMPLE
 )
-"""What the registry lists."""

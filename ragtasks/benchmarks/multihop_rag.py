@@ -51,9 +51,7 @@ class Counts:
     """How many records a complete copy has; loading fails where a file differs."""
 
     articles: int
-    """Articles of the corpus."""
     by_type: Mapping[str, int]
-    """Queries of each type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +61,11 @@ class Article:
     article_id: str
     """`article-` and its number in the file, from 1."""
     title: str
-    """Headline."""
     source: str
-    """Who published it."""
     published_at: str
     """When, in ISO 8601, as in the file."""
     category: str
-    """Such as `technology`."""
     body: str
-    """The text."""
     url: str = ""
     """Address; empty where the file has none."""
 
@@ -83,7 +77,6 @@ class Query:
     number: int
     """Place in the file, from 1."""
     query: str
-    """The question."""
     answer: str
     """`Yes`, `No`, `before`, an entity, or that information is insufficient."""
     question_type: str
@@ -399,7 +392,6 @@ SOURCE = Source(
 """The official files and the commit that they are pinned to."""
 
 DOMAINS = ("news",)
-"""The one corpus."""
 
 N_PASSAGES = 6
 """Retrieved chunks that a model is shown (paper, section 4.2)."""
@@ -577,7 +569,6 @@ RETRIEVAL = RetrievalSide(
 """Corpus, judgements, and the facts that the paper's own scores count."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=extra_tables)
-"""What the registry lists."""
 
 
 # MultiHop-RAG's data tables: articles by category, and pieces of evidence a query (paper, Tables 2 to 4).

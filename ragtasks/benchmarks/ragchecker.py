@@ -23,7 +23,6 @@ class LabelledPair:
     first: Response
     second: Response
     models: tuple[str, str]
-    """Who answered."""
     labels: Mapping[str, float]
     """What was compared, last the whole answer -> mean over annotators, from 2 (the first is much better) to -2."""
 

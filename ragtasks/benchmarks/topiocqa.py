@@ -31,7 +31,6 @@ from ragtasks.files import Problems, json_lines, parquet_rows
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
 DOMAIN = "wikipedia"
-"""The one corpus."""
 UNANSWERABLE = "UNANSWERABLE"
 """The answer to a question that nothing in Wikipedia answers."""
 SIZES = Sizes(conversations=205, tasks=2514)
@@ -153,4 +152,3 @@ def _corpus_rows(shards: list[Path]) -> Iterator[dict[str, Any]]:
 DEFINITION = BenchmarkDefinition(
     SOURCE, load, RetrievalSide((DOMAIN,), corpus_file, functools.partial(reference_qrels, load)), _SAMPLE
 )
-"""What the registry lists."""

@@ -235,9 +235,7 @@ class Assignment:
     """The nuggets of one topic with the grades of one answer to it."""
 
     nuggets: TopicNuggets
-    """What was looked for."""
     run_id: str
-    """Whose answer it is."""
     grades: tuple[Grade | None, ...]
     """One a nugget; None where the file says that the judge failed."""
 
@@ -352,7 +350,6 @@ class SupportJudgement:
 
     topic_id: str
     run_id: str
-    """Whose answer it is."""
     cites: tuple[bool, ...]
     """Whether the sentence cites a segment."""
     levels: tuple[Support | None, ...]
@@ -421,7 +418,6 @@ class Track:
     source: Source
     """Official files; its `name` is the benchmark's."""
     title: str
-    """Name in messages."""
     sets: Mapping[str, str]
     """Set of topics -> the name that its files bear, such as `rag24.test`."""
     counts: Counts

@@ -51,11 +51,8 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str
-    """The service."""
     sha256: str
-    """Of the request file."""
     file: str
-    """Id of the uploaded file."""
     creating: float | None = None
     """When a batch of it was last asked for; None before that."""
     batch: str | None = None

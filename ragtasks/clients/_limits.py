@@ -132,7 +132,6 @@ class Throttle:
     """When the next request may be sent; a state machine that neither sleeps nor knows the time."""
 
     def __init__(self, minute_seconds: float = 60.0, chance: random.Random | None = None) -> None:
-        """Begin without a limit."""
         self._minute, self._chance = minute_seconds, chance or random.Random()
         self._n_sent = self._epoch = 0
         self._account: _Account | None = None  # since the last exhaustion; None while no limit was met
@@ -334,9 +333,7 @@ class RateHints:
     wait_seconds: float | None = None
     """How long to send nothing, None where it does not say."""
     limit: int | None = None
-    """Requests that are granted at once."""
     remaining: int | None = None
-    """How many of them are left."""
     reset_seconds: float | None = None
     """When all of them are there again: at the end of a window, or when a bucket is full."""
     tokens_reset_seconds: float | None = None

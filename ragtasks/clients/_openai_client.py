@@ -61,7 +61,6 @@ class OpenAIClient:
         decoding: Decoding | None = None,
         wire: Wire = CHAT,
     ) -> None:
-        """Name who is asked."""
         self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
         given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
         self._credentials = given
@@ -573,7 +572,6 @@ class ServedModels:
     """Counts the models named in the replies to one client; usable from any thread."""
 
     def __init__(self, client: str) -> None:
-        """Begin with none."""
         self._client, self._lock = client, threading.Lock()
         self._counts: Counter[str] = Counter()
 
@@ -632,7 +630,6 @@ class Verdict(Enum):
     """What follows from an error."""
 
     RETRY = auto()
-    """Another attempt may succeed."""
     SLOW_DOWN = auto()
     """The server has too much to do now: it is no attempt, and the whole call goes slower."""
     SETTING = auto()
@@ -650,9 +647,7 @@ class Failure:
     """One request that brought no completion."""
 
     verdict: Verdict
-    """What follows."""
     reason: str
-    """What happened, without keys and addresses."""
     hints: RateHints = NO_HINTS
     """What the server says about its limits."""
     nobody_there: bool = False

@@ -177,7 +177,6 @@ class Wire:
     path: str
     """Where requests go, below the address; empty for the address itself."""
     dialect: Callable[[Endpoint, Decoding], Dialect]
-    """Builds requests."""
     read: Callable[[bytes], Reply]
     """Body of a reply -> reply.
 

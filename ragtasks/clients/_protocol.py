@@ -30,9 +30,7 @@ class ChatMessage:
     """One message of a prompt."""
 
     role: Literal["system", "user", "assistant"]
-    """Who speaks."""
     content: str
-    """What is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,6 @@ class Outcome(str, Enum):
     """What became of a prompt."""
 
     ANSWERED = "answered"
-    """There is an answer."""
     REFUSED = "refused"
     """The model declined, in the field that the format has for it."""
     FILTERED = "filtered"
@@ -137,7 +134,6 @@ class CallUsage:
     """What one reply of a server took, as far as the server says it: its own numbers, never an estimate."""
 
     input_tokens: int | None = None
-    """Tokens of the prompt."""
     output_tokens: int | None = None
     """Tokens of the reply, thinking included."""
     cached_tokens: int | None = None
@@ -147,7 +143,6 @@ class CallUsage:
     dollars: float | None = None
     """At the price that the user names, else as the reply says; None without either."""
     spent: Spent = Spent.NOW
-    """When."""
     is_used: bool = True
     """Whether the reply was one that could be used: a failed or unreadable one costs too."""
 
@@ -184,7 +179,6 @@ class Reply:
     """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""
 
     outcome: Outcome
-    """What became of the prompt."""
     text: str | None = None
     """The answer without thinking text; None unless answered."""
     reason: str = ""
@@ -198,7 +192,6 @@ class Reply:
     completion_tokens: int | None = None
     """Tokens of the reply, thinking included, None where not known."""
     raw: str = ""
-    """The reply as it was sent, for the record."""
     served_model: str = ""
     """The model that the server says it answered with, empty where it does not say."""
     cached_tokens: int | None = None
@@ -289,7 +282,6 @@ class Usage:
     completion_tokens: int = 0
     """Tokens of the replies to these, thinking included."""
     cost: float | None = None
-    """Dollars; None without a price."""
 
     def __add__(self, other: Usage) -> Usage:
         """Return both together; a part without a price adds no cost."""

@@ -491,7 +491,6 @@ class CachedReply:
     request: Mapping[str, Any]
     """What the hash is over, for the record."""
     reply: Reply
-    """What came back."""
     kind: str = ""
     """What was asked for, see `Prompt.kind`."""
     is_history: bool = False
@@ -812,7 +811,6 @@ class Count:
     outcome: str
     """What came back; `... (then asked again)` for attempts before the reply that could be used."""
     n: int
-    """Replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -822,9 +820,7 @@ class Choice:
     older_than_days: float | None = None
     """Stored more days ago than this."""
     model: str | None = None
-    """Replies of this model."""
     outcome: str | None = None
-    """A value of `Outcome`."""
 
     def condition(self) -> tuple[str, tuple[str | float, ...]]:
         """Return the choice as SQL with its values."""

@@ -173,7 +173,6 @@ class SystemClient:
     """Asks one RAG system; a `Client`."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        """Name who is asked."""
         self._endpoint, self._protocol = endpoint, protocol
         self._client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), wire=_WIRES[protocol])
 

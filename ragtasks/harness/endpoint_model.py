@@ -33,7 +33,6 @@ class RagEndpoint(LM):
     tokenizer_name = "ragtasks-endpoint"
 
     def __init__(self, **arguments: Any) -> None:
-        """Name the system."""
         super().__init__()
         options = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
         if "num_concurrent" in options:  # the harness's word for it

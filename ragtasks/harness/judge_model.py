@@ -30,7 +30,6 @@ class JudgeModel:
     """Answers prompts with a model that the harness loads, one model at a time."""
 
     def __init__(self, model: HarnessModel, decoding: Decoding | None = None) -> None:
-        """Take the model's description."""
         _check_kind(model.lm_eval)
         self._model, self._decoding = model, decoding or Decoding()
         self._client: ModelClient | None = None
@@ -100,7 +99,6 @@ class ModelClient:
     """Answers prompts with a model of the harness; batches as the model itself does."""
 
     def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
-        """Wrap a loaded model."""
         self._model, self._name, self._decoding = model, name, decoding or Decoding()
 
     @property

@@ -49,7 +49,6 @@ class LinkReport:
     written: tuple[Path, ...] = ()
     """Stubs that are new or were rewritten."""
     kept: tuple[Path, ...] = ()
-    """Stubs that were right already."""
     removed: tuple[Path, ...] = ()
     """Stubs of harness tasks that no longer exist; for `unlink`, all of them."""
 
@@ -59,9 +58,7 @@ class LinkStatus:
     """What `link_state` found."""
 
     state: LinkState
-    """The verdict."""
     folder: Path
-    """Where stubs are looked for."""
     targets: tuple[Path, ...] = ()
     """The files that the stubs include, whether or not these exist."""
 

@@ -201,7 +201,6 @@ _FUNCTION_WORDS = frozenset(
     )
 )
 N_SENTENCES = 3
-"""Sentences in an answer."""
 MIN_SHARE = 0.1
 """Smallest share of the question's weight that the best sentence must have: below it the baseline refuses."""
 

@@ -60,7 +60,6 @@ class SettingPlan:
     """What one setting of one benchmark takes."""
 
     name: str
-    """Benchmark and setting."""
     tokens: tuple[int, ...]
     """Tokens of each prompt, ascending."""
     reply_tokens: int
@@ -90,7 +89,6 @@ class JudgingPlan:
     n_calls: int
     """Prompts, a second step of a rubric included."""
     tokens: int
-    """Tokens of all prompts."""
     reply_tokens: int = 0
     """Tokens of all replies, in the form that is asked for."""
 
@@ -174,7 +172,6 @@ class _Answer:
     states: bool
     """Whether it says something that can be judged sentence by sentence."""
     verdict: IdkVerdict | None
-    """Whether it refuses."""
 
 
 @dataclass(frozen=True, slots=True)

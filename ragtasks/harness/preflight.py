@@ -73,7 +73,6 @@ class ServedModel:
     """A model behind an OpenAI-compatible server, as the harness will ask it."""
 
     name: str
-    """Its name there."""
     address: str
     """Where prompts are sent, the path included."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -94,9 +93,7 @@ class Intention:
     opened: Sequence[Benchmark] = ()
     """Benchmarks that lie in no folder: rows of one's own are each their own."""
     output: Path | None = None
-    """Folder for the results."""
     model: ServedModel | None = None
-    """The model's server, where it has one."""
     system: tuple[Endpoint, SystemProtocol] | None = None
     """One's own system, where it is asked."""
     user: Judge | None = None

@@ -168,7 +168,6 @@ class ChatRenderer:
     """
 
     def __init__(self, *, folds: bool = False) -> None:
-        """Start."""
         self._folds = folds
 
     def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
@@ -238,9 +237,7 @@ class Room:
     """What a model reads and writes together, and how the tokens of a prompt are counted."""
 
     n_tokens: int
-    """Tokens of the context."""
     count: Callable[[Any], int]
-    """Prompt -> tokens."""
     counted_by: str
     """`tokenizer` or `estimate`."""
 

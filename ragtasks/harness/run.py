@@ -74,15 +74,12 @@ class Request:
     """What the harness's arguments ask for."""
 
     model: str
-    """Kind of model."""
     model_args: Mapping[str, Any] = field(repr=False)
     """Its arguments; they may hold a key."""
     tasks: Sequence[str]
-    """Harness tasks and groups by name."""
     metadata: Mapping[str, Any]
     """Our configuration's keys among others."""
     output: Path | None
-    """Folder for the results."""
     limit: float | None = None
     """Prompts of each harness task, where not all are wanted."""
     reply_tokens: int | None = None
@@ -448,7 +445,6 @@ def _with_conversational(text: str) -> dict[str, object]:
 # word, or as many prompt tokens as the message must have, says that it was read.
 
 WORD = "heron"
-"""What the reply must hold."""
 _PASSAGE = "The ferry leaves from the small pier behind the market hall at seven in the morning and returns at dusk. "
 _N_PASSAGES = 3
 _SYSTEM = f"{_PASSAGE * _N_PASSAGES}The password is: {WORD}. Whoever asks for the password is told it."

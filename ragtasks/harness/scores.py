@@ -35,7 +35,6 @@ class TaskScores:
     """Keeps what responses scored, until the harness asks."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
-        """Take the declared metrics by name."""
         self._metrics = metrics
         self._results: dict[str, ScoredResponse] = {}
 
@@ -231,7 +230,6 @@ class TaskAnswers:
     """The answers to one harness task's docs."""
 
     def __init__(self, best_of: BestOf, end_of_thinking: str) -> None:
-        """Begin without answers."""
         self._best_of, self._end_of_thinking = best_of, end_of_thinking
         self._no_answers: dict[str, str] = {}
         self._system_passages: dict[str, list[dict[str, str]]] = {}

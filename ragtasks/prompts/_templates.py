@@ -30,7 +30,6 @@ class PromptTemplate:
     name: str
     """Name of a shipped template, or the path of a user's own."""
     source: str
-    """The Jinja text."""
     is_own: bool = False
     """Whether it is a user's own: untrusted input, whose memory and time are limited by a process of its own."""
 

@@ -267,7 +267,6 @@ Placed: TypeAlias = tuple[str, int, Row]
 SPLIT_FILE = "state.json"
 """What a folder holds that is one split, saved by `datasets`."""
 BLOCK = 1 << 20
-"""Bytes that are read at once."""
 CORRUPT = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
 """What pyarrow, zipfile and datasets raise for a container that is corrupt, locked or of another kind."""
 

@@ -57,7 +57,6 @@ class NearDuplicates:
     groups: tuple[Group, ...]
     """Largest first, then in the order of the corpus."""
     n_passages: int
-    """Passages read."""
     n_without_words: int
     """Passages that have no word and so no similarity."""
     n_crowded: int

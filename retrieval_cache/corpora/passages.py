@@ -52,7 +52,6 @@ class Survey:
     n_blank: int
     """Passages without a visible character, which are left out."""
     n_characters: int
-    """Length of all texts."""
 
 
 def read_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
@@ -215,7 +214,6 @@ class WholeCorpus:
     """Every passage of a corpus, read and checked once before anything else."""
 
     def __init__(self, location: str, progress: Progress = no_progress) -> None:
-        """Survey a corpus."""
         self._location = location
         self._survey = survey_corpus(location, progress)
 

@@ -166,7 +166,6 @@ class Bm25sRetriever:
     """BM25 over one corpus with k1 and b as given; scores are 32-bit floats."""
 
     def __init__(self, k1: float = 1.2, b: float = 0.75, analyser: str = "english") -> None:
-        """Set the parameters."""
         self._k1, self._b = _checked("k1", k1, 100.0), _checked("b", b, 1.0)
         if analyser not in ANALYSERS:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")

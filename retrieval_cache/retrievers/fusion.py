@@ -29,7 +29,6 @@ from retrieval_cache.retrievers.protocol import (
 from retrieval_cache.retrievers.vectors import Fill, Place, encode_with
 
 K = 60
-"""The constant of the paper."""
 
 FUSION_DEPTH = 100
 """How many passages of each ranking are fused."""
@@ -89,7 +88,6 @@ class HybridRetriever:
         weights: Sequence[float] | None = None,
         depth: int = FUSION_DEPTH,
     ) -> None:
-        """Join retrievers."""
         if len(retrievers) < 2:
             raise _refused("retrievers", "two or more", str(len(retrievers)))
         if isinstance(depth, bool) or not isinstance(depth, int):

@@ -111,9 +111,7 @@ class ShardFolder:
     suffix: str
     """Of the numeric files, such as `npy`."""
     encoder: str
-    """Hash of everything that decides the vectors."""
     dimension: int
-    """Width of the vectors."""
     size: int
     """Passages in a shard; the last one may hold fewer."""
 

@@ -280,4 +280,3 @@ def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=tables)
-"""What the registry lists."""

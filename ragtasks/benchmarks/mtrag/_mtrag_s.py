@@ -58,4 +58,3 @@ def _once(contexts: list[Any]) -> list[Any]:
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load)
-"""What the registry lists."""

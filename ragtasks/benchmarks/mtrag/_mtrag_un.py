@@ -62,4 +62,3 @@ RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, document_of=mtrag_re
 """Corpora and relevance judgements."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
-"""What the registry lists."""

@@ -62,7 +62,6 @@ class StandaloneLabels:
     """Labels and who gave them."""
 
     source: str
-    """Where the labels come from, for tables."""
     labels: Mapping[str, bool]
     """Query id -> whether it stands alone; queries without a label are missing."""
 

@@ -207,9 +207,7 @@ class Counts:
     tasks: int
     """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
     by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
-    """Tasks of each domain."""
     by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
-    """Tasks of each answerability."""
     conversations: int = 0
     """Different conversations; 0 where they are not counted."""
 
