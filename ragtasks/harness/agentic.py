@@ -1,8 +1,8 @@
 """Agentic tasks: the model searches the corpus while it answers, up to some calls, and then answers.
 
-All tasks advance a step at a time: what they ask in a step is one batch of the model, what they search for one batch of
-the retriever. A prompt is made of the replies before it and of stored searches, so a killed run that begins again finds
-each step in the saved answers and asks only what is missing.
+Behind a server each task goes on as soon as its reply is there; in this process what all tasks ask in a step is one
+batch of the model, what they search for one batch of the retriever. A prompt is made of the replies before it and of
+stored searches, so a killed run that begins again finds each step in the saved answers and asks only what is missing.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class AgenticTask(RoundsTask):
         super().take(request, answer)
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests of tasks that called tools, with what these found; all calls are one batch."""
+        """Return the requests that follow; calls of all tasks are one batch, and what they found is in the prompts."""
         searches = [self._searches[request.doc["task_id"]] for request in requests]
         going_on = [search for search in searches if search.trajectory is None]
         calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].reply.calls]
@@ -195,8 +195,8 @@ class AgenticTask(RoundsTask):
             exchange.results = [next(results) for _ in exchange.reply.calls]
             exchange.calls_left = search.session.calls_left
             search.session.round += 1
-        found = (self._request(search.doc["task_id"]) for search in going_on)
-        return [request for request in found if request is not None]
+        asked = [self._request(search.doc["task_id"]) for search in going_on]
+        return [*(request for request in asked if request is not None), *super().next_requests(requests)]
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc with what its model did, and which passages are relevant."""

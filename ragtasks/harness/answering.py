@@ -138,7 +138,7 @@ class SavedAnswers:
         """
         if self._failing is None or not self._failing.has_slots:
             return False
-        _LOGGER.info("asking for %d answers", len(requests))
+        _LOGGER.info("asking for %d answers, and for what follows from them", len(requests))
         answers = asyncio.run(_Flow(self, self._failing, take).run(requests))
         self._failing.raise_if_ended(sum(not isinstance(answer, NoAnswer) for answer in answers))
         self._report(answers)
@@ -149,8 +149,8 @@ class SavedAnswers:
         keys = [_logged(request) for request in requests]
         is_first = not n_before
         found = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
-        if is_first:
-            self._note_known(len(keys) - found.count(None), len(keys))
+        if is_first and self._log is not None and any(answer is not None for answer in found):
+            _LOGGER.info("what was answered before is in %s; the rest is asked", self._log.path)
         return [None if answer is None else self._with_unused([key], [answer])[0]
                 for key, answer in zip(keys, found, strict=True)]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +25,8 @@ from ragtasks.records import Role, Setting
 from ragtasks.scoring import LiveRetrieval, record_failure
 
 # The harness task of live conversations: the model lives with its own earlier answers, as a deployed system does.
-# Turns of all conversations go out together, one turn at a time (see `_rounds`). In full RAG each question is
-# searched for with the model's own history behind it.
+# Behind a server each conversation goes on as soon as its turn is answered; a model in this process gets the next turn
+# of all as one batch. In full RAG each question is searched for with the model's own history behind it.
 
 _LOGGER = logging.getLogger(__name__)
 _SKIPPED = "not asked: turn {turn} of its conversation got no answer"
@@ -36,7 +37,7 @@ _RENDERING = ("system_instruction", "apply_chat_template", "chat_template")
 
 
 class RoundsTask(ConversationTask):
-    """A harness task whose requests are made while the model answers: all at once, or one round behind the other."""
+    """A harness task whose requests are made while the model answers."""
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, and check options, templates and the retriever, before a model runs."""
@@ -45,7 +46,6 @@ class RoundsTask(ConversationTask):
         self._request_docs: dict[str, Doc] = {}
         self._rendering: dict[str, Any] = {}
         self._is_building = False
-        self._begun: set[int] = set()
         super().__init__(config)
 
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class RoundsTask(ConversationTask):
         super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
         self._is_building = False
         self._fitting = self._fitting_to(options.get("chat_template"))
-        self._replies, self._request_docs, self._begun = {}, {}, set()
+        self._replies, self._request_docs = {}, {}
         self._begin_conversations()
 
     def _fitting_to(self, chat_template: Any) -> Fitting:
@@ -90,20 +90,14 @@ class RoundsTask(ConversationTask):
         return Fitting() if self._is_building else super()._fitting_to(chat_template)
 
     def _begin_conversations(self) -> None:
-        """Give each request its round."""
+        """Have the requests answered in rounds."""
         self._pending = {request.doc["task_id"]: request for request in self._instances}
         for request in self._instances:
-            request.request_type = round_type(1)
+            request.request_type = rounds_type()
 
-    def turns_until(self, turn: int) -> Sequence[int]:
-        """Return the one round in which all is asked, until it was begun."""
-        return [] if self._begun else [0]
-
-    def begin(self, turn: int) -> Sequence[WaitingRequest]:
-        """Return the requests of a round."""
-        self._begun.add(turn)
+    def begin(self) -> Sequence[WaitingRequest]:
+        """Return the first requests: of all docs."""
         docs = [request.doc for request in self._pending.values()]
-        self._request_docs = {doc["task_id"]: doc for doc in docs}
         return [request for doc in docs if (request := self._ready(doc)) is not None]
 
     def _ready(self, doc: Doc) -> WaitingRequest | None:
@@ -123,7 +117,7 @@ class RoundsTask(ConversationTask):
         self._replies[request.doc["task_id"]] = reply
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests that are asked again before they are answered: none here."""
+        """Return the requests that follow from answers: none here."""
         return ()
 
     def reply_to(self, request: WaitingRequest) -> str:
@@ -228,25 +222,35 @@ class LiveTask(RoundsTask):
         metadata = (self.config.task, None, 1)
         others = {name: self.construct_requests(doc, "", metadata=metadata) for name, doc in unscored.items()}
         self._pending = {**scored, **others}
-        rounds = {turn: place + 1 for place, turn in enumerate(sorted({item.turn for item in scored.values()}))}
         for request in scored.values():
-            request.request_type = round_type(rounds[request.turn])
+            request.request_type = rounds_type()
         if others:
             _LOGGER.info("%s: %d turns are asked for the history only", self.config.task, len(others))
 
-    def turns_until(self, turn: int) -> Sequence[int]:
-        """Return the turns up to this one that were not begun, in order."""
-        return [other for other in self._histories.turns() if other <= turn and other not in self._begun]
+    def begin(self) -> Sequence[WaitingRequest]:
+        """Return the requests of the first turn of each conversation."""
+        return self._begin_turns(self._histories.first_turns())
 
-    def begin(self, turn: int) -> Sequence[WaitingRequest]:
-        """Return the requests of a turn, with prompts of the own history; none of conversations that ended."""
-        self._begun.add(turn)
-        docs = self._histories.at(turn)
-        self._request_docs |= {doc["task_id"]: doc for doc in docs}
-        going_on = [doc for doc in docs if self._histories.failed_turn(doc) is None]
-        if self._retrieval is not None:
-            going_on = self._retrieval.with_passages(going_on)
-        return [request for doc in going_on if (request := self._ready(doc)) is not None]
+    def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
+        """Return the requests of the turns that follow those that are answered."""
+        again = super().next_requests(requests)
+        docs = [request.doc for request in requests if request.doc["task_id"] in self._replies]
+        return [*again, *self._begin_turns(self._histories.turns_behind(docs))]
+
+    def _begin_turns(self, docs: Sequence[Doc]) -> list[WaitingRequest]:
+        """Return the requests of turns, with prompts of the own history; of later ones where these cannot be asked."""
+        found: list[WaitingRequest] = []
+        while docs:
+            docs = [self._histories.with_history(doc) for doc in docs]
+            self._request_docs |= {doc["task_id"]: doc for doc in docs}
+            going_on = [doc for doc in docs if self._histories.failed_turn(doc) is None]
+            if self._retrieval is not None and going_on:
+                going_on = self._retrieval.with_passages(going_on)
+            ready = [request for doc in going_on if (request := self._ready(doc)) is not None]
+            found += ready
+            waiting = {request.doc["task_id"] for request in ready}
+            docs = self._histories.turns_behind([doc for doc in docs if doc["task_id"] not in waiting])
+        return found
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Put an answer into the history, without the thinking text before it; a failed request ends it."""
@@ -278,14 +282,12 @@ class LiveTask(RoundsTask):
         super().apply_filters()
 
 
-# Requests that wait for earlier answers: the harness asks for one turn of all conversations at a time.
-# The harness puts the requests of all its tasks together by their type and calls a model's method of that name once
-# a type, in the order in which the types came up. So every turn is a type of its own, `generate_round_1` and so on,
-# and models are given a method for each: it makes the prompts of its turn out of the answers before, and hands them
-# to `generate_until`. Nothing of a model is replaced, so this works for every model of the harness, behind its
-# cache and behind our own keeping of answers.
+# Requests that wait for earlier answers. The harness puts the requests of all its tasks together by their type and
+# calls a model's method of that name. Ours have a type of their own, and models are given a method for it: it makes
+# prompts out of the answers before, and hands them to `generate_until`. Nothing of a model is replaced, so this works
+# for every model of the harness, behind its cache and behind our own keeping of answers.
 
-_TYPE = "generate_round_{number}"
+_TYPE = "generate_in_rounds"
 _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
 """What the harness may call: a model, or what stands before one. Each keeps its own way of answering."""
 
@@ -293,17 +295,14 @@ _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
 class Conversations(Protocol):
     """The conversations of one harness task."""
 
-    def turns_until(self, turn: int) -> Sequence[int]:
-        """Return the turns up to this one that were not begun, in order."""
-
-    def begin(self, turn: int) -> Sequence[WaitingRequest]:
-        """Return the requests of a turn that can be asked, with their prompts."""
+    def begin(self) -> Sequence[WaitingRequest]:
+        """Return the requests that can be asked first, with their prompts."""
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Keep what a request was answered."""
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return those of the requests that are asked again before they are answered, with their next prompts."""
+        """Return the requests that follow from the answers to others, with their prompts."""
 
     def reply_to(self, request: WaitingRequest) -> str:
         """Return what a request was answered, or why it could not be asked."""
@@ -322,25 +321,19 @@ class WaitingRequest(Instance):
         return int(self.doc["turn"])
 
 
-def round_type(number: int) -> str:
-    """Return the type of the requests of a round, counted from 1; every model has a method of that name then."""
-    name = _TYPE.format(number=number)
+def rounds_type() -> str:
+    """Return the type of requests that are answered in rounds; every model has a method of that name then."""
     for kind in _MODEL_TYPES:
-        if not hasattr(kind, name):
-            setattr(kind, name, _ask)
-    return name
+        if not hasattr(kind, _TYPE):
+            setattr(kind, _TYPE, _ask)
+    return _TYPE
 
 
 def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
-    """Return the answers to the requests of a round; turns before them that nobody scores are asked on the way."""
-    wanted = {request.conversations: request.turn for request in requests if request.conversations is not None}
-    turns = {each: each.turns_until(turn) for each, turn in wanted.items()}
-    for turn in sorted({turn for numbers in turns.values() for turn in numbers}):
-        due: Sequence[Any] = [
-            request for each, numbers in turns.items() if turn in numbers for request in each.begin(turn)
-        ]
-        if not due or (isinstance(model, SavedAnswers) and model.answer_following(due, _following)):
-            continue
+    """Return the answers to requests; turns before them that nobody scores are asked on the way."""
+    conversations = dict.fromkeys(request.conversations for request in requests if request.conversations is not None)
+    due: Sequence[Any] = [request for each in conversations for request in each.begin()]
+    if due and not (isinstance(model, SavedAnswers) and model.answer_following(due, _following)):
         while due:
             due = _following(list(zip(due, model.generate_until(due), strict=True)))
     return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
@@ -381,16 +374,27 @@ class ModelHistories:
             doc["task_id"]: doc for doc in task_ids if doc["turn"] <= last.get(doc["conversation_id"], 0)
         }
         """Task id -> doc of each turn that is asked, with the benchmark's history."""
+        self._turns: dict[str, list[Doc]] = {}
+        for doc in sorted(self.docs.values(), key=lambda doc: int(doc["turn"])):
+            self._turns.setdefault(doc["conversation_id"], []).append(doc)
         self._answers: dict[Turn, str] = {}
         self._failed: dict[str, int] = {}
 
-    def turns(self) -> list[int]:
-        """Return the turns that are asked in any conversation, in order."""
-        return sorted({doc["turn"] for doc in self.docs.values()})
+    def first_turns(self) -> list[Doc]:
+        """Return the first turn of each conversation."""
+        return [docs[0] for docs in self._turns.values()]
 
-    def at(self, turn: int) -> list[Doc]:
-        """Return the docs of one turn, with the model's own answers in the history."""
-        return [{**doc, "history": self._history(doc)} for doc in self.docs.values() if doc["turn"] == turn]
+    def turns_behind(self, docs: Iterable[Doc]) -> list[Doc]:
+        """Return the next turns of conversations, where there are any."""
+        found = []
+        for doc in docs:
+            later = (item for item in self._turns[doc["conversation_id"]] if item["turn"] > doc["turn"])
+            found += list(itertools.islice(later, 1))
+        return found
+
+    def with_history(self, doc: Doc) -> Doc:
+        """Return a turn with the model's own answers in the history."""
+        return {**doc, "history": self._history(doc)}
 
     def _history(self, doc: Doc) -> list[dict[str, str]]:
         """Return the conversation before a question; a turn that the benchmark has no task for keeps its reply."""

@@ -171,7 +171,8 @@ def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path:
 
 
 @pytest.mark.slow
-def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
+def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path, task: str) -> None:
     running: list[int] = []
     kill_at = [8, 20, 33, 45]
 
@@ -184,7 +185,7 @@ def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> 
     def complete(folder: Path) -> list[Any]:
         statuses: list[int] = []
         given = [
-            *arguments(server.base_url, folder, TASK, n_concurrent=2),
+            *arguments(server.base_url, folder, task, n_concurrent=2),
             "--metadata",
             json.dumps({**SAMPLE, "max_implausible": 1}),
         ]
@@ -195,7 +196,7 @@ def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path) -> 
                 statuses.append(ended())
         assert statuses[-1] == 0
         return [(item["doc"]["trajectory"], item["doc"]["passages"], item["resps"], item["arguments"])
-                for item in logged(folder)]  # fmt: skip
+                for item in logged(folder, task)]  # fmt: skip
 
     with chat_server(twice) as server:
         killed = complete(tmp_path / "killed")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM
 
-from ragtasks.harness.live import ModelHistories, WaitingRequest, round_type, whole_conversations
+from ragtasks.harness.live import ModelHistories, WaitingRequest, rounds_type, whole_conversations
 
 
 def doc(conversation: str, turn: int) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def test_own_answers_stand_in_the_place_of_the_gold_ones() -> None:
     histories = ModelHistories(docs, docs)
     histories.take(docs[0], "own 1")
     histories.take(docs[1], "")
-    (third,) = histories.at(3)
+    third = histories.with_history(docs[2])
     assert [message["content"] for message in third["history"]] == ["gold user 1", "own 1", "gold user 2", ""]
     assert replies(docs[2]) == ["gold assistant 1", "gold assistant 2"]
 
@@ -39,14 +39,16 @@ def test_turns_before_a_scored_one_are_asked_and_none_behind_it() -> None:
     docs = [doc(name, turn) for name in "ab" for turn in (1, 2, 3)]
     histories = ModelHistories(docs, [docs[1]])
     assert list(histories.docs) == ["a::1", "a::2"]
-    assert histories.turns() == [1, 2]
+    assert histories.first_turns() == [docs[0]]
+    assert histories.turns_behind([docs[0]]) == [docs[1]]
+    assert histories.turns_behind([docs[1]]) == []
 
 
 def test_a_turn_without_a_task_keeps_its_reply() -> None:
     docs = [doc("a", 1), doc("a", 3)]
     histories = ModelHistories(docs, docs)
     histories.take(docs[0], "own 1")
-    assert replies(histories.at(3)[0]) == ["own 1", "gold assistant 2"]
+    assert replies(histories.with_history(docs[1])) == ["own 1", "gold assistant 2"]
 
 
 def test_a_failed_turn_ends_its_conversation() -> None:
@@ -73,38 +75,31 @@ def test_a_limit_within_a_conversation(limit: int) -> None:
 
 
 class Scripted:
-    """Conversations that write down what they are asked for, and of which some turns cannot be asked."""
+    """A conversation that writes down what it is asked for, of which some turns take several requests."""
 
-    def __init__(
-        self,
-        name: str,
-        turns: list[int],
-        ended: frozenset[int] = frozenset(),
-        follow_ups: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        """Take turns, those that end, and the numbers of requests that are made from the reply to others."""
-        self._name, self._left, self._ended, self._follow_ups = name, list(turns), ended, dict(follow_ups)
+    def __init__(self, name: str, turns: list[int], follow_ups: Mapping[int, int] = MappingProxyType({})) -> None:
+        """Take turns, and the numbers of requests that are made from the reply to others."""
+        self._name, self._left, self._follow_ups = name, list(turns), dict(follow_ups)
         self.requests = {number: self._request(number) for number in (*turns, *follow_ups.values())}
         self.taken: dict[int, str] = {}
 
     def _request(self, turn: int) -> WaitingRequest:
-        given = ("generate_until", doc(self._name, turn), ("", {}), 0)
+        given = (rounds_type(), doc(self._name, turn), ("", {}), 0)
         return WaitingRequest(*given, metadata=("task", turn, 1), conversations=self)
 
-    def turns_until(self, turn: int) -> list[int]:
-        return [other for other in self._left if other <= turn]
-
-    def begin(self, turn: int) -> list[WaitingRequest]:
-        self._left.remove(turn)
-        return [] if turn in self._ended else [self.requests[turn]]
+    def begin(self) -> list[WaitingRequest]:
+        return [self.requests[self._left.pop(0)]] if self._left else []
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         self.taken[request.turn] = reply
 
     def next_requests(self, answered: list[WaitingRequest]) -> list[WaitingRequest]:
         assert all(request.conversations is self for request in answered)
-        followed = [turn for request in answered if (turn := self._follow_ups.pop(request.turn, None)) is not None]
-        return [self.requests[turn] for turn in followed]
+        found = []
+        for request in answered:
+            number = self._follow_ups.pop(request.turn, None)
+            found += [self.requests[number]] if number is not None else self.begin()
+        return found
 
     def reply_to(self, request: WaitingRequest) -> str:
         return self.taken.get(request.turn, "not asked")
@@ -128,33 +123,28 @@ class Model(LM):
         raise NotImplementedError
 
 
-def test_a_round_asks_every_turn_before_it_one_turn_of_all_conversations_at_a_time() -> None:
+def ask(model: Model, *requests: WaitingRequest) -> Any:
+    return getattr(model, rounds_type())(requests)
+
+
+def test_a_model_of_this_process_is_asked_one_turn_of_all_conversations_at_a_time() -> None:
     model, one, other = Model(), Scripted("a", [1, 2, 3]), Scripted("b", [2, 3])
-    ask = getattr(model, round_type(1))
-    assert ask([one.requests[2], other.requests[3]]) == ["to a::2", "to b::3"]
-    assert model.asked == [["a::1"], ["a::2", "b::2"], ["b::3"]]
-    assert (one.taken, other.taken) == (
-        {1: "to a::1", 2: "to a::2"},
-        {2: "to b::2", 3: "to b::3"},
-    )
-    assert getattr(model, round_type(2))([one.requests[3]]) == ["to a::3"]
-    assert model.asked[3:] == [["a::3"]], "nothing is asked twice"
+    assert ask(model, one.requests[3], other.requests[3], one.requests[2]) == ["to a::3", "to b::3", "to a::2"]
+    assert model.asked == [["a::1", "b::2"], ["a::2", "b::3"], ["a::3"]]
+    assert one.taken == {1: "to a::1", 2: "to a::2", 3: "to a::3"}
 
 
-def test_a_turn_that_nobody_can_be_asked_asks_no_model() -> None:
-    model, ended = Model(), Scripted("a", [1, 2], frozenset({2}))
-    assert getattr(model, round_type(1))([ended.requests[2]]) == ["not asked"]
-    assert model.asked == [["a::1"]]
+def test_conversations_of_which_nothing_can_be_asked_ask_no_model() -> None:
+    model, ended = Model(), Scripted("a", [])
+    assert ask(model, ended._request(2)) == ["not asked"]
+    assert model.asked == []
 
 
-def test_what_follows_from_a_reply_is_asked_together_before_the_next_turn() -> None:
-    model, one, other = (
-        Model(),
-        Scripted("a", [1, 2], follow_ups={1: 11, 11: 12}),
-        Scripted("b", [1], follow_ups={1: 21}),
-    )
-    getattr(model, round_type(1))([one.requests[2], other.requests[1]])
-    assert model.asked == [["a::1", "b::1"], ["a::11", "b::21"], ["a::12"], ["a::2"]]
+def test_what_follows_from_a_reply_is_asked_with_the_next_turns_of_others() -> None:
+    model = Model()
+    one, other = Scripted("a", [1, 2], {1: 11, 11: 12}), Scripted("b", [1, 2], {1: 21})
+    ask(model, one.requests[2], other.requests[2])
+    assert model.asked == [["a::1", "b::1"], ["a::11", "b::21"], ["a::12", "b::2"], ["a::2"]]
     assert list(one.taken) == [1, 11, 12, 2]
 
 
@@ -163,16 +153,7 @@ def test_a_model_that_gives_another_number_of_replies_fails(n_replies: int) -> N
     model, one = Model(), Scripted("a", [1])
     model.generate_until = lambda _: ["a reply"] * n_replies  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="zip"):
-        getattr(model, round_type(1))([one.requests[1]])
-
-
-def test_every_round_has_a_method_of_its_own_name_on_what_the_harness_calls() -> None:
-    assert [round_type(number) for number in (1, 2, 12)] == [
-        "generate_round_1",
-        "generate_round_2",
-        "generate_round_12",
-    ]
-    assert all(callable(getattr(Model(), round_type(number))) for number in (1, 12))
+        ask(model, one.requests[1])
 
 
 def test_the_first_failed_turn_of_a_conversation_is_the_one_that_ended_it() -> None:
@@ -188,7 +169,7 @@ def test_a_turn_s_own_answer_is_no_part_of_its_own_history() -> None:
     histories = ModelHistories(docs, [docs[2], docs[1]])
     histories.take(docs[0], "own a")
     histories.take(docs[1], "own b")
-    assert [item["task_id"] for item in histories.at(1)] == ["a::1", "b::1"]
-    assert [replies(item) for item in (*histories.at(1), *histories.at(2))] == [[], [], ["own a"]]
+    assert [item["task_id"] for item in histories.first_turns()] == ["a::1", "b::1"]
+    assert [replies(histories.with_history(item)) for item in docs] == [[], [], ["own a"]]
     assert histories.scored == {"a::2", "b::1"}
     assert docs[2]["history"][1]["content"] == "gold assistant 1", "the benchmark's own stays as it is"
