@@ -101,7 +101,7 @@ class Section:
 
 def heading(title: str, provenance: Mapping[str, str]) -> str:
     """Return a title and what scores rest on as one line."""
-    return "; ".join([title, *(f"{name}: {text}" for name, text in provenance.items())])
+    return "; ".join(filter(None, [title, *(f"{name}: {text}" for name, text in provenance.items())]))
 
 
 def notes_table(notes: Iterable[tuple[str, str]], n_named: int) -> list[Table]:
@@ -131,6 +131,11 @@ def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
     digits = 0 if abs(value) >= _MANY else digits
     text = f"{value:{'+' if signed else ''}.{digits}f}"
     return text if float(text) else text.lstrip("+-")
+
+
+def p_text(value: float | None) -> str:
+    """Return a p-value to three decimals; a dash where none is."""
+    return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
 
 
 def plain(text: str) -> str:
@@ -251,7 +256,7 @@ def _markdown_section(section: Section) -> Iterator[str]:
         if section.conclusion.note:
             yield from (plain(section.conclusion.note), "")
     if section.provenance:
-        yield from (plain(_provenance(section)), "")
+        yield from (plain(heading("", section.provenance)), "")
     for table in section.tables:
         yield from (f"## {plain(table.title)}", "")
         yield from _markdown_table(table)
@@ -265,10 +270,6 @@ def _markdown_table(table: Table) -> Iterator[str]:
         yield from (*markdown_table(table.columns, table.rows), "")
     if table.legend:
         yield from (*(f"- {plain(line)}" for line in table.legend), "")
-
-
-def _provenance(section: Section) -> str:
-    return "; ".join(f"{name}: {value}" for name, value in section.provenance.items())
 
 
 def _csv(sections: Sequence[Section]) -> str:
@@ -302,7 +303,7 @@ def _latex(sections: Sequence[Section]) -> str:
 
 
 def _tabular(section: Section, table: Table) -> str:
-    title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(_provenance(section))
+    title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(heading("", section.provenance))
     caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_caption(table)), provenance) if part)
     heads, *lines = [
         " & ".join(_latex_text(cell_text(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)

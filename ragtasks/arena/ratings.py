@@ -14,7 +14,7 @@ from ragtasks.arena.votes import RaterKind, Vote
 from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
 from ragtasks.records import Score
 from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm
-from ragtasks.tables import Cell, Section, Table, Value, fixed
+from ragtasks.tables import Cell, Section, Table, fixed, p_text
 
 # Elo ratings of votes, over many orders of them: the order in which votes came says nothing about systems.
 # A rating moves after each vote by K times what the vote was better than expected. The value is the mean over drawn
@@ -40,7 +40,7 @@ class Elo:
     """2.5 % of the resamples lie above."""
 
 
-def elo(comparisons: Sequence[Comparison], conversations: Sequence[str], *, seed: int = 0) -> dict[str, Elo]:
+def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict[str, Elo]:
     """Return system -> its Elo rating, in order of names; {} for no vote."""
     systems = sorted({system for one, other, _ in comparisons for system in (one, other)})
     place = {system: index for index, system in enumerate(systems)}
@@ -49,7 +49,7 @@ def elo(comparisons: Sequence[Comparison], conversations: Sequence[str], *, seed
     for index, name in enumerate(conversations):
         members.setdefault(name, []).append(index)
     groups = [members[name] for name in sorted(members)]
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(0)
     ordered, resampled = [], []
     for _ in range(_N_ORDERS if votes else 0):
         ordered.append(_played(votes, chance.permutation(len(votes)).tolist(), len(systems)))
@@ -643,7 +643,7 @@ def _matrix(ratings: Ratings) -> Table:
 
 def _pair_table(ratings: Ratings) -> Table:
     rows = tuple(
-        (pair.first, pair.second, _share(pair.share), pair.share.n_clusters, _p(pair.p), _p(pair.adjusted_p))
+        (pair.first, pair.second, _share(pair.share), pair.share.n_clusters, p_text(pair.p), p_text(pair.adjusted_p))
         for pair in sorted(ratings.pairs, key=_by_share)
     )
     heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
@@ -702,13 +702,7 @@ def _share(estimate: Estimate) -> Cell:
     """Return a share with its interval, or how many of how many votes where it has none."""
     if estimate.low is None and estimate.value is not None:
         return _won(estimate.value, estimate.n_values)
-    return Value(
-        estimate.value,
-        estimate.n_values,
-        estimate.n_values + estimate.n_unscored,
-        estimate.low,
-        estimate.high,
-    )
+    return estimate.cell
 
 
 def _won(share: float, n: int) -> str:
@@ -720,7 +714,3 @@ def _points(estimate: Estimate) -> str:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "-"
     return f"{fixed(estimate.value, 0)} [{fixed(estimate.low, 0)}, {fixed(estimate.high, 0)}]"
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else "< 0.001" if value < 0.001 else fixed(value)

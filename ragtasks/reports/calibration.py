@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# `ragtasks judges calibrate`: how far metrics and judges agree with the people who rated MTRAG's answers.
-
 _OFFICIAL = 477  # answers of the official file
 
 
@@ -798,14 +796,12 @@ def _label(canvas: Any, panels: Any, calibration: Calibration, *, with_reference
         panel.set_ylabel("correlation")
         panel.margins(y=0.15)
     # One entry for all of the paper's lines, and that after the bars.
-    handles = dict(sorted(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True), key=_is_paper))
+    handles = dict(
+        sorted(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True), key=lambda entry: entry[0] == _PAPER)
+    )
     canvas.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)), frameon=False
     )
-
-
-def _is_paper(entry: tuple[str, Any]) -> bool:
-    return entry[0] == _PAPER
 
 
 def _unsaved(path: Path, expected: str, found: str, next_step: str) -> ConfigurationError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import TURN_ERROR_METRICS
 from ragtasks.records import Setting
-from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from, p_text
+from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from
 from ragtasks.results import (
     NEED_METRICS,
     Evaluation,
@@ -21,7 +21,7 @@ from ragtasks.results import (
 )
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
-from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, fixed, heading, render
+from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, fixed, heading, p_text, render
 
 # Evaluations compared in pairs: models in each setting, or the settings of each model.
 # Only evaluations that were scored alike are compared (data and its version, encoder, IDK detector, judges); others

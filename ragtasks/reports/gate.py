@@ -137,8 +137,6 @@ class GateRow:
     answers that fail wholly, one by one: they make scores more uneven than a drop of all answers alike."""
     heights: tuple[float, float]
     """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
-    n_tests: int
-    """Tests of the call: those that decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +171,14 @@ class Gate:
         if not decisive:
             return "cannot say: nothing decides, for what is tested rests on judges that are not anchored or drifted"
         if self.verdict is Verdict.NOT_WORSE:
-            return f"not worse: {_tests(len(decisive))}, each with its interval above the drop that is allowed"
+            return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
         found = [row for row in decisive if row.verdict is self.verdict]
         named = "; ".join(_named(row) for row in found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
-        return f"{self.verdict.value}: {len(found)} of {_tests(len(decisive))}: {named}"
+        return f"{self.verdict.value}: {len(found)} of {count_of_tests(len(decisive))}: {named}"
 
 
-def _tests(n: int) -> str:
+def count_of_tests(n: int) -> str:
+    """Return a number of tests in words."""
     return f"{n} test{'s' if n != 1 else ''}"
 
 
@@ -354,7 +353,6 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
         least_margin=_least_margin(column, change, config.alpha),
         found_drop=None,
         heights=_heights([other for _, other in both], place.metric),
-        n_tests=0,
     )
     if place.pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in place.pairs):
         return replace(row, verdict=Verdict.NOT_WORSE, why="every answer is the same")
@@ -405,7 +403,7 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
     for row in rows:
         p = next(adjusted) if row.decides else row.change.p
         found = _found_drop(row, config.alpha / max(1, len(decisive)))
-        after = replace(row, n_tests=len(decisive), found_drop=found)
+        after = replace(row, found_drop=found)
         if row.verdict is Verdict.WORSE and (p is None or p > config.alpha):
             why = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
             after = replace(after, verdict=Verdict.CANNOT_SAY, why=why)
@@ -433,7 +431,6 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
         least_margin=detectable_difference(change, config.alpha),
         found_drop=None,
         heights=_heights([value for value in values if value is not None], place.metric),
-        n_tests=0,
     )
 
 

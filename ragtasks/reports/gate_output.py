@@ -9,21 +9,13 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from ragtasks.reports.gate import Gate, GateRow, Verdict, is_powerful, shortage
-from ragtasks.reports.tables import p_text
-from ragtasks.tables import Cell, Difference, Format, Section, Table, Value, csv_lines, plain, render
+from ragtasks.reports.gate import Gate, GateRow, Verdict, count_of_tests, is_powerful, shortage
+from ragtasks.tables import Cell, Difference, Format, Section, Table, Value, csv_lines, p_text, plain, render
 
 _COLUMNS = ("setting", "slice", "metric", "baseline", "candidate", "change", "margin", "verdict", "least margin", "why")
 _POWER_COLUMNS = (
-    "setting",
-    "slice",
-    "metric",
-    "conversations",
-    "n",
-    "margin",
-    "least margin",
-    "finds a drop of",
-    "why",
+    *("setting", "slice", "metric", "conversations", "n"),
+    *("margin", "least margin", "finds a drop of", "why"),
 )
 _CSV_COLUMNS = (
     *("setting", "slice", "metric", "decides", "verdict", "baseline", "candidate", "change", "low", "high", "margin"),
@@ -77,7 +69,9 @@ def gate_section(found: Gate) -> Section:
     """Return a gate as tables: what decides, and what is only shown."""
     decisive = [row for row in found.rows if row.decides]
     others = [row for row in found.rows if not row.decides]
-    legend = [line.format(level=100 * (1 - found.config.alpha), n_tests=_tests(len(decisive))) for line in _LEGEND]
+    legend = [
+        line.format(level=100 * (1 - found.config.alpha), n_tests=count_of_tests(len(decisive))) for line in _LEGEND
+    ]
     tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=tuple(legend))] if decisive else []
     if others:
         note = "Judges that are not anchored or drifted, and slices with too few conversations for an interval."
@@ -102,10 +96,6 @@ def _power_section(found: Gate) -> Section:
         names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
         tables.append(Table("Margins that are too small for these answers", (), (), legend=names))
     return Section("Gate: what it can show", {"candidate": found.candidate, "baseline": found.baseline}, tuple(tables))
-
-
-def _tests(n: int) -> str:
-    return f"{n} test{'s' if n != 1 else ''}"
 
 
 def _cells(row: GateRow) -> tuple[Cell, ...]:
@@ -145,7 +135,7 @@ def comment_text(found: Gate) -> str:
     """Return Markdown for a comment: the verdict, then the tables, folded."""
     sentence = f"{_SIGNS[found.verdict]} **ragtasks gate** {plain(found.sentence)}"
     tables = render([replace(gate_section(found), conclusion=None)], Format.MARKDOWN).partition("\n")[2].strip()
-    return f"{sentence}\n\n<details><summary>{_tests(len(found.rows))}</summary>\n\n{tables}\n\n</details>\n"
+    return f"{sentence}\n\n<details><summary>{count_of_tests(len(found.rows))}</summary>\n\n{tables}\n\n</details>\n"
 
 
 def github_lines(found: Gate) -> Iterator[str]:
@@ -182,18 +172,18 @@ def _change_text(row: GateRow) -> str:
 def junit_text(found: Gate) -> str:
     """Return JUnit XML: a test case a test; worse is a failure, what nobody can say an error, the uncounted skipped."""
     suite = ElementTree.Element(
-        "testsuite", name=f"ragtasks gate: {_xml(found.candidate)} against {_xml(found.baseline)}"
+        "testsuite", name=f"ragtasks gate: {plain(found.candidate)} against {plain(found.baseline)}"
     )
     for problem in found.problems:
-        case = ElementTree.SubElement(suite, "testcase", classname="match", name=_xml(problem.partition(":")[0]))
-        ElementTree.SubElement(case, "error", message=_xml(problem))
+        case = ElementTree.SubElement(suite, "testcase", classname="match", name=plain(problem.partition(":")[0]))
+        ElementTree.SubElement(case, "error", message=plain(problem))
     for row in found.rows:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=_xml(row.setting), name=_xml(f"{row.metric.name}, {row.slice}")
+            suite, "testcase", classname=plain(row.setting), name=plain(f"{row.metric.name}, {row.slice}")
         )
         kind = _junit_kind(row)
         if kind:
-            ElementTree.SubElement(case, kind, message=_xml(_change_text(row)))
+            ElementTree.SubElement(case, kind, message=plain(_change_text(row)))
     kinds = [child.tag for case in suite for child in case]
     counts = {"tests": len(suite), **{f"{kind}s": kinds.count(kind) for kind in ("failure", "error")}}
     suite.attrib.update({name: str(n) for name, n in counts.items()}, skipped=str(kinds.count("skipped")))
@@ -205,7 +195,3 @@ def _junit_kind(row: GateRow) -> str:
     if not row.decides:
         return "skipped"
     return {Verdict.NOT_WORSE: "", Verdict.WORSE: "failure", Verdict.CANNOT_SAY: "error"}[row.verdict]
-
-
-def _xml(text: str) -> str:
-    return plain(text)

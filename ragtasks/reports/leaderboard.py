@@ -8,27 +8,21 @@ machine, escapes every text, and lets only its own style and script run: the sam
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
-from ragtasks.reports.page import asset_text, content_policy
-from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline, p_text
+from ragtasks.reports.page import asset_text, content_policy, template
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, Comparison, compare_columns
-from ragtasks.tables import coded, fixed
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
+from ragtasks.tables import coded, fixed, p_text
 
 _HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
 # An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
@@ -75,7 +69,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     """Write the page, atomically."""
     style, script = (asset_text(f"leaderboard.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
     tables = leaderboard_tables(history.entries)
-    page = _template().render(
+    page = template("leaderboard.html.jinja").render(
         tables=tables,
         benchmarks=list(dict.fromkeys(table.title for table in tables)),
         settings=list(dict.fromkeys(table.shared["setting"] for table in tables)),
@@ -183,14 +177,6 @@ def _rests_on(entry: Entry) -> dict[str, str]:
 def _public(text: str) -> str:
     """Return a text with only the last part of each absolute path in it."""
     return _FOLDERS.sub(r"\1", text)
-
-
-@functools.lru_cache(maxsize=1)
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(asset_text("leaderboard.html.jinja"))
 
 
 # Who stands where in a table of evaluations that compare, and who cannot be told from the best.

@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ragtasks.errors import ConfigurationError
@@ -70,8 +70,7 @@ def write_page(
     is_apart = sum(map(len, blocks)) > most_bytes
     prefix = _write_files(path, blocks) if is_apart else ""
     style, script = (asset_text(f"page.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
-    template = _environment().from_string(asset_text("page.html.jinja"))
-    page = template.render(
+    page = template("page.html.jinja").render(
         title=" and ".join(dict.fromkeys(titles)),
         is_sample=any(title.endswith("(sample)") for title in titles),
         has_conversations=bool(evaluations),
@@ -267,8 +266,10 @@ def _picture(caption: str, content: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def _environment() -> Environment:
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+def template(name: str) -> Template:
+    """Return a template of this folder: every text is escaped, and an unknown field is an error."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(asset_text(name))
 
 
 # What the page opens with: the conclusion's scores as marks with intervals, and where the loss is as stacked bars.

@@ -8,13 +8,21 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
-from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks, p_text
+from ragtasks.reports.tables._scores import (
+    by_setting,
+    column_of,
+    is_baseline,
+    mean_of,
+    missing_from,
+    offered_tasks,
+    plain_mean,
+)
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.suites import AGENTIC, suite_named
-from ragtasks.tables import Cell, Section, Table, cell_text, fixed
+from ragtasks.tables import Cell, Section, Table, cell_text, fixed, p_text
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
 TO_THE_BEST = "difference to the best"
@@ -139,12 +147,7 @@ def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
 def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[Row]]:
     """Return setting and model -> rows: settings in their order, and in each the baselines last."""
     ordered = sorted(evaluations, key=lambda item: is_baseline(item.model))
-    groups = {
-        (setting.value, item.model): [row for row in item.rows if row.setting == setting.value]
-        for setting in Setting
-        for item in ordered
-    }
-    return {key: rows for key, rows in groups.items() if rows}
+    return {(setting, item.model): rows for setting, item, rows in by_setting(ordered)}
 
 
 def _word(key: _Group, words: Mapping[_Group, str], *, is_whole: bool) -> str:
@@ -185,11 +188,8 @@ def _ranked(whole: Mapping[_Group, Sequence[Row]]) -> Mapping[_Group, Sequence[R
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:
     """Return the model of the best mean, the first of equals; None where no direction is better, or nobody scored."""
-    means = {}
-    for column in columns:
-        values = [value for value in column.values.values() if value is not None]
-        if values:
-            means[column.name] = sum(values) / len(values)
+    found = {column.name: plain_mean(list(column.values.values())).value for column in columns}
+    means = {name: value for name, value in found.items() if value is not None}
     if not means or metric.higher_is_better is None:
         return None
     return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
@@ -225,7 +225,9 @@ def _distrust(
         {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
     )
     if "judge_coverage" in present:
-        shares = {key: _mean_of(rows, "judge_coverage") for key, rows in rows_of.items()}
+        shares = {
+            key: plain_mean([row.values.get("judge_coverage") for row in rows]).value for key, rows in rows_of.items()
+        }
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
     yield from anchor_lines(evaluations)
@@ -255,11 +257,6 @@ def _lacks(row: Row, metric: Metric) -> bool:
     return not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
 
 
-def _mean_of(rows: Sequence[Row], metric: str) -> float | None:
-    values = [value for row in rows if (value := row.values.get(metric)) is not None]
-    return sum(values) / len(values) if values else None
-
-
 def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
     """Yield one line that says whom it is about, as far as there is room."""
     if found:
@@ -269,8 +266,6 @@ def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
 
 
 # The few values that summarise a scored system: main score, answerability accuracy, coverage.
-
-_SUMMARY_BESIDE = ("ans_acc", "coverage", "judge_coverage")
 
 
 def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Section:
@@ -283,9 +278,9 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
-    main = [name for name in present if name not in _SUMMARY_BESIDE][:1]
+    main = [name for name in present if name not in _BESIDE][:1]
     lacking = unscored_main([evaluation], present)
-    names = [*main, *(name for name in _SUMMARY_BESIDE if name in present and not (lacking and name == "coverage"))]
+    names = [*main, *(name for name in _BESIDE if name in present and not (lacking and name == "coverage"))]
     cells = (mean_of(rows, name, present[name].bounds) for name in names)
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
     legend = (f"{unscored_sentence(evaluation, lacking)}." if lacking else "", turn_error_sentence([evaluation]))
@@ -301,7 +296,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
 def _rows_section(evaluation: Evaluation) -> Section:
     """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
     rows = evaluation.rows
-    names = {name for row in rows for name in row.values} - set(_SUMMARY_BESIDE)
+    names = {name for row in rows for name in row.values} - set(_BESIDE)
     lines = _described(rows, [metric for metric in evaluation.metrics if metric.name in names])
     table = Table("Scores", _DESCRIBED, lines, legend=tuple(_few_conversations(rows)))
     return Section(f"Your rows: {evaluation.model}", {}, (table,))

@@ -6,7 +6,6 @@ random. So each judge has a column of its own, and agreement stands beside it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
 from ragtasks.metrics import EncoderIdk, IdkLabel, Level, RuleBasedIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
 from ragtasks.reports.judge_card import card_table
+from ragtasks.reports.tables._scores import plain_mean
 from ragtasks.results import Evaluation, Row, samples_of, value_at
 from ragtasks.tables import Cell, Table, Value, fixed
 
@@ -87,9 +87,7 @@ def _rubrics_and_judges(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
 
 
 def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Value:
-    asked = [row.verdicts[rubric, judge] for row in rows if (rubric, judge) in row.verdicts]
-    given = [value for value in asked if value is not None]
-    return Value(math.fsum(given) / len(given) if given else None, len(given), len(asked))
+    return plain_mean([row.verdicts[rubric, judge] for row in rows if (rubric, judge) in row.verdicts])
 
 
 def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:

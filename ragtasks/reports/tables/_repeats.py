@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from ragtasks.judges import drift_of
 from ragtasks.metrics import Metric
-from ragtasks.records import Setting
-from ragtasks.reports.tables._scores import estimate_of, mean_of, p_text, repeatability_of
+from ragtasks.reports.tables._scores import by_setting, estimate_of, mean_of, plain_mean, repeatability_of
 from ragtasks.results import Evaluation, Row, anchors_in
 from ragtasks.scoring import drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
-from ragtasks.tables import Cell, Difference, Table, Value, fixed
+from ragtasks.tables import Cell, Difference, Table, Value, fixed, p_text
 
 # How far judged scores move where the same judges are asked again, and judges whose verdicts say nothing.
 
@@ -47,15 +46,9 @@ class Repeated:
 
 def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
     """Return the scores whose answers were judged again: those that need judges, and others that moved with them."""
-    groups = [
-        (setting.value, item, [row for row in item.rows if row.setting == setting.value])
-        for setting in Setting
-        for item in evaluations
-        if any(row.again for row in item.rows)
-    ]
     return [
         _repeated(setting, item.model, metric, rows)
-        for setting, item, rows in groups
+        for setting, item, rows in by_setting(evaluations)
         if any(row.again for row in rows)
         for metric in item.metrics
         if _is_judged(metric, rows)
@@ -179,16 +172,8 @@ def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 # What the anchors say of each judge: how far it moved since its first time, and what would have been found.
 
 _ANCHOR_COLUMNS = (
-    "judge",
-    "rubric",
-    "since",
-    "anchors",
-    "conversations",
-    "then",
-    "now",
-    "difference",
-    "p (Holm)",
-    "detectable",
+    *("judge", "rubric", "since", "anchors", "conversations"),
+    *("then", "now", "difference", "p (Holm)", "detectable"),
 )
 _ANCHOR_NOTE = (
     "Anchors are the same answers each time. difference: now less then, tested over conversations; p is corrected over "
@@ -207,7 +192,7 @@ def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
                 gap, n = item.difference, item.difference.n_values
                 if not n:
                     continue  # a rubric that asks none of these answers
-                then, now = (_mean(one.values[item.rubric]) for one in (found.baseline, found.now))
+                then, now = (plain_mean(one.values[item.rubric]) for one in (found.baseline, found.now))
                 rows.setdefault(
                     (judge, item.rubric, item.after),
                     (
@@ -218,11 +203,6 @@ def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
                     ),
                 )
     return [Table("Anchors", _ANCHOR_COLUMNS, tuple(rows.values()), _ANCHOR_NOTE)] if rows else []
-
-
-def _mean(values: Sequence[float | None]) -> Value:
-    given = [value for value in values if value is not None]
-    return Value(sum(given) / len(given) if given else None, len(given), len(values))
 
 
 def anchor_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:

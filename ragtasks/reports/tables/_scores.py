@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
@@ -20,10 +22,24 @@ from ragtasks.statistics import (
     repeatability,
     shared_error,
 )
-from ragtasks.tables import Cell, Section, Table, Value, fixed, notes_table
+from ragtasks.tables import Cell, Section, Table, Value, notes_table
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""
+
+
+def by_setting(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, Evaluation, list[Row]]]:
+    """Yield each setting, in their order, with each evaluation that has rows in it, and these."""
+    for setting in Setting:
+        for item in evaluations:
+            if rows := [row for row in item.rows if row.setting == setting.value]:
+                yield setting.value, item, rows
+
+
+def plain_mean(values: Sequence[float | None]) -> Value:
+    """Return a mean without an interval over what is scored."""
+    given = [value for value in values if value is not None]
+    return Value(math.fsum(given) / len(given) if given else None, len(given), len(values))
 
 
 def mean_of(
@@ -45,9 +61,7 @@ def mean_of(
     return repeatability_of(rows, metric, found, bounds).widened(cell, found.standard_error, bounds)
 
 
-def estimate_of(
-    rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED, *, n_absent: int = 0
-) -> Estimate:
+def estimate_of(rows: Sequence[Row], metric: str, bounds: tuple[float, float], *, n_absent: int = 0) -> Estimate:
     """Return a metric's mean over some rows, with its interval over their conversations."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
     n_scored = sum(value is not None for value in values)
@@ -149,25 +163,17 @@ def turn_slices(rows: Sequence[Row]) -> Iterator[Slice]:
 def _turns(rows: Sequence[Row]) -> Iterator[Slice]:
     yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
     if len({row.turn for row in rows}) <= _MOST_TURNS:
-        yield from _numbered("turn by turn", rows, lambda row: row.turn)
+        yield from _labelled("turn by turn", rows, lambda row: (row.turn,))
 
 
-def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[Slice]:
+def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[Any, ...]]) -> Iterator[Slice]:
     """Yield one slice for each label, none where all rows have the same; a row with several labels is in several."""
 
-    def having(label: str) -> Slice:
-        return Slice(dimension, label, lambda row: label in labels(row))
+    def having(label: str | int) -> Slice:
+        return Slice(dimension, str(label), lambda row: label in labels(row))
 
     found = sorted({label for row in rows for label in labels(row)})
     yield from (having(label) for label in found if len(found) > 1)
-
-
-def _numbered(dimension: str, rows: Sequence[Row], number: Callable[[Row], int]) -> Iterator[Slice]:
-    def at(place: int) -> Slice:
-        return Slice(dimension, str(place), lambda row: number(row) == place)
-
-    found = sorted({number(row) for row in rows})
-    yield from (at(place) for place in found if len(found) > 1)
 
 
 # Which evaluations are over fewer tasks than their setting has.
@@ -218,11 +224,6 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
 
 
-def p_text(value: float | None) -> str:
-    """Return a p-value to three decimals; a dash where none is."""
-    return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
-
-
 # The two standard errors of a mean side by side: over conversations, and by the harness's own formula.
 
 _ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "no interval because")
@@ -236,15 +237,13 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) ->
     """Return setting, model and metric by mean and standard errors; what has no value is left out."""
     columns = []
     offered = offered_tasks(evaluations)
-    for setting in Setting:
-        for evaluation in evaluations:
-            rows = [row for row in evaluation.rows if row.setting == setting.value]
-            n_offered = offered.get((evaluation.model, setting.value))
-            columns += [
-                column_of(rows, metric, evaluation.model, group=setting.value, n_offered=missing_from(rows, n_offered))
-                for metric in metrics
-                if any(row.values.get(metric.name) is not None for row in rows)
-            ]
+    for setting, item, rows in by_setting(evaluations):
+        n_tasks = missing_from(rows, offered.get((item.model, setting)))
+        columns += [
+            column_of(rows, metric, item.model, group=setting, n_offered=n_tasks)
+            for metric in metrics
+            if any(row.values.get(metric.name) is not None for row in rows)
+        ]
     return means_table("Standard errors", mean_columns(columns), "setting", "model", "tasks")
 
 

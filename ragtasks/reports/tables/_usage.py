@@ -13,8 +13,7 @@ from typing import Any
 
 from ragtasks.clients import AMOUNTS, Spent
 from ragtasks.metrics import Metric
-from ragtasks.records import Setting
-from ragtasks.reports.tables._scores import column_of, mean_of
+from ragtasks.reports.tables._scores import by_setting, column_of, mean_of
 from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, Row
 from ragtasks.statistics import LEVEL, Column, compare_columns, estimate_quantile, estimate_ratio
 from ragtasks.tables import Cell, Table
@@ -54,12 +53,7 @@ class _System:
 
 def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
     """Return the table of quality against cost, [] where nothing was counted."""
-    systems = [
-        _System(setting.value, item.model, rows)
-        for setting in Setting
-        for item in evaluations
-        if (rows := tuple(row for row in item.rows if row.setting == setting.value))
-    ]
+    systems = [_System(setting, item.model, tuple(rows)) for setting, item, rows in by_setting(evaluations)]
     spent = [line for item in evaluations for line in _spending_lines(item)]
     systems = [system for system in systems if any(map(system.has, METRICS))] or (systems if spent else [])
     if not systems:
