@@ -23,7 +23,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, close_matches, first_ones
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
@@ -348,7 +348,7 @@ def _read_rows(rows: Rows) -> OwnRows:
             "rows",
             where="of your own",
             expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
-            found=_shortened(problems),
+            found=first_ones(problems, _MAX_LISTED, "; "),
             next_step="fix these (docs/score-your-system.md lists the keys)",
         )
     return found
@@ -444,27 +444,18 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
     reader = AnswerReader(benchmark.source, note, "answer")
     given = dict(item for number, row in enumerate(rows, start=1) if (item := reader.read(number, row)))
     if problems:
-        raise _refused(benchmark, problems)
+        raise ConfigurationError(
+            "answers",
+            where=f"to {benchmark.label}",
+            expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
+            found=first_ones(problems, _MAX_LISTED, "; "),
+            next_step="fix these; the ids are those of the benchmark's `tasks`",
+        )
     return given
 
 
 def _record(task_id: str, value: object) -> Mapping[str, Any]:
     return {**value, "id": task_id} if isinstance(value, Mapping) else {"id": task_id, "answer": value}
-
-
-def _refused(benchmark: LoadedBenchmark, problems: Sequence[str]) -> ConfigurationError:
-    return ConfigurationError(
-        "answers",
-        where=f"to {benchmark.label}",
-        expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-        found=_shortened(problems),
-        next_step="fix these; the ids are those of the benchmark's `tasks`",
-    )
-
-
-def _shortened(problems: Sequence[str]) -> str:
-    more = [f"and {len(problems) - _MAX_LISTED} more"] if len(problems) > _MAX_LISTED else []
-    return "; ".join([*problems[:_MAX_LISTED], *more])
 
 
 # A benchmark to hold in one's hands: tasks, the passages of each setting, relevance judgements.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -77,6 +77,12 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
 def misfits(error: ValidationError) -> list[str]:
     """Return what does not fit a typed model, a line each, without the values, which may be long or secret."""
     return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
+
+
+def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first items as one text, and how many more there are."""
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return separator.join([*items[:most], *more])
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:

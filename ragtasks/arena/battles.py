@@ -57,9 +57,7 @@ class JudgedBattles:
             raise JudgeError(self.shortfalls[0])
 
 
-def judge_battles(
-    battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None, min_coverage: float = 0.95
-) -> JudgedBattles:
+def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None) -> JudgedBattles:
     """Return the votes of judges on battles, in the order fought.
 
     With a budget the battles come in eight rounds, each where the votes so far say least; without one all are asked
@@ -72,7 +70,7 @@ def judge_battles(
         taken = {battle.battle_id for battle in rounds.fought}
         left = [battle for battle in battles if battle.battle_id not in taken]
         rounds.fight(next_battles(left, rounds.votes, min(size, budget - len(rounds.fought))))
-    return rounds.result(len(battles), min_coverage)
+    return rounds.result(len(battles))
 
 
 class _Rounds:
@@ -94,11 +92,12 @@ class _Rounds:
         self.fought += chosen
         self._found.append(verdicts)
 
-    def result(self, n_battles: int, min_coverage: float) -> JudgedBattles:
+    def result(self, n_battles: int) -> JudgedBattles:
         """Return everything, of so many battles that there are."""
         found = self._found
-        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in _judges(found)}
-        shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts, min_coverage)))
+        judges = found[0].judges if found else ()
+        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in judges}
+        shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts)))
         n = len(self.fought)
         return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, shortfalls)
 
@@ -115,23 +114,12 @@ def race_battles(
     *,
     margin: float | None = None,
     seed: int = 0,
-    min_coverage: float = 0.95,
     after_wave: Callable[[Race], None] = lambda _: None,
 ) -> tuple[Race, JudgedBattles]:
     """Return which system wins more than each other, and the battles that it took.
 
     The race stops where judges leave out more than the limit: then the verdict is None, and the battles say so.
-
-    Args:
-        pool: answers; tasks that all systems answered count.
-        ask: asks the judges.
-        margin: win rates that differ by less are equal; default: 0.1, such as .55 and .45.
-        seed: another one asks in another order.
-        min_coverage: least share of verdicts that a judge has to give.
-        after_wave: called with the state after each wave.
-
-    Raises:
-        ConfigurationError: too few conversations, or answers that do not differ; nothing was asked.
+    Win rates that differ by less than `margin` are equal; default: 0.1, such as .55 and .45.
     """
     items = {"\n".join(item): pool.answers_to(item) for item in pool.items}
     shared = {key: answers for key, answers in items.items() if len(answers) == len(pool.systems)}
@@ -145,11 +133,11 @@ def race_battles(
     while (wave := race.next_wave()) is not None:
         chosen = {key: [one for one in battles[key] if {*one.systems} <= {*wave.systems}] for key in wave.items}
         rounds.fight([battle for found in chosen.values() for battle in found if not battle.is_equal])
-        if rounds.result(n_battles, min_coverage).shortfalls:
+        if rounds.result(n_battles).shortfalls:
             break
         race.add(_win_rates(wave.systems, chosen, rounds.votes))
         after_wave(race)
-    return race, rounds.result(n_battles, min_coverage)
+    return race, rounds.result(n_battles)
 
 
 def _conversation_of(answers: Mapping[str, Answer]) -> str:
@@ -203,10 +191,6 @@ def _both_orders(battle: Battle) -> tuple[Response, Response]:
     return pair_of(first, second), pair_of(second, first)
 
 
-def _judges(found: Sequence[Verdicts]) -> tuple[str, ...]:
-    return found[0].judges if found else ()
-
-
 def _votes(battle: Battle, place: int, verdicts: Verdicts) -> list[Vote]:
     """Return the vote of each judge that gave a verdict in both orders."""
     votes = []
@@ -237,9 +221,9 @@ def _vote(battle: Battle, judge: str, orders: tuple[Preference, Preference]) -> 
     )
 
 
-def _shortfall(verdicts: Verdicts, limit: float) -> str:
+def _shortfall(verdicts: Verdicts) -> str:
     try:
-        verdicts.require_coverage(limit)
+        verdicts.require_coverage()
     except JudgeError as error:
         return str(error)
     return ""

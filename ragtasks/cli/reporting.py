@@ -186,9 +186,9 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     """Return the tables of stored runs, with what must be known before them, as a section of the report."""
     if not names:
         return []
-    from retrieval_cache import Place, evaluate_runs
+    from retrieval_cache import evaluate_runs
 
-    return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
+    return [evaluate_runs(retrieval_place(benchmark, data), names)]
 
 
 def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, metrics: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
 from ragtasks.clients import Amounts, Endpoint, endpoint_of
-from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
+from ragtasks.errors import ConfigurationError, close_matches, is_secret_name, misfits
 from ragtasks.files import checked_run_name
 
 # Judges as a configuration names them: a model behind a server, or one that the harness loads.
@@ -76,7 +76,7 @@ def judge_of(named: Any, key: str = "judges") -> Judge:
     try:
         return HarnessModel.model_validate(dict(named))
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        problems = misfits(error)
     # Outside the handler, and without the values: the chained error would show what may be a key.
     raise ConfigurationError(f"{key}: " + "; ".join(problems))
 
@@ -430,7 +430,7 @@ def user_of(named: str | Mapping[str, Any]) -> UserConfig:
         model = judge_of(given["model"] if given.keys() == {"model"} else given, "user")
         return UserConfig.model_validate({"model": model, **own})
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        problems = misfits(error)
     # Outside the handler: the chained error would show values.
     raise ConfigurationError("user: " + "; ".join(line.replace("Value error, ", "") for line in problems))
 

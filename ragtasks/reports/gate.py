@@ -19,7 +19,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtasks.config import GateConfig
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, misfits
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric, TurnErrorKind
@@ -62,6 +62,7 @@ from ragtasks.suites import suite_named
 ALL_TASKS = "all tasks"
 """The slice that every task is in."""
 
+_MOST_NAMED = 3  # tests or problems in one line
 _STEPS = 1000  # in which the share of failing answers is looked for
 
 
@@ -173,7 +174,7 @@ class Gate:
         if self.verdict is Verdict.NOT_WORSE:
             return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
         found = [row for row in decisive if row.verdict is self.verdict]
-        named = "; ".join(_named(row) for row in found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+        named = first_ones(list(map(_named, found)), _MOST_NAMED, "; ")
         return f"{self.verdict.value}: {len(found)} of {count_of_tests(len(decisive))}: {named}"
 
 
@@ -739,14 +740,13 @@ def _saved(row: Row) -> _Answer:
 
 
 def _read_baseline(path: Path) -> Side:
+    expected = "a baseline that `ragtasks gate --save-baseline` wrote"
     try:
         found = _Baseline.model_validate(parse_json(path.read_bytes()))
     except ValidationError as error:
-        raise _error(
-            str(path), "a baseline that `ragtasks gate --save-baseline` wrote", _short(misfits(error))
-        ) from None
+        raise _error(str(path), expected, first_ones(misfits(error), _MOST_NAMED, "; ")) from None
     except ValueError as error:
-        raise _error(str(path), "a baseline that `ragtasks gate --save-baseline` wrote", f"not JSON: {error}") from None
+        raise _error(str(path), expected, f"not JSON: {error}") from None
     return Side(
         name=found.name,
         suite=found.suite,
@@ -769,11 +769,6 @@ def _row(answer: dict[str, Any], setting: str) -> Row:
         unscored={},
         verdicts={},
     )
-
-
-def _short(problems: Sequence[str]) -> str:
-    rest = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-    return "; ".join(problems[:3]) + rest
 
 
 def _error(where: str, expected: str, found: str, next_step: str = "save it again from results") -> BenchmarkFileError:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ragtasks.errors import BenchmarkFileError
 
 
 class SubmissionTask(str, Enum):
@@ -181,6 +185,19 @@ class Rule:
         """Return a problem against this rule; the letter is that of MTRAGEval's task."""
         severity = Severity.NOTE if letter and letter in self.noted_for else self.severity
         return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
+
+
+@contextmanager
+def reading(what: str, path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is checked; one that cannot be read is an error of its own, and no finding."""
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except (OSError, ValueError) as error:
+        found = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise BenchmarkFileError(
+            what, where=str(path), expected="a file that can be read", found=found, next_step="check the path"
+        ) from error
 
 
 def rules(*groups: tuple[Severity, str, str]) -> dict[str, Rule]:

@@ -28,7 +28,7 @@ from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
-from ragtasks.submissions._findings import Finding, Report, Severity, Words, rules
+from ragtasks.submissions._findings import Finding, Report, Severity, Words, reading, rules
 from ragtasks.submissions._forms import FileForm
 
 BENCHMARKS: Mapping[FileForm, str] = {
@@ -180,12 +180,8 @@ class _Check:
 def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report:
     """Return what is wrong with a run, as far as can be told where the track's topics are not here (None)."""
     facts = None if benchmark is None else {task.extra["official_id"]: task.extra["facts"] for task in benchmark.tasks}
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BenchmarkFileError(
-            "iKAT run", where=str(path), expected="a file", found=error.strerror or "", next_step="check the path"
-        ) from error
+    with reading("iKAT run", path) as stream:
+        content = stream.read()
     return _checked(content, form, facts).report(path.name)
 
 

@@ -20,7 +20,7 @@ from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.prompts import shipped_template
-from ragtasks.records import Answerability, Passage, task_id
+from ragtasks.records import Answerability, Passage, Task, task_id
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
@@ -57,6 +57,11 @@ class Outcome:
     lines: tuple[str, ...]
     """What to print: counts, and each loss with its reason."""
     usage: Usage
+
+
+def standalone(task: Task) -> str:
+    """Return a question as it stands alone, which is as it was asked where nobody rewrote it."""
+    return str(task.extra.get("rewrite") or task.question)
 
 
 def prompt_hashes(names: Sequence[str]) -> dict[str, str]:

@@ -32,15 +32,8 @@ from ragtasks.synthesis.propositions import Unit
 # standalone form.
 
 QUESTION_TYPES = (
-    "Comparative",
-    "Composite",
-    "Explanation",
-    "Factoid",
-    "How-To",
-    "Keyword",
-    "Opinion",
-    "Summarization",
-    "Troubleshooting",
+    *("Comparative", "Composite", "Explanation", "Factoid", "How-To"),
+    *("Keyword", "Opinion", "Summarization", "Troubleshooting"),
 )
 """The types of MTRAG (section 3.1), those of other messages than questions left out."""
 LEAST_SHARED = 0.2

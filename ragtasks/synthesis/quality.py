@@ -19,7 +19,7 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import retrieval_metric, score_run, whole_weights
 from ragtasks.records import Answerability, Qrel, Task
-from ragtasks.synthesis._folder import DETAILS, DIALOGUES
+from ragtasks.synthesis._folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Section, Table, fixed
@@ -55,11 +55,11 @@ _Values = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
 def retrieval_tables(
     benchmark: Benchmark,
     retrievers: Sequence[str],
-    forms: Sequence[str] = PAPER_FORMS,
+    forms: Sequence[str],
     *,
     place: Place,
-    rewriter: Rewriter | None = None,
-    progress: Progress = no_progress,
+    rewriter: Rewriter,
+    progress: Progress,
 ) -> tuple[Table, ...]:
     """Return the means over all judged questions, and with several domains those of each."""
     qrels = relevant(benchmark)
@@ -71,7 +71,8 @@ def retrieval_tables(
     values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
     fallbacks: list[str] = []
     for line, form in itertools.product(retrievers, forms):
-        form_rewriter = rewriter if needs_model(form) else _without_model(rewriter)
+        # One that is given and not used is refused.
+        form_rewriter = rewriter if needs_model(form) else replace(rewriter, model=None, base_url=None)
         made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values
         fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]
@@ -86,11 +87,6 @@ def retrieval_tables(
     whole = Table("Retrieval by query form", ("retriever", "query", "questions", *MEASURES), tuple(rows), note)
     names = list(dict.fromkeys(domains.values()))
     return (whole, _by_domain(values, domains, names)) if len(names) > 1 else (whole,)
-
-
-def _without_model(rewriter: Rewriter | None) -> Rewriter | None:
-    """Return what a form is made with that asks no model: one that is given and not used is refused."""
-    return replace(rewriter, model=None, base_url=None) if rewriter else None
 
 
 def _by_domain(values: _Values, domains: Mapping[str, str], names: Sequence[str]) -> Table:
@@ -170,7 +166,7 @@ def quality_section(
         with TemporaryDirectory() as work:
             place = Place("custom", str(folder), Path(work), store or Path(work), secrets)
             tables += retrieval_tables(
-                benchmark, retrievers, queries, place=place, rewriter=rewriter, progress=progress
+                benchmark, retrievers, queries, place=place, rewriter=rewriter or Rewriter(None), progress=progress
             )
     return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
 
@@ -197,7 +193,7 @@ def _removed(folder: Path) -> Counter[str]:
 
 
 def _counted(tasks: Sequence[Task], n_removed: int) -> _Counts:
-    standalone = [str(task.extra.get("rewrite") or task.question) for task in tasks]
+    alone = list(map(standalone, tasks))
     return _Counts(
         turns=len(tasks),
         passages=frozenset(one.passage_id for task in tasks for one in task.references),
@@ -205,9 +201,9 @@ def _counted(tasks: Sequence[Task], n_removed: int) -> _Counts:
         grounded=sum(bool(task.references) for task in tasks),
         question_words=sum(len(task.question.split()) for task in tasks),
         answer_words=sum(len(task.target.split()) for task in tasks),
-        rewritten=sum(task.question != alone for task, alone in zip(tasks, standalone, strict=True)),
+        rewritten=sum(task.question != text for task, text in zip(tasks, alone, strict=True)),
         removed=n_removed,
-        alike=sum(_repeats(standalone[:place], question) for place, question in enumerate(standalone)),
+        alike=sum(_repeats(alone[:place], question) for place, question in enumerate(alone)),
         unanswerable=sum(task.answerability is Answerability.UNANSWERABLE for task in tasks),
     )
 
@@ -238,15 +234,8 @@ def _whole(counts: Sequence[_Counts]) -> Table:
 
 def _each(counts: Mapping[str, _Counts]) -> Table:
     columns = (
-        "dialogue",
-        "turns",
-        "unique passages",
-        "question words",
-        "answer words",
-        "needs rewriting",
-        "grounded",
-        "alike",
-        "unanswerable",
+        *("dialogue", "turns", "unique passages", "question words", "answer words"),
+        *("needs rewriting", "grounded", "alike", "unanswerable"),
     )
     rows = tuple(
         (
@@ -383,7 +372,7 @@ _PUBLISHED_RELEVANCE = {"as asked": ("0.33", "0.36"), "standing alone": ("0.36",
 def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress = no_progress) -> Table:
     """Return the means over all questions whose answers rest on passages."""
     tasks = [task for task in benchmark.tasks if task.references]
-    forms = {"as asked": [task.question for task in tasks], "standing alone": [_alone(task) for task in tasks]}
+    forms = {"as asked": [task.question for task in tasks], "standing alone": list(map(standalone, tasks))}
     rows = []
     n_done = 0
     for form, questions in forms.items():
@@ -404,10 +393,6 @@ def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress
         note += " Values of other models do not compare with them, only with each other."
     legend = ("not scored: questions whose answers rest on no passage, and texts of one token",)
     return Table("QRelScore", columns, tuple(rows), note, legend)
-
-
-def _alone(task: Task) -> str:
-    return str(task.extra.get("rewrite") or task.question)
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -19,7 +19,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
 from ragtasks.records import Score, Task, task_id
-from ragtasks.synthesis._folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder
+from ragtasks.synthesis._folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
 from ragtasks.tables import Cell, Section, Table, fixed
 
 # What one reviewer said of one pair, and when; a later decision on the same pair takes the place of an earlier one.
@@ -140,8 +140,7 @@ class Pair:
     @property
     def texts(self) -> dict[str, str]:
         """What may be edited: `question`, `standalone` (the question as it would stand alone) and `answer`."""
-        standalone = str(self.task.extra.get("rewrite") or self.task.question)
-        return {"question": self.task.question, "standalone": standalone, "answer": self.task.target}
+        return {"question": self.task.question, "standalone": standalone(self.task), "answer": self.task.target}
 
     @cached_property
     def version(self) -> str:

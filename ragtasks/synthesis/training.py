@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -241,7 +241,6 @@ def train_rewriter(
     fitting: Fitting,
     *,
     is_conditional: bool = True,
-    max_source_tokens: int = MAX_SOURCE_TOKENS,
     progress: Progress = no_progress,
 ) -> TrainedOne:
     """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint."""
@@ -253,7 +252,7 @@ def train_rewriter(
     if not any(gold[task.task_id] != task.question for task in later_turns):
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
     split = split_by_dialogue(later_turns, fitting.seed)
-    recipe = Recipe(_kind(base), is_conditional, max_source_tokens, MAX_NEW_TOKENS)
+    recipe = Recipe(_kind(base), is_conditional, MAX_SOURCE_TOKENS, MAX_NEW_TOKENS)
     made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": _checksum(later_turns, gold)}
 
     def make_trainer(work: Path) -> Any:
@@ -271,11 +270,7 @@ def train_rewriter(
 
     with without_bars():
         scores = publish_model(folder, save, lambda part: score_rewriter(TrainedRewriter(part), split.test, gold))
-    n_train, n_validation, n_test = (
-        len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
-    )
-    statistics = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    return TrainedOne(folder, statistics, scores)
+    return TrainedOne(folder, {**split.sizes, **happened}, scores)
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
@@ -424,11 +419,7 @@ def train_retriever(
         before, after = publish_model(
             folder, lambda part: trainer.model.save_pretrained(str(part), create_model_card=False), compare
         )
-    n_train, n_validation, n_test = (
-        len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
-    )
-    statistics = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    return TrainedRetriever(folder, statistics, after, before)
+    return TrainedRetriever(folder, {**split.sizes, **happened}, after, before)
 
 
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:
@@ -529,6 +520,11 @@ class Split:
     validation: tuple[Task, ...]
     test: tuple[Task, ...]
     """What the result is measured on; training never sees them."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Name of each set -> its dialogues."""
+        return {item.name: len({task.conversation_id for task in getattr(self, item.name)}) for item in fields(self)}
 
 
 def split_by_dialogue(tasks: Sequence[Task], seed: int) -> Split:

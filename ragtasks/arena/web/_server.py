@@ -10,17 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
+import uvicorn
 from fastapi import FastAPI
 
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.store import LEASE_SECONDS, Standing, VoteRefusedError, VoteStore
 from ragtasks.arena.web._comparing import Arena
-from ragtasks.arena.web._guard import Application
+from ragtasks.arena.web._guard import Application, settings
 from ragtasks.arena.web._interface import interface
 from ragtasks.arena.web._live import LiveBattles, Pipeline, live_pages
 from ragtasks.arena.web._pages import form_pages, pages, pair_pages, refused
+from ragtasks.arena.web._review import ReviewDesk, review_application
 from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.records import Message
 from ragtasks.synthesis import Pair
 
@@ -38,22 +40,17 @@ def serve(
     types_names: bool = False,
     raters_per_battle: int = 1,
     lease_seconds: float = LEASE_SECONDS,
-    title: str = "",
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
     echo: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve the arena until the process is stopped."""
-    try:
-        from ragtasks.arena.web._comparing import Arena
-    except ImportError as error:
-        raise MissingExtraError(str(error.name), "arena", "the web arena") from error
 
     def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
         return application(
             Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds),
-            title=title or _title(pool),
+            title=_title(pool),
             token=token,
             types_names=types_names,
             hosts=hosts,
@@ -62,9 +59,7 @@ def serve(
             patience_seconds=patience_seconds,
         )
 
-    if types_names:
-        _check_token(host, token)
-    _serve(made, database, host, port, echo, types_names=types_names)
+    _serve(made, database, host, port, echo, token=token, types_names=types_names)
 
 
 def serve_review(
@@ -79,18 +74,12 @@ def serve_review(
     echo: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve the review of a benchmark until the process is stopped."""
-    try:
-        from ragtasks.arena.web._review import ReviewDesk, review_application
-    except ImportError as error:
-        raise MissingExtraError(str(error.name), "arena", "the pages of a review") from error
 
     def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
         desk = ReviewDesk(store, pairs)
         return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
 
-    if types_names:
-        _check_token(host, token)
-    _serve(made, database, host, port, echo, types_names=types_names)
+    _serve(made, database, host, port, echo, token=token, types_names=types_names)
 
 
 def _serve(
@@ -100,13 +89,12 @@ def _serve(
     port: int,
     echo: Callable[[str], object],
     *,
+    token: str | None,
     types_names: bool,
 ) -> None:
     """Serve what is made of a database and the names under which it may be addressed."""
-    import uvicorn
-
-    from ragtasks.arena.web._guard import settings
-
+    if types_names:
+        _check_token(host, token)
     store = VoteStore(database)
     listening = _listening(host, port)
     app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)

@@ -14,14 +14,8 @@ from ragtasks.tables import Section, Table, Value
 _ANSWERED = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 _MOST_TURNS = 30
 _COLUMNS = (
-    "domain",
-    "conversations",
-    "tasks",
-    "turns a conversation",
-    "unique references a conversation",
-    "references a task",
-    "question words",
-    "response words",
+    *("domain", "conversations", "tasks", "turns a conversation", "unique references a conversation"),
+    *("references a task", "question words", "response words"),
 )
 _NOTE = (
     "Words are what stands between white space. A conversation has as many turns as its last task says. References a "

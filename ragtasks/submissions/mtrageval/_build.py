@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, retrieval_side
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, first_ones
 from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order, read_manifest, read_trec, run_folder, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.progress import step
@@ -151,12 +151,11 @@ def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> Confi
         hint = f"run the model with `{again}` (or lm_eval with --metadata '{{\"conversational\": true}}')"
     else:
         hint = "make them"
-    more = [f"and {len(missing) - _MOST_NAMED} more"] if len(missing) > _MOST_NAMED else []
     return ConfigurationError(
         "submission",
         where=str(request.target),
         expected=f"{lacks} for every task of the input",
-        found=f"none for {len(missing)}: {', '.join([*missing[:_MOST_NAMED], *more])}",
+        found=f"none for {len(missing)}: {first_ones(missing, _MOST_NAMED)}",
         next_step=f"{hint}, or hand them in empty with --allow-missing",
     )
 
@@ -165,9 +164,8 @@ def _refuse(report: Report, allowed: set[str], target: Path) -> None:
     """Raise where a submission would not pass; answers that the user allows to be missing are no reason."""
     bad = [finding for finding in report.findings if not _is_allowed(finding, allowed)]
     if bad:
-        listed = [str(finding) for finding in bad[:_MOST_NAMED]]
-        more = [f"and {len(bad) - _MOST_NAMED} more"] if len(bad) > _MOST_NAMED else []
-        message = "\n  ".join([f"submission {target}: {len(bad)} findings, nothing is written", *listed, *more])
+        listed = first_ones(list(map(str, bad)), _MOST_NAMED, "\n  ")
+        message = f"submission {target}: {len(bad)} findings, nothing is written\n  {listed}"
         raise BenchmarkFileError(f"{message}\n  next step: {_next_step(bad)}")
 
 

@@ -26,7 +26,7 @@ from ragtasks.benchmarks.mtrag import domain_of, unique_rows
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
 from ragtasks.records import Passage, normalise_task_id, split_task_id
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words, reading
 
 _TASK_FILES = {
     "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
@@ -265,17 +265,8 @@ class Against:
 
 def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
     """Return what is wrong with a submission on disk."""
-    try:
-        with path.open("rb") as lines:
-            return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
-    except (OSError, ValueError) as error:
-        raise BenchmarkFileError(
-            "submission",
-            where=str(path),
-            expected="a readable file of JSON lines",
-            found=(error.strerror if isinstance(error, OSError) else "") or str(error),
-            next_step="check the path",
-        ) from error
+    with reading("submission", path) as lines:
+        return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
 
 
 def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against: Against, *, n_bytes: int) -> Report:
@@ -550,20 +541,10 @@ def order_of_scores(line: Line) -> Iterator[Problem]:
     """Scores fall from one context to the next, as 32-bit floats; the first problem of each kind is named."""
     found: dict[str, Problem] = {}
     for (_, before), (index, score) in itertools.pairwise(line.scores):
-        if single(score) > single(before):
-            problem = (
-                "scores_unordered",
-                f"contexts[{index}].score below the one before it",
-                f"{score!r} after {before!r}",
-            )
-            found.setdefault("scores_unordered", problem)
-        elif single(score) == single(before):
-            problem = (
-                "scores_tied",
-                f"contexts[{index}].score below the one before it",
-                f"{score!r} after {before!r}",
-            )
-            found.setdefault("scores_tied", problem)
+        if single(score) >= single(before):
+            rule = "scores_unordered" if single(score) > single(before) else "scores_tied"
+            expected = f"contexts[{index}].score below the one before it"
+            found.setdefault(rule, (rule, expected, f"{score!r} after {before!r}"))
     yield from found.values()
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, first_ones
 from ragtasks.files import bounded_lines, parse_json, write_atomically
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words, rules
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words, reading, rules
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
 _MAX_LISTED = 20
@@ -75,14 +75,8 @@ def check_answers(path: Path, topics: Mapping[str, str] | None) -> CheckedFile:
 
 def lines_of(path: Path) -> list[bytes]:
     """Return the lines of an answer file."""
-    try:
-        with path.open("rb") as stream:
-            return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
-    except (OSError, ValueError) as error:
-        found = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        raise BenchmarkFileError(
-            "answer file", where=str(path), expected="a file", found=found, next_step="check the path"
-        ) from error
+    with reading("answer file", path) as stream:
+        return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
 
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> CheckedFile:
@@ -127,12 +121,11 @@ def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
 def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
     """Return the answers of a checked file, warnings passed over."""
     if problems := checked.problems():
-        more = [f"and {len(problems) - _MAX_LISTED} more"] if problems[_MAX_LISTED:] else []
         raise BenchmarkFileError(
             "answer file",
             where=str(path),
             expected="a file that the track takes",
-            found="\n    ".join([f"{len(problems)} problems", *map(str, problems[:_MAX_LISTED]), *more]),
+            found=f"{len(problems)} problems\n    " + first_ones(list(map(str, problems)), _MAX_LISTED, "\n    "),
             next_step="fix these lines; `ragtasks check` lists all",
         )
     return checked.answers
