@@ -93,32 +93,32 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
     return found
 
 
-def read_statements(reply: str, code: str) -> list[str]:
-    """Return the statements of `{"id": "CODE", "statements": [text, ...]}`, blank ones left out; [] for none.
+def read_texts(reply: str, code: str, key: str) -> list[str]:
+    """Return the texts of `{"id": "CODE", KEY: [text, ...]}`, blank ones left out; [] for none.
 
-    White space is collapsed: a statement with lines of its own could pass for several in a numbered list.
+    White space is collapsed: a text with lines of its own could pass for several in a numbered list.
     """
-    found = read_coded_object(reply, code).get("statements")
+    found = read_coded_object(reply, code).get(key)
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise UnparsableReplyError('"statements" is no list of texts')
+        raise UnparsableReplyError(f'"{key}" is no list of texts')
     return [" ".join(item.split()) for item in found if item.strip()]
-
-
-def read_support(reply: str, code: str, n_statements: int) -> list[bool]:
-    """Return whether each statement is supported, from `{"id": "CODE", "supported": {"1": "yes" or "no", ...}}`."""
-    return read_yes_no(reply, code, "supported", n_statements)
 
 
 def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
     """Return whether each of `n` items has a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`."""
+    return [word == "yes" for word in read_labels(reply, code, key, YES_NO, n)]
+
+
+def read_labels(reply: str, code: str, key: str, labels: Sequence[str], n: int) -> list[str]:
+    """Return one of `labels` for each of the items 1 to `n`, from `{"id": "CODE", KEY: {"1": label, ...}}`."""
     found = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n + 1)]
     if not isinstance(found, dict) or set(found) != set(numbers):
         raise UnparsableReplyError(f'"{key}" does not hold the numbers 1 to {n}, each once')
-    words = [found[number].strip().lower() if isinstance(found[number], str) else "" for number in numbers]
-    if not set(words) <= set(YES_NO):
-        raise UnparsableReplyError(f'"{key}" holds something else than yes and no')
-    return [word == "yes" for word in words]
+    words = [str(found[number]).strip().lower() for number in numbers]
+    if not set(words) <= set(labels):
+        raise UnparsableReplyError(f'"{key}" holds something else than {", ".join(labels)}')
+    return words
 
 
 def read_rating(reply: str) -> int:
@@ -156,7 +156,7 @@ def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
 
 def read_decision(reply: str) -> str:
     """Return `yes` or `no` of the last JSON object in a reply that has the key `decision`."""
-    decisions = [item["decision"] for item in _objects(reply) if "decision" in item]
+    decisions = [item["decision"] for item in json_values(reply, "{") if "decision" in item]
     if not decisions:
         raise UnparsableReplyError('no JSON object with "decision"')
     word = decisions[-1].strip().lower() if isinstance(decisions[-1], str) else ""
@@ -215,10 +215,6 @@ def _follow(text: str, start: int, ends: dict[int, int]) -> None:
         else:
             expected = _NEXT_PAIR if in_object else _NEXT_ITEM
     ends.update(dict.fromkeys(opened, -1))
-
-
-def _objects(reply: str) -> list[dict[str, Any]]:
-    return json_values(reply, "{")
 
 
 def _rating(match: re.Match[str] | None) -> int:

@@ -84,10 +84,16 @@ class Rubric:
         """Hash of the texts: verdicts by other words do not compare."""
         return canonical_hash(list(self.prompts))[:16]
 
-    def unasked(self, reason: str) -> Rubric:
-        """Return the rubric as one that asks nothing."""
-        finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
-        return replace(self, open=lambda _: finding)
+    def changed(self, change: Callable[[Rubric], Rubric]) -> Rubric:
+        """Return the rubric changed in both versions of its prompts."""
+        other = self.material_first
+        return replace(change(self), material_first=other and change(other))
+
+    def only_where(self, holds: Callable[[Response], bool], finding: Finding) -> Rubric:
+        """Return the rubric as one that asks nothing about other responses: there it has this finding."""
+        return self.changed(
+            lambda one: replace(one, open=lambda response: one.open(response) if holds(response) else finding)
+        )
 
 
 def rating_finding(rating: int) -> Finding:
@@ -133,14 +139,16 @@ def ask(
 def material_first(name: str, *shown: str) -> PromptTemplate:
     """Return the prompt that begins with the task's material and ends with what one rubric adds.
 
-    Prompts of several rubrics about one task so begin alike, and a server with a prefix cache reads that once.
-
-    Args:
-        name: file of what the rubric adds.
-        shown: what of `passages` and `answer` stands between the conversation and that.
+    Prompts of several rubrics about one task so begin alike, and a server with a prefix cache reads that once. What is
+    `shown` of `passages` and `answer` stands between the conversation and the file `name`.
     """
     parts = [shipped_template(f"judges/material_first/{part}") for part in ("task", *shown, name)]
     return PromptTemplate(parts[-1].name, "".join(part.source for part in parts))
+
+
+def in_two_versions(name: str, version: Callable[[PromptTemplate], Rubric], *shown: str) -> Rubric:
+    """Return a rubric with its shipped prompt, and beside it with `material_first` of the same name."""
+    return replace(version(shipped_template(f"judges/{name}")), material_first=version(material_first(name, *shown)))
 
 
 def _flat(value: Any) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragtasks.judges._parsers import UnparsableReplyError, read_coded_object
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import Verdicts
-from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Response, Task
 
 _FORM = '{"id": "CODE", "labels": [LABEL, ...]}'
@@ -89,9 +89,9 @@ class LabelledQuestions:
     """Names of those who were asked."""
 
 
-def question_labels(labelling: Labelling, template: PromptTemplate | None = None) -> Rubric:
+def question_labels(labelling: Labelling) -> Rubric:
     """Return the rubric of a labelling; it reads the conversation up to the question, and no answer to it."""
-    prompt = template or shipped_template("judges/question_labels")
+    prompt = shipped_template("judges/question_labels")
     meanings = [f"{name}: {meaning}" for name, meaning in labelling.labels.items()]
 
     def read(reply: str, code: str) -> Finding:

@@ -21,16 +21,32 @@ from ragtasks.judges._parsers import (
     read_coded_label,
     read_coded_object,
     read_coded_rating,
-    read_statements,
-    read_support,
+    read_labels,
+    read_texts,
     read_yes_no,
 )
-from ragtasks.judges._question import Finding, Question, Rubric, ask, material_first, rating_finding
+from ragtasks.judges._question import Finding, Question, Rubric, ask, in_two_versions, material_first, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome, Verdicts
 from ragtasks.metrics import CitedSentence, nugget_scores, parse_cited, support_precision
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability, Grade, Importance, Nugget, Passage, Qrel, Response, Support, Task
+
+_LABEL_FORM = "Verdict CODE: LABEL"
+
+
+def _task_of(response: Response) -> dict[str, Any]:
+    """Return what a prompt shows of the task: the conversation and its last message."""
+    return {"conversation": response.task.messages[:-1], "question": response.task.question}
+
+
+def _shown(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}".strip()
+
+
+def _share(holds: list[bool]) -> Finding:
+    return Finding(f"{sum(holds)}/{len(holds)}", sum(holds) / len(holds))
+
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
 # Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds
@@ -46,17 +62,16 @@ _REPLY_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evad
 _SAME_FORM = '{"id": "CODE", "same": {"1": LABEL, ...}}'
 
 
-def rl_mtb(template: PromptTemplate | None = None) -> Rubric:
+def rl_mtb() -> Rubric:
     """Return the rubric `rl_mtb`: the last answer as one rating, 1 to 10, over 10, without a reference answer.
 
     The judge sees conversation, passages and response. Source: RL_MTB of the MTRAG paper, appendix F.2, which adapts
     the judge of MT-Bench (Zheng et al. 2023). Higher is better.
     """
-    description = "rating of the last answer without a reference by judges, over 10"
-    return rating_rubric(RL_MTB, description, template)
+    return rating_rubric(RL_MTB, "rating of the last answer without a reference by judges, over 10")
 
 
-def rl_r(asked: PromptTemplate | None = None, same: PromptTemplate | None = None) -> Rubric:
+def rl_r() -> Rubric:
     """Return the rubric `rl_r`: the share of three questions, derived from the response, that ask what the user did.
 
     Range 0 to 1, higher is better. A response that evades, or is empty, is 0. The user's question is the last message
@@ -64,8 +79,7 @@ def rl_r(asked: PromptTemplate | None = None, same: PromptTemplate | None = None
     al. 2024; MTRAG paper, section 8). Known difference: RAGAS compares the questions by the cosine of an embedding
     model, which the paper does not name; here the judge does.
     """
-    first = asked or shipped_template("judges/asked_questions")
-    second = same or shipped_template("judges/same_question")
+    first, second = shipped_template("judges/asked_questions"), shipped_template("judges/same_question")
     description = "share of three questions derived from the answer that ask what the user asked, judged"
     return Rubric(RL_R, description, partial(_open, first, second), (first.source, second.source))
 
@@ -99,8 +113,7 @@ def _questions(reply: str, code: str) -> list[str]:
 
 def _compare(template: PromptTemplate, response: Response, questions: list[str]) -> Question:
     def read(reply: str, code: str) -> Finding:
-        same = read_yes_no(reply, code, "same", N_QUESTIONS)
-        return Finding(f"{sum(same)}/{len(same)}", sum(same) / len(same))
+        return _share(read_yes_no(reply, code, "same", N_QUESTIONS))
 
     return ask(template, _SAME_FORM, read, question=response.task.question, statements=questions)
 
@@ -123,16 +136,15 @@ _NO_STATEMENTS = Finding(
 )
 
 
-def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | None = None) -> Rubric:
+def rl_f() -> Rubric:
     """Return the rubric `rl_f`: the passages that the model was shown are the evidence.
 
     The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
     reason. Statements and no passages: 0, without the second question, since nothing can support them.
     """
-    first = statements or shipped_template("judges/statements")
-    second = support or shipped_template("judges/support")
+    ours = _faithfulness(shipped_template("judges/statements"), shipped_template("judges/support"), False)
     other = _faithfulness(material_first("statements", "answer"), material_first("support", "passages"), True)
-    return replace(_faithfulness(first, second, False), material_first=other)
+    return replace(ours, material_first=other)
 
 
 _EARLIER = "Earlier in the conversation, by the {speaker}: {text}"
@@ -152,8 +164,7 @@ def rl_f_conversation() -> Rubric:
         description = "share of the answer's statements that the passages or earlier turns support, judged"
         return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
 
-    ours = rl_f()
-    return replace(version(ours), material_first=ours.material_first and version(ours.material_first))
+    return rl_f().changed(version)
 
 
 def _earlier_turns(response: Response) -> Iterator[Passage]:
@@ -169,18 +180,13 @@ def _faithfulness(first: PromptTemplate, second: PromptTemplate, shows_task: boo
             return _NO_STATEMENTS
 
         def read(reply: str, code: str) -> Question | Finding:
-            return _check(second, response, read_statements(reply, code), task if shows_task else {})
+            return _check(second, response, read_texts(reply, code, "statements"), task if shows_task else {})
 
         task = _task_of(response)
         return ask(first, _STATEMENTS_FORM, read, **task, answer=response.text)
 
     description = "share of the answer's statements that the passages support, judged"
     return Rubric(RL_F, description, open_, (first.source, second.source))
-
-
-def _task_of(response: Response) -> dict[str, Any]:
-    """Return what a prompt shows of the task: the conversation and its last message."""
-    return {"conversation": response.task.messages[:-1], "question": response.task.question}
 
 
 def _check(
@@ -194,13 +200,9 @@ def _check(
         return _share([False] * len(statements))
 
     def read(reply: str, code: str) -> Finding:
-        return _share(read_support(reply, code, len(statements)))
+        return _share(read_yes_no(reply, code, "supported", len(statements)))
 
     return ask(template, _SUPPORT_FORM, read, **task, passages=passages, statements=statements)
-
-
-def _share(supported: list[bool]) -> Finding:
-    return Finding(f"{sum(supported)}/{len(supported)}", sum(supported) / len(supported))
 
 
 # Context precision and recall by a judge: how good the passages are that a model was given, whatever it answered.
@@ -216,7 +218,7 @@ _NO_ANSWER = Finding(None, None, VerdictOutcome.NOT_ASKED, "only answerable and 
 _ANSWERABLE = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 
 
-def context_precision(template: PromptTemplate | None = None) -> Rubric:
+def context_precision() -> Rubric:
     """Return the rubric `context_precision`: the average precision of the passages, by those the judge finds useful.
 
     The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
@@ -240,8 +242,7 @@ def context_precision(template: PromptTemplate | None = None) -> Rubric:
 
         return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
 
-    other = version(material_first("context_precision", "passages"))
-    return replace(version(template or shipped_template("judges/context_precision")), material_first=other)
+    return in_two_versions("context_precision", version, "passages")
 
 
 def _precision(useful: list[bool]) -> Finding:
@@ -266,8 +267,7 @@ def context_recall() -> Rubric:
         description = "share of the reference answer's statements that the passages support, judged"
         return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
 
-    ours = rl_f()
-    return replace(version(ours), material_first=ours.material_first and version(ours.material_first))
+    return rl_f().changed(version)
 
 
 RB_LLM = "rb_llm"
@@ -278,25 +278,23 @@ NOT_UNDERSPECIFIED = Finding(
     None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
 )
 
-_LABEL_FORM = "Verdict CODE: LABEL"
 
-
-def rb_llm(template: PromptTemplate | None = None) -> Rubric:
+def rb_llm() -> Rubric:
     """Return the rubric `rb_llm`: faithfulness, appropriateness and completeness as one rating, 1 to 10, over 10.
 
     The judge sees conversation, passages, reference answer and response. Higher is better. An empty response is rated
     as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
     """
     description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
-    return rating_rubric(RB_LLM, description, template, with_reference=True)
+    return rating_rubric(RB_LLM, description, with_reference=True)
 
 
-def idk(template: PromptTemplate | None = None) -> Rubric:
+def idk() -> Rubric:
     """Return the rubric `idk`: whether the response says that it does not know; yes 1, partial 0.5, no 0.
 
     The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
     """
-    prompt = template or shipped_template("judges/idk")
+    prompt = shipped_template("judges/idk")
 
     def read(reply: str, code: str) -> Finding:
         return label_finding(read_coded_label(reply, code, LABELS))
@@ -307,7 +305,7 @@ def idk(template: PromptTemplate | None = None) -> Rubric:
     return Rubric(IDK, "whether the response says that it does not know", open_, (prompt.source,))
 
 
-def clarification(template: PromptTemplate | None = None) -> Rubric:
+def clarification() -> Rubric:
     """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
 
     Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
@@ -324,8 +322,7 @@ def clarification(template: PromptTemplate | None = None) -> Rubric:
 
         return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
 
-    other = version(material_first("clarification", "answer"))
-    return replace(version(template or shipped_template("judges/clarification")), material_first=other)
+    return in_two_versions("clarification", version, "answer")
 
 
 def label_finding(label: str) -> Finding:
@@ -382,9 +379,7 @@ def added_rubric_names() -> list[str]:
 _RATING_FORM = "Rating CODE: N"
 
 
-def rating_rubric(
-    name: str, description: str, template: PromptTemplate | None = None, *, with_reference: bool = False
-) -> Rubric:
+def rating_rubric(name: str, description: str, *, with_reference: bool = False) -> Rubric:
     """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
 
     def read(reply: str, code: str) -> Finding:
@@ -399,31 +394,27 @@ def rating_rubric(
 
         return Rubric(name, description, open_, (prompt.source,))
 
-    other = version(material_first(name, "passages", "answer"))
-    return replace(version(template or shipped_template(f"judges/{name}")), material_first=other)
+    return in_two_versions(name, version, "passages", "answer")
 
 
 # MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.
 
 MULTIHOP_ANSWER = "multihop_answer"
-"""Name of the rubric."""
-
-_FORM = "Verdict CODE: LABEL"
 
 
-def multihop_answer(template: PromptTemplate | None = None) -> Rubric:
+def multihop_answer() -> Rubric:
     """Return the rubric `multihop_answer`: whether the reply gives the reference answer; yes 1, no 0.
 
     The judge sees question, reference answer and reply, and no passages: what is true is not the question.
     """
-    prompt = template or shipped_template("judges/multihop_answer")
+    prompt = shipped_template("judges/multihop_answer")
 
     def read(reply: str, code: str) -> Finding:
         return label_finding(read_coded_label(reply, code, YES_NO))
 
     def open_(response: Response) -> Question:
         task = response.task
-        return ask(prompt, _FORM, read, question=task.question, reference=task.target, answer=response.text)
+        return ask(prompt, _LABEL_FORM, read, question=task.question, reference=task.target, answer=response.text)
 
     return Rubric(MULTIHOP_ANSWER, "whether the reply gives the reference answer", open_, (prompt.source,))
 
@@ -463,15 +454,13 @@ def plain_answer(response: Response) -> str:
     return " ".join(sentence.text for sentence in parse_cited(response.text, 0))
 
 
-def nugget_assignment(
-    template: PromptTemplate | None = None, shown: Callable[[Response], str] = plain_answer
-) -> Rubric:
+def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric:
     """Return the rubric `nugget_assignment`: a grade for every nugget of the topic.
 
     The label is a JSON list of grades, one a nugget; the value is their `all_score`, 0 to 1, higher is better. An
     answer that says nothing supports nothing, without a question. A topic without nuggets is not asked about.
     """
-    prompt = template or shipped_template("judges/nugget_assignment")
+    prompt = shipped_template("judges/nugget_assignment")
 
     def open_(response: Response) -> Question | Finding:
         nuggets = nuggets_of(response.task)
@@ -491,10 +480,11 @@ def _assign(
     """Return the question on the first nuggets without a grade, or the finding where all have one."""
     if len(done) == len(nuggets):
         return _assigned(nuggets, done)
-    window = [_one_line(nugget.text) for nugget in nuggets[len(done) : len(done) + WINDOW]]
+    # One with lines of its own could pass for several in a numbered list.
+    window = [" ".join(nugget.text.split()) for nugget in nuggets[len(done) : len(done) + WINDOW]]
 
     def read(reply: str, code: str) -> Question | Finding:
-        labels = _read_labels(reply, code, "grades", [grade.value for grade in Grade], len(window))
+        labels = read_labels(reply, code, "grades", [grade.value for grade in Grade], len(window))
         return _assign(prompt, question, answer, nuggets, [*done, *map(Grade, labels)])
 
     return ask(prompt, _GRADES_FORM, read, question=question, answer=answer, nuggets=window)
@@ -505,43 +495,39 @@ def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
     return Finding(json.dumps([grade.value for grade in grades]), scores["all_score"].value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Templates:
-    """The two prompts of creation."""
-
-    creation: PromptTemplate
-    importance: PromptTemplate
-
-
-def nugget_creation(creation: PromptTemplate | None = None, importance: PromptTemplate | None = None) -> Rubric:
+def nugget_creation() -> Rubric:
     """Return the rubric `nugget_creation`: nuggets made from a response's passages; its text is not looked at.
 
     The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital ones. No passages,
     or none that answers: no value, with that reason.
     """
-    templates = _Templates(
-        creation or shipped_template("judges/nugget_creation"),
-        importance or shipped_template("judges/nugget_importance"),
-    )
+    creation, importance = shipped_template("judges/nugget_creation"), shipped_template("judges/nugget_importance")
 
     def open_(response: Response) -> Question | Finding:
-        passages = [f"{passage.title}\n{passage.text}".strip() for passage in response.passages]
-        return _create(templates, response.task.question, passages, [])
+        question = response.task.question
+        weigh = partial(_weigh, importance, question)
+        return _create(creation, weigh, question, list(map(_shown, response.passages)), [])
 
-    prompts = (templates.creation.source, templates.importance.source)
+    prompts = (creation.source, importance.source)
     return Rubric(NUGGET_CREATION, "nuggets made from the passages of a topic", open_, prompts)
 
 
-def _create(templates: _Templates, question: str, passages: Sequence[str], found: list[str]) -> Question | Finding:
+def _create(
+    prompt: PromptTemplate,
+    weigh: Callable[[list[str], list[Importance]], Question | Finding],
+    question: str,
+    passages: Sequence[str],
+    found: list[str],
+) -> Question | Finding:
     """Return the question on the first passages that were not read yet, or what follows after the last."""
     if not passages:
-        return _weigh(templates, question, found, []) if found else _NOTHING_FOUND
+        return weigh(found, []) if found else _NOTHING_FOUND
 
     def read(reply: str, code: str) -> Question | Finding:
-        return _create(templates, question, passages[WINDOW:], _read_nuggets(reply, code))
+        return _create(prompt, weigh, question, passages[WINDOW:], _read_nuggets(reply, code))
 
     return ask(
-        templates.creation,
+        prompt,
         _NUGGETS_FORM,
         read,
         passages=passages[:WINDOW],
@@ -551,7 +537,7 @@ def _create(templates: _Templates, question: str, passages: Sequence[str], found
     )
 
 
-def _weigh(templates: _Templates, question: str, nuggets: list[str], done: list[Importance]) -> Question | Finding:
+def _weigh(prompt: PromptTemplate, question: str, nuggets: list[str], done: list[Importance]) -> Question | Finding:
     """Return the question on the first nuggets without importance, or the finding where all have it."""
     if len(done) == len(nuggets):
         rows = [{"text": text, "importance": item.value} for text, item in zip(nuggets, done, strict=True)]
@@ -559,38 +545,18 @@ def _weigh(templates: _Templates, question: str, nuggets: list[str], done: list[
     window = nuggets[len(done) : len(done) + WINDOW]
 
     def read(reply: str, code: str) -> Question | Finding:
-        labels = _read_labels(reply, code, "importance", [item.value for item in Importance], len(window))
-        return _weigh(templates, question, nuggets, [*done, *map(Importance, labels)])
+        labels = read_labels(reply, code, "importance", [item.value for item in Importance], len(window))
+        return _weigh(prompt, question, nuggets, [*done, *map(Importance, labels)])
 
-    return ask(templates.importance, _IMPORTANCE_FORM, read, question=question, nuggets=window)
-
-
-def _read_labels(reply: str, code: str, key: str, labels: Sequence[str], n_items: int) -> list[str]:
-    """Return one of `labels` for each of the items 1 to `n_items`, from `{"id": "CODE", key: {"1": label, ...}}`."""
-    found = read_coded_object(reply, code).get(key)
-    numbers = [str(number) for number in range(1, n_items + 1)]
-    if not isinstance(found, dict) or set(found) != set(numbers):
-        raise UnparsableReplyError(f'"{key}" does not hold the facts 1 to {n_items}, each once')
-    words = [str(found[number]).strip().lower() for number in numbers]
-    if not set(words) <= set(labels):
-        raise UnparsableReplyError(f'"{key}" holds something else than {", ".join(labels)}')
-    return words
+    return ask(prompt, _IMPORTANCE_FORM, read, question=question, nuggets=window)
 
 
 def _read_nuggets(reply: str, code: str) -> list[str]:
-    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once, blank ones left out."""
-    found = read_coded_object(reply, code).get("nuggets")
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise UnparsableReplyError('"nuggets" is no list of texts')
+    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once."""
     texts: dict[str, str] = {}
-    for item in found:
-        texts.setdefault(_one_line(item).casefold(), _one_line(item))
-    return [text for text in texts.values() if text][:MOST_NUGGETS]
-
-
-def _one_line(text: str) -> str:
-    """Return a text without line ends: one with lines of its own could pass for several in a numbered list."""
-    return " ".join(text.split())
+    for text in read_texts(reply, code, "nuggets"):
+        texts.setdefault(text.casefold(), text)
+    return list(texts.values())[:MOST_NUGGETS]
 
 
 # What judges are asked about citations: how far the first passage that a sentence cites supports it.
@@ -613,13 +579,13 @@ def sentences_of(response: Response) -> tuple[CitedSentence, ...]:
     return parse_cited(response.text, len(response.passages))
 
 
-def citation_support(template: PromptTemplate | None = None, sentences: Sentences = sentences_of) -> Rubric:
+def citation_support(sentences: Sentences = sentences_of) -> Rubric:
     """Return the rubric `citation_support`: how far each sentence's first citation supports it.
 
     The label is a JSON list with one item a sentence: full, partial, no, or null where the sentence does not cite. The
     value is the weighted precision, 0 to 1, higher is better. An answer that cites nothing is not asked about.
     """
-    prompt = template or shipped_template("judges/citation_support")
+    prompt = shipped_template("judges/citation_support")
 
     def open_(response: Response) -> Question | Finding:
         cited = sentences(response)
@@ -652,8 +618,7 @@ def _judge(
         level = Support(read_coded_label(reply, code, [item.value for item in Support]))
         return _judge(prompt, sentences, passages, [*done, level])
 
-    shown = f"{cited.title}\n{cited.text}".strip()
-    return ask(prompt, _LABEL_FORM, read, passage=shown, sentence=sentences[len(done)].text)
+    return ask(prompt, _LABEL_FORM, read, passage=_shown(cited), sentence=sentences[len(done)].text)
 
 
 # Which of two answers to one task serves the user better: the question of an arena's battle.
@@ -662,7 +627,6 @@ def _judge(
 # response does. Judges see blinded names and both assistants' passages. Whoever wants both orders asks for both.
 
 PAIRWISE = "pairwise"
-"""Name of the rubric."""
 PREFERENCES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 """Label -> share of the first answer: 1 where it is preferred."""
 
@@ -676,7 +640,7 @@ def pair_of(first: Response, second: Response) -> Response:
     return Response(task, first.passages, first.text)
 
 
-def pairwise(template: PromptTemplate | None = None) -> Rubric:
+def pairwise() -> Rubric:
     """Return the rubric `pairwise`: a (1), tie (0.5) or b (0), as a judge prefers the first or the second answer.
 
     Two equal texts are a tie without a question.
@@ -684,7 +648,7 @@ def pairwise(template: PromptTemplate | None = None) -> Rubric:
     Faithfulness, appropriateness, naturalness and completeness are MTRAG's (paper, section 3.2), the win-rate question
     is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
     """
-    prompt = template or shipped_template("judges/pairwise")
+    prompt = shipped_template("judges/pairwise")
 
     def read(reply: str, code: str) -> Finding:
         label = read_coded_label(reply, code, tuple(PREFERENCES))
@@ -694,16 +658,15 @@ def pairwise(template: PromptTemplate | None = None) -> Rubric:
         other = response.task.extra[_OTHER]
         if other["text"] == response.text:
             return Finding("tie", PREFERENCES["tie"])
-        ours = [f"{passage.title}\n{passage.text}".strip() for passage in response.passages]
+        ours = list(map(_shown, response.passages))
         theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
         every = list(dict.fromkeys([*ours, *theirs]))
         return ask(
             prompt,
-            "Verdict CODE: LABEL",
+            _LABEL_FORM,
             read,
-            conversation=response.task.messages[:-1],
+            **_task_of(response),
             passages=every,
-            question=response.task.question,
             answer_a=response.text,
             answer_b=other["text"],
             shown_a=_places(ours, every),
@@ -747,12 +710,12 @@ class JudgedPassages:
         return {int(grade): counts[int(grade)] for grade in GRADES}
 
 
-def relevance(template: PromptTemplate | None = None) -> Rubric:
+def relevance() -> Rubric:
     """Return the rubric `relevance`: how much a response's one passage helps whoever asks; its text is not looked at.
 
     The label is a grade, 0 to 3; the value is a third of it, 0 to 1, higher is better.
     """
-    prompt = template or shipped_template("judges/relevance")
+    prompt = shipped_template("judges/relevance")
 
     def read(reply: str, code: str) -> Finding:
         label = read_coded_label(reply, code, GRADES)
@@ -760,10 +723,7 @@ def relevance(template: PromptTemplate | None = None) -> Rubric:
 
     def open_(response: Response) -> Question:
         (passage,) = response.passages
-        task = response.task
-        shown = f"{passage.title}\n{passage.text}".strip()
-        history = task.messages[:-1]
-        return ask(prompt, _LABEL_FORM, read, conversation=history, question=task.question, passage=shown)
+        return ask(prompt, _LABEL_FORM, read, **_task_of(response), passage=_shown(passage))
 
     return Rubric(RELEVANCE, "how relevant the passage is to the question, judged", open_, (prompt.source,))
 

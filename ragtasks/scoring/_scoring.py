@@ -160,7 +160,10 @@ class ResponseScorer:
         reason = f"not asked, as {deciding.name} decides"
         left_out = [rubric for rubric in self._rubrics if rubric.name.removesuffix(IBM) not in needed]
         self.left_out_rubrics = tuple(rubric.name for rubric in left_out if not rubric.name.endswith(IBM))
-        self._rubrics = [rubric.unasked(reason) if rubric in left_out else rubric for rubric in self._rubrics]
+        nothing = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+        self._rubrics = [
+            rubric.only_where(lambda _: False, nothing) if rubric in left_out else rubric for rubric in self._rubrics
+        ]
         names = {rubric.name for rubric in left_out} - never
         lost = [metric for metric in self.suite.metrics if metric.rubrics & names]
         self._unscored_metrics = dict.fromkeys(given_metrics(lost, self._config), Score(None, reason))
@@ -578,7 +581,7 @@ def _unless_settled(rubric: Rubric, settled: frozenset[Response]) -> Rubric:
     """Return a rubric that is not asked about some responses."""
     reason = "not asked, as the response refuses or the task has no answer, which decides the conditioned score"
     finding = Finding(None, None, VerdictOutcome.SETTLED, reason)
-    return replace(rubric, open=lambda response: finding if response in settled else rubric.open(response))
+    return rubric.only_where(lambda response: response not in settled, finding)
 
 
 @dataclass(frozen=True, slots=True)

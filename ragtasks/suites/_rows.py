@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ragtasks.config import SAMPLE_ENCODER
-from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Question, Rubric, VerdictOutcome, rubrics_named
+from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Rubric, VerdictOutcome, rubrics_named
 from ragtasks.languages import language_in
 from ragtasks.metrics import (
     COUNT,
@@ -136,19 +136,11 @@ def _rubrics() -> Sequence[Rubric]:
     """Return what judges are asked: of passages and reference only where the row has them."""
     needs = {RL_F: (has_contexts, NO_CONTEXTS), RB_LLM: (has_reference, NO_REFERENCE)}
     rubrics = rubrics_named([RL_F, RL_R, RB_LLM, IDK])
-    return [_where(rubric, *needs[rubric.name]) if rubric.name in needs else rubric for rubric in rubrics]
-
-
-def _where(rubric: Rubric, holds: Callable[[Response], bool], reason: str) -> Rubric:
-    """Return a rubric that is asked only of some responses."""
-
-    def open_(response: Response) -> Question | Finding:
-        if holds(response):
-            return rubric.open(response)
-        return Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
-
-    other = rubric.material_first
-    return replace(rubric, open=open_, material_first=other and _where(other, holds, reason))
+    for place, rubric in enumerate(rubrics):
+        if rubric.name in needs:
+            holds, reason = needs[rubric.name]
+            rubrics[place] = rubric.only_where(holds, Finding(None, None, VerdictOutcome.NOT_ASKED, reason))
+    return rubrics
 
 
 SUITE = diagnosed(

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ragtasks.judges import read_coded_label, schema_of
-from ragtasks.judges._parsers import read_coded_rating, read_statements, read_support
+from ragtasks.judges._parsers import read_coded_rating, read_texts, read_yes_no
 from ragtasks.judges._question import as_text
 
 
@@ -46,8 +46,8 @@ def test_a_line_comes_after_the_reasoning(form: str, line: str) -> None:
 def test_other_replies_stay_as_they_are(reply: str) -> None:
     assert as_text(reply) == reply
     if "statements" in reply:
-        assert read_statements(as_text(reply), "c0de") == ["a"]
+        assert read_texts(as_text(reply), "c0de", "statements") == ["a"]
 
 
 def test_a_whole_object_is_read_as_before() -> None:
-    assert read_support(as_text('{"id": "c0de", "supported": {"1": "yes"}}'), "c0de", 1) == [True]
+    assert read_yes_no(as_text('{"id": "c0de", "supported": {"1": "yes"}}'), "c0de", "supported", 1) == [True]

@@ -21,9 +21,9 @@ from ragtasks.judges import (
     read_coded_object,
     rubrics_named,
 )
-from ragtasks.judges._parsers import read_coded_rating, read_statements, read_support
+from ragtasks.judges._parsers import read_coded_rating, read_texts, read_yes_no
 from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm, rl_f
-from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability
 from tests.judges._scripted import code_in, obedient, response
 
@@ -160,16 +160,6 @@ def test_rb_llm_is_the_rating_over_ten(rating: int) -> None:
     assert (finding.label, finding.value) == (str(rating), rating / 10)
 
 
-def test_users_own_template_is_filled_in() -> None:
-    template = PromptTemplate("mine", "Q {{ question }} A {{ answer }} {{ form }}")
-    assert asked(idk(template).open(response("x"))).text.startswith("Q When does it run? A x Verdict ")
-
-
-def test_template_with_an_unknown_field_is_a_clear_error() -> None:
-    with pytest.raises(ConfigurationError, match="fields answer, code"):
-        idk(PromptTemplate("mine", "{{ target }}")).open(response())
-
-
 def test_clarification_is_asked_of_underspecified_questions_only() -> None:
     (rubric,) = rubrics_named(["clarification"])
     for answerability in Answerability:
@@ -197,7 +187,7 @@ def test_statements_without_passages_are_unsupported() -> None:
 
 def test_a_statement_with_lines_of_its_own_stays_one() -> None:
     reply = json.dumps({"id": CODE, "statements": ["one\n2. two", "three"]})
-    assert read_statements(reply, CODE) == ["one 2. two", "three"]
+    assert read_texts(reply, CODE, "statements") == ["one 2. two", "three"]
 
 
 def test_unknown_rubric_names_the_near_ones() -> None:
@@ -264,13 +254,13 @@ def test_labels_that_were_not_offered_are_refused(word: str) -> None:
 )
 def test_support_must_hold_each_statement_once(supported: object) -> None:
     with pytest.raises(UnparsableReplyError):
-        read_support(json.dumps({"id": CODE, "supported": supported}), CODE, 2)
+        read_yes_no(json.dumps({"id": CODE, "supported": supported}), CODE, "supported", 2)
 
 
 @pytest.mark.parametrize("statements", ["one", [1], [["one"]], None, {"1": "one"}])
 def test_statements_must_be_texts(statements: object) -> None:
     with pytest.raises(UnparsableReplyError, match="no list of texts"):
-        read_statements(json.dumps({"id": CODE, "statements": statements}), CODE)
+        read_texts(json.dumps({"id": CODE, "statements": statements}), CODE, "statements")
 
 
 def test_the_last_object_with_the_code_counts_and_must_be_whole() -> None:
@@ -295,4 +285,7 @@ def test_text_around_a_coded_rating_changes_nothing(before: str, rating: int, af
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.text())
 def test_support_is_read_back(supported: list[bool], before: str) -> None:
     words = {str(number): "yes" if one else "no" for number, one in enumerate(supported, 1)}
-    assert read_support(before + json.dumps({"id": CODE, "supported": words}), CODE, len(supported)) == supported
+    assert (
+        read_yes_no(before + json.dumps({"id": CODE, "supported": words}), CODE, "supported", len(supported))
+        == supported
+    )
