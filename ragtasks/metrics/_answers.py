@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtasks.languages import language_in
@@ -190,15 +190,15 @@ class _Evidence:
 def _score(evidence: _Evidence, reason: str) -> Scores:
     """Return the metrics of one response that need no judge."""
     task = evidence.response.task
-    rb_alg = _rb_alg(evidence, reason)
+    rb_alg, bert = _rb_alg(evidence, reason), bert_scores(evidence.semantic, reason)
     return {
         **rb_alg,
         "ans_acc": answerability_accuracy(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
         "rouge_l": Score(evidence.rouge_l),
         "token_recall": Score(token_recall(evidence.response.text, task.target, language_in(task))),
-        **_semantic_scores(evidence.semantic, reason),
-        "idk_yes": _indicator(evidence.label, IdkVerdict.YES),
-        "idk_partial": _indicator(evidence.label, IdkVerdict.PARTIAL),
+        **{name: bert[name] for name in ("bert_recall", "bert_precision", "bert_k_precision")},
+        "idk_yes": has_verdict(evidence.label, IdkVerdict.YES),
+        "idk_partial": has_verdict(evidence.label, IdkVerdict.PARTIAL),
         "empty": Score(float(not evidence.response.text.strip())),
         "coverage": Score(float(rb_alg["rb_alg"].value is not None)),
     }
@@ -263,18 +263,27 @@ def _conditioned(evidence: _Evidence, score: Score) -> Score:
     return condition_paper(score, evidence.response.task.answerability, verdict, clarification=evidence.clarification)
 
 
-def _semantic_scores(semantic: SemanticScore | None, reason: str) -> Mapping[str, Score]:
+def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
+    """Return BERTScore F1, precision and recall against the reference answer and best precision against a passage."""
     if semantic is None:
-        return {name: Score(None, reason) for name in ("bert_recall", "bert_precision", "bert_k_precision")}
-    best = semantic.bert_k_precision
+        return dict.fromkeys(("bert_f1", "bert_precision", "bert_recall", "bert_k_precision"), Score(None, reason))
+    precision, recall, best = semantic.bert_precision, semantic.bert_recall, semantic.bert_k_precision
+    total = precision + recall
     return {
-        "bert_recall": Score(semantic.bert_recall),
-        "bert_precision": Score(semantic.bert_precision),
+        "bert_f1": Score(2 * precision * recall / total if total else 0.0),
+        "bert_precision": Score(precision),
+        "bert_recall": Score(recall),
         "bert_k_precision": Score(best, "" if best is not None else "no passages"),
     }
 
 
-def _indicator(label: IdkLabel, verdict: IdkVerdict) -> Score:
+def idk_and_empty(response: Response, label: IdkLabel) -> Scores:
+    """Return whether a response says that it does not know, and whether it has no text."""
+    return {"idk_yes": has_verdict(label, IdkVerdict.YES), "empty": Score(float(not response.text.strip()))}
+
+
+def has_verdict(label: IdkLabel, verdict: IdkVerdict) -> Score:
+    """Return 1 for a label of this verdict, 0 for another, unscored without one."""
     if label.verdict is None:
         return Score(None, f"{NO_VERDICT}: {label.reason}")
     return Score(float(label.verdict is verdict))
@@ -357,11 +366,9 @@ def accuracy_official(reply: str, target: str) -> float:
 
 
 def accuracy(reply: str, target: str) -> float:
-    """Return 1 if the answer in the reply equals the reference answer, both normalised, else 0.
+    """Return 1 if the answer in the reply (`answer_in`) equals the reference answer, both normalised, else 0.
 
-    Args:
-        reply: the model's answer; what of it is the answer, `answer_in` decides.
-        target: the reference answer. One without any letter or digit is matched by nothing.
+    A reference answer without any letter or digit is matched by nothing.
     """
     wanted = normalised(target)
     return float(bool(wanted) and normalised(answer_in(reply)) == wanted)
@@ -370,15 +377,11 @@ def accuracy(reply: str, target: str) -> float:
 def null_accuracy(reply: str, label: IdkLabel) -> Score:
     """Return 1 if a reply to a query without an answer says so, else 0; unscored where no detector could tell.
 
-    Args:
-        reply: the model's answer; one that begins with `INSUFFICIENT` is right whatever the detector says.
-        label: whether the reply says that it does not know; a refusal of a part is none.
+    One that begins with `INSUFFICIENT` is right whatever the detector says; a refusal of a part is none.
     """
     if normalised(answer_in(reply)).startswith(INSUFFICIENT):
         return Score(1.0)
-    if label.verdict is None:
-        return Score(None, f"{NO_VERDICT}: {label.reason}")
-    return Score(float(label.verdict is IdkVerdict.YES))
+    return has_verdict(label, IdkVerdict.YES)
 
 
 def answer_in(reply: str) -> str:

@@ -480,29 +480,36 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
         wanted.setdefault(task.domain, {})[query] = None
     searched = {domain: search(domain, list(texts)) for domain, texts in wanted.items()}
     found = [searched[task.domain] for task in tasks]
-    places = [place for place, item in enumerate(found) if item.rankings is not None]
-    values = _values(tasks, queries, [item.rankings or {} for item in found], places, list(qrels)) if places else {}
-    return [_scores(values.get(str(place)), item.reason) for place, item in enumerate(found)]
+    rankings = [
+        None if item.rankings is None else item.rankings.get(query, ())
+        for query, item in zip(queries, found, strict=True)
+    ]
+    values = score_rankings(tasks, rankings, qrels, RETRIEVAL_METRICS)
+    return [_scores(row, item.reason) for row, item in zip(values, found, strict=True)]
 
 
-def _values(
+def score_rankings(
     tasks: Sequence[Task],
-    queries: Sequence[str],
-    rankings: Sequence[Mapping[str, tuple[Ranked, ...]]],
-    places: Sequence[int],
-    qrels: Sequence[Qrel],
-) -> Mapping[str, Mapping[str, float]]:
-    """Return place -> metric -> value. A task's judgements are repeated for each of its places."""
+    rankings: Sequence[Sequence[Ranked] | None],
+    qrels: Iterable[Qrel],
+    metrics: Sequence[RetrievalMetric],
+) -> list[Mapping[str, float] | None]:
+    """Return metric -> value of each ranking by the judgements of its task, which may come several times.
+
+    None where there is no ranking, or no judgement.
+    """
     judged: dict[str, list[Qrel]] = {}
     for qrel in qrels:
         judged.setdefault(qrel.query_id, []).append(qrel)
+    run = {str(place): tuple(ranking) for place, ranking in enumerate(rankings) if ranking is not None}
     repeated = [
         Qrel(str(place), qrel.passage_id, qrel.relevance)
-        for place in places
-        for qrel in judged.get(tasks[place].task_id, ())
+        for place, task in enumerate(tasks)
+        for qrel in judged.get(task.task_id, ())
+        if str(place) in run
     ]
-    run = {str(place): ranking for place in places if (ranking := rankings[place].get(queries[place]))}
-    return score_run(run, repeated).values
+    values = score_run(run, repeated, metrics).values if repeated else {}
+    return [values.get(str(place)) for place in range(len(tasks))]
 
 
 def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:

@@ -5,7 +5,7 @@ The first rank nobody: how much of an answer its passages hold, how much is copi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ragtasks.judges import (
@@ -125,17 +125,9 @@ RECALL = _judged(
 )
 
 
-def _extractiveness(inputs: ScoringInputs) -> Sequence[Score]:
+def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inputs: ScoringInputs) -> Sequence[Score]:
     found = [
-        extractiveness(item.text, [passage.text for passage in item.passages], language_in(item.task))
-        for item in inputs.responses
-    ]
-    return [Score(value, "" if value is not None else "no passages") for value in found]
-
-
-def _k_precision(inputs: ScoringInputs) -> Sequence[Score]:
-    found = [
-        k_precision(item.text, [passage.text for passage in item.passages], language_in(item.task))
+        compare(item.text, [passage.text for passage in item.passages], language_in(item.task))
         for item in inputs.responses
     ]
     return [Score(value, "" if value is not None else "no passages") for value in found]
@@ -151,14 +143,15 @@ EXTRACTIVENESS = SuiteMetric(
         "how far the answer holds a passage whole, else its ROUGE-L; largest over passages, as the official scripts",
         higher_is_better=None,
     ),
-    _extractiveness,
+    partial(_by_passages, extractiveness),
 )
 LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
     _length,
 )
 K_PRECISION = SuiteMetric(
-    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"), _k_precision
+    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),
+    partial(_by_passages, k_precision),
 )
 
 

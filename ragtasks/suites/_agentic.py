@@ -13,7 +13,7 @@ from functools import partial
 from ragtasks.benchmarks import injected_tokens, retrieval_side
 from ragtasks.errors import RagtasksError
 from ragtasks.files import Ranked
-from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, score_run
+from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, score_rankings
 from ragtasks.records import Answerability, Ending, Qrel, Response, Score, Trajectory
 from ragtasks.suites._suite import FOLLOWED, ScoringInputs, Suite, SuiteMetric
 
@@ -70,26 +70,15 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 def _ranked_scores(inputs: ScoringInputs, name: str) -> list[Scores]:
     """Return recall and nDCG of one of the lists of each response."""
     rankings = [_ranking(response.trajectory, name) for response in inputs.responses]
-    judged, reason = _judgements(inputs)
-    # A task stands here once, or once a label: places tell them apart.
-    qrels = [
-        Qrel(str(place), qrel.passage_id, qrel.relevance)
-        for place, response in enumerate(inputs.responses)
-        for qrel in judged.get(response.task.task_id, ())
-    ]
-    run = {str(place): ranking for place, ranking in enumerate(rankings) if ranking is not None}
-    values = score_run(run, qrels, _MEASURES).values if qrels else {}
-
-    def scored(place: int, measure: str) -> Score:
-        if rankings[place] is None:
-            return Score(None, "no trajectory")
-        row = values.get(str(place))
-        return Score(None, reason or "no relevance judgement") if row is None else Score(row[measure])
-
-    return [
-        {f"{measure.name}_{name}": scored(place, measure.name) for measure in _MEASURES}
-        for place in range(len(rankings))
-    ]
+    qrels, reason = _judgements(inputs)
+    values = score_rankings([response.task for response in inputs.responses], rankings, qrels, _MEASURES)
+    scores = []
+    for ranking, row in zip(rankings, values, strict=True):
+        missing = Score(None, "no trajectory" if ranking is None else reason or "no relevance judgement")
+        scores.append(
+            {f"{item.name}_{name}": Score(row[item.name]) if row is not None else missing for item in _MEASURES}
+        )
+    return scores
 
 
 def _ranking(trajectory: Trajectory | None, name: str) -> tuple[Ranked, ...] | None:
@@ -99,14 +88,13 @@ def _ranking(trajectory: Trajectory | None, name: str) -> tuple[Ranked, ...] | N
     return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(lists[name])))
 
 
-def _judgements(inputs: ScoringInputs) -> tuple[dict[str, list[Qrel]], str]:
-    """Return task id -> judgements, and why there are none."""
-    found: dict[str, list[Qrel]] = {}
+def _judgements(inputs: ScoringInputs) -> tuple[list[Qrel], str]:
+    """Return judgements, and why there are none."""
+    found: list[Qrel] = []
     reason = ""
     for domain in dict.fromkeys(response.task.domain for response in inputs.responses):
         try:
-            for qrel in retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain):
-                found.setdefault(qrel.query_id, []).append(qrel)
+            found += retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain)
         except RagtasksError as error:
             reason = str(error).splitlines()[0]
     return found, reason

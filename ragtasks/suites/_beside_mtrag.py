@@ -19,6 +19,7 @@ from ragtasks.metrics import (
     Pair,
     Scores,
     SemanticScore,
+    bert_scores,
     corpus_bleu,
     exact_match,
     parse_cited,
@@ -27,7 +28,6 @@ from ragtasks.metrics import (
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.suites._mtrag import SUITE as MTRAG
-from ragtasks.suites._multidoc2dial import bert_scores
 from ragtasks.suites._suite import ScoringInputs, extended
 
 # CORAL: MTRAG's scores of the answer without its citations, BLEU, and the citations (Cheng et al. 2025). The official
@@ -78,7 +78,6 @@ def _score_text(inputs: ScoringInputs) -> list[Scores]:
 
 
 CORAL = extended(replace(MTRAG, score=_score_text), CORAL_METRICS, coral_scores)
-"""What CORAL is scored with."""
 
 
 # FaithDial's suite: MTRAG's scores, and those of its paper that need no trained critic (Dziri et al. 2022).
@@ -93,7 +92,6 @@ FAITHDIAL_METRICS = (
 
 def faithdial_scores(inputs: ScoringInputs) -> list[Scores]:
     """Return what FaithDial adds of each response, in order."""
-    semantics: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
     return [
         {
             # The score is made of all replies; this value only says that the reply is among them.
@@ -101,12 +99,11 @@ def faithdial_scores(inputs: ScoringInputs) -> list[Scores]:
             "k_f1": Score(token_f1(response.text, response.task.extra["knowledge"])),
             "bert_f1": bert_scores(found, inputs.semantics.reason)["bert_f1"],
         }
-        for response, found in zip(inputs.responses, semantics, strict=True)
+        for response, _, found in inputs.answers()
     ]
 
 
 FAITHDIAL = extended(MTRAG, FAITHDIAL_METRICS, faithdial_scores)
-"""What FaithDial is scored with."""
 
 
 # INSCIT's suite: MTRAG's scores, and those that its paper reports (Wu et al. 2023, section 5).
@@ -140,9 +137,7 @@ INSCIT_METRICS = (
 
 def inscit_scores(inputs: ScoringInputs) -> list[Scores]:
     """Return what INSCIT adds of each response, in order."""
-    semantics: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
-    rows = zip(inputs.responses, inputs.labels, semantics, strict=True)
-    return [_inscit_score(response, label, found, inputs.semantics.reason) for response, label, found in rows]
+    return [_inscit_score(*answer, inputs.semantics.reason) for answer in inputs.answers()]
 
 
 def _inscit_score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
@@ -183,7 +178,6 @@ def _passage_f1(response: Response) -> float:
 
 
 INSCIT = extended(MTRAG, INSCIT_METRICS, inscit_scores)
-"""What INSCIT is scored with; the official judge prompts are MTRAG's alone."""
 
 
 # LiveRAG's suite: MTRAG's scores, and the challenge's two by judges, in our words (Carmel et al. 2025, section 4).
@@ -191,9 +185,7 @@ INSCIT = extended(MTRAG, INSCIT_METRICS, inscit_scores)
 # Correctness goes from -1 to 2, faithfulness from -1 to 1. The challenge's own prompts and judge are not public, so
 # its leaderboard is another scale.
 
-CORRECTNESS = "liverag_correctness"
-FAITHFULNESS = "liverag_faithfulness"
-"""Names of the rubrics and of their metrics."""
+CORRECTNESS, FAITHFULNESS = "liverag_correctness", "liverag_faithfulness"
 
 LABELS: Mapping[str, Mapping[str, int]] = {
     CORRECTNESS: {"clean": 2, "padded": 1, "none": 0, "wrong": -1},
@@ -275,7 +267,6 @@ def liverag_rubrics() -> Sequence[Rubric]:
 
 
 LIVERAG = extended(MTRAG, LIVERAG_METRICS, liverag_scores, rubrics=liverag_rubrics)
-"""What LiveRAG is scored with."""
 
 
 # TopiOCQA's suite: MTRAG's scores, and exact match and F1 as its paper reports them (Adlakha et al. 2022, 5.2).
@@ -329,4 +320,3 @@ def _f1(text: str, answer: str) -> float:
 
 
 TOPIOCQA = extended(MTRAG, TOPIOCQA_METRICS, topiocqa_scores, known_refusals=(UNANSWERABLE,))
-"""What TopiOCQA is scored with."""

@@ -71,4 +71,3 @@ def _ranked(chosen: Sequence[int], relevant: set[int]) -> dict[str, float]:
 
 
 SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False)
-"""What the choice of facts is scored with."""

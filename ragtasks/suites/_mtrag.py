@@ -14,15 +14,16 @@ from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOut
 from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unjudged_rl_f
 from ragtasks.metrics import (
     METRICS,
-    NO_VERDICT,
     IbmJudged,
     IdkLabel,
     Judged,
     Metric,
     Scores,
     SemanticScore,
+    bert_scores,
     condition_paper,
     ibm_visible_answerability,
+    idk_and_empty,
     score_responses,
 )
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
@@ -107,7 +108,6 @@ SUITE = diagnosed(
         uses_encoder=True,
     )
 )
-"""What MTRAG and its kin are scored with."""
 
 
 # MTRAG-S's suite: scores of an answer without a reference (MTRAG paper, section 9 and Table 14).
@@ -125,11 +125,7 @@ _COVERAGE = {"coverage": Metric("coverage", "share of responses whose bert_k_pre
 
 def mtrag_s_scores(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
-    found: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
-    scores = [
-        _plain(response, label, semantic, inputs.semantics.reason)
-        for response, label, semantic in zip(inputs.responses, inputs.labels, found, strict=True)
-    ]
+    scores = [_plain(*answer, inputs.semantics.reason) for answer in inputs.answers()]
     if inputs.verdicts is None:
         return scores
     shares = inputs.verdicts.scores(RL_F)
@@ -148,36 +144,19 @@ def mtrag_s_scores(inputs: ScoringInputs) -> list[Scores]:
 
 def _plain(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
     """Return the metrics of one response that need no judge."""
-    precision = _bert_k_precision(semantic, reason)
-    verdict = label.verdict
-    idk_yes = (
-        Score(None, f"{NO_VERDICT}: {label.reason}") if verdict is None else Score(float(verdict is IdkVerdict.YES))
-    )
+    precision = bert_scores(semantic, reason)["bert_k_precision"]
     return {
         "bert_k_precision": precision,
-        "idk_yes": idk_yes,
-        "empty": Score(float(not response.text.strip())),
+        **idk_and_empty(response, label),
         "coverage": Score(float(precision.value is not None)),
     }
-
-
-def _bert_k_precision(semantic: SemanticScore | None, reason: str) -> Score:
-    if semantic is None:
-        return Score(None, reason)
-    best = semantic.bert_k_precision
-    return Score(best, "" if best is not None else "no passages")
-
-
-def _rubrics() -> Sequence[Rubric]:
-    return rubrics_named([RL_F, IDK])
 
 
 MTRAG_S = diagnosed(
     Suite(
         metrics=tuple(_COVERAGE.get(name) or _SHARED[name] for name in MTRAG_S_METRICS),
         score=mtrag_s_scores,
-        rubrics=_rubrics,
+        rubrics=lambda: rubrics_named([RL_F, IDK]),
         uses_encoder=True,
     )
 )
-"""What MTRAG-S is scored with."""

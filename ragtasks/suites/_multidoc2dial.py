@@ -7,11 +7,8 @@ counts all. The paper's perplexity is a harness task of its own: it needs a mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ragtasks.metrics import (
     ANS_ACC,
-    NO_VERDICT,
     PERCENT,
     RESCALED,
     IdkLabel,
@@ -19,7 +16,9 @@ from ragtasks.metrics import (
     Scores,
     SemanticScore,
     answerability_accuracy,
+    bert_scores,
     corpus_bleu,
+    idk_and_empty,
     is_no_answer,
     meteor,
     rouge_l,
@@ -63,9 +62,7 @@ _OVERLAPS = ("sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "ber
 
 def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
-    semantics: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
-    rows = zip(inputs.responses, inputs.labels, semantics, strict=True)
-    return [_score(response, label, found, inputs.semantics.reason) for response, label, found in rows]
+    return [_score(*answer, inputs.semantics.reason) for answer in inputs.answers()]
 
 
 def refusal_label(text: str, label: IdkLabel) -> IdkLabel:
@@ -83,15 +80,13 @@ def is_token(text: str) -> bool:
 def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
     task, refusal = response.task, refusal_label(response.text, label)
     overlaps = _overlaps(response, semantic, reason)
-    verdict = refusal.verdict
     needed = (overlaps["meteor"], overlaps["bert_f1"])
-    is_answerable = task.answerability is Answerability.ANSWERABLE
+    is_answerable, is_answer = task.answerability is Answerability.ANSWERABLE, not is_no_answer(response.text)
     return {
         **overlaps,
-        "ans_acc": answerability_accuracy(task.answerability, verdict, is_answer=not is_no_answer(response.text)),
+        "ans_acc": answerability_accuracy(task.answerability, refusal.verdict, is_answer=is_answer),
         "cannot_answer": Score(float(is_token(response.text))),
-        "idk_yes": Score(None, NO_VERDICT) if verdict is None else Score(float(verdict is IdkVerdict.YES)),
-        "empty": Score(float(not response.text.strip())),
+        **idk_and_empty(response, refusal),
         "coverage": Score(float(all(item.value is not None for item in needed)))
         if is_answerable
         else Score(None, LEFT_OUT),
@@ -102,7 +97,7 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
     text, target = response.text, response.task.target
     if response.task.answerability is not Answerability.ANSWERABLE:
         return {name: Score(None, LEFT_OUT) for name in _OVERLAPS}
-    bleu = Score(sentence_bleu(text, target))
+    bleu, bert = Score(sentence_bleu(text, target)), bert_scores(semantic, reason)
     return {
         # The score is corpus BLEU, made of all answers; this value only says that the answer is among them.
         "sacrebleu": bleu,
@@ -110,22 +105,8 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
         "meteor": meteor(text, target),
         "rouge_l": Score(rouge_l(text, target)),
         "token_f1": Score(token_f1(text, target)),
-        **bert_scores(semantic, reason),
-    }
-
-
-def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
-    """Return BERTScore F1, precision and recall against the reference answer, or why they are missing."""
-    if semantic is None:
-        return {name: Score(None, reason) for name in ("bert_f1", "bert_precision", "bert_recall")}
-    precision, recall = semantic.bert_precision, semantic.bert_recall
-    total = precision + recall
-    return {
-        "bert_f1": Score(2 * precision * recall / total if total else 0.0),
-        "bert_precision": Score(precision),
-        "bert_recall": Score(recall),
+        **{name: bert[name] for name in ("bert_f1", "bert_precision", "bert_recall")},
     }
 
 
 SUITE = diagnosed(Suite(metrics=METRICS, score=score, known_refusals=REFERENCE_REFUSALS, uses_encoder=True))
-"""What the benchmarks on the Doc2Dial documents are scored with."""

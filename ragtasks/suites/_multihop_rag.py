@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Rubric, multihop_answer, rubrics_named
-from ragtasks.metrics import NO_VERDICT, IdkLabel, Metric, Scores, accuracy, accuracy_official, null_accuracy
-from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.metrics import IdkLabel, Metric, Scores, accuracy, accuracy_official, idk_and_empty, null_accuracy
+from ragtasks.records import Answerability, Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 KINDS = ("inference", "comparison", "temporal", "null")
@@ -45,18 +45,14 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 def _plain(response: Response, label: IdkLabel) -> Scores:
     """Return the metrics of one response that need no judge."""
-    task, verdict = response.task, label.verdict
+    task = response.task
     is_null = task.answerability is Answerability.UNANSWERABLE
     right = null_accuracy(response.text, label) if is_null else Score(accuracy(response.text, task.target))
-    refuses = (
-        Score(None, f"{NO_VERDICT}: {label.reason}") if verdict is None else Score(float(verdict is IdkVerdict.YES))
-    )
     return {
         "accuracy": right,
         "accuracy_official": Score(accuracy_official(response.text, task.target)),
         **{f"accuracy_{kind}": _of_kind(kind, task.question_types, right) for kind in KINDS},
-        "idk_yes": refuses,
-        "empty": Score(float(not response.text.strip())),
+        **idk_and_empty(response, label),
         "coverage": Score(float(right.value is not None)),
     }
 
@@ -65,10 +61,8 @@ def _of_kind(kind: str, question_types: Sequence[str], right: Score) -> Score:
     return right if f"{kind}_query" in question_types else Score(None, f"no {kind} query")
 
 
-def rubrics() -> Sequence[Rubric]:
-    """Return what judges are asked."""
+def _rubrics() -> Sequence[Rubric]:
     return [multihop_answer(), *rubrics_named([IDK])]
 
 
-SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
-"""What MultiHop-RAG is scored with."""
+SUITE = Suite(metrics=METRICS, score=score, rubrics=_rubrics, uses_encoder=False)

@@ -132,7 +132,6 @@ def _unneeded(task: Task, reading: Reading) -> Score:
 SUITE = Suite(
     metrics=METRICS, score=partial(score_rewrites, contract=JSON_CONTRACT), uses_encoder=False, uses_retriever=True
 )
-"""What a rewriting model that replies in JSON is scored with."""
 
 
 # Conditional rewriting: the same scores, and the words that a reply of one word leaves unwritten. The OR-CONVQA paper
@@ -167,4 +166,3 @@ CONDITIONAL_SUITE = Suite(
     uses_encoder=False,
     uses_retriever=True,
 )
-"""What a rewriting model that may decline is scored with."""

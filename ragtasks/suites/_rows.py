@@ -15,16 +15,17 @@ from ragtasks.languages import language_in
 from ragtasks.metrics import (
     COUNT,
     METRICS,
-    NO_VERDICT,
     IdkLabel,
     Metric,
     Scores,
     SemanticScore,
+    bert_scores,
+    idk_and_empty,
     k_precision,
     rouge_l,
     token_recall,
 )
-from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.records import Response, Score
 from ragtasks.suites._added_metrics import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
@@ -56,36 +57,25 @@ METRICS_OF_ROWS = (
 
 def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
-    found: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
-    rows = [
-        _scores(response, label, semantic, inputs.semantics.reason)
-        for response, label, semantic in zip(inputs.responses, inputs.labels, found, strict=True)
-    ]
+    rows = [_scores(*answer, inputs.semantics.reason) for answer in inputs.answers()]
     judged = [{**row, **_judged(inputs, index)} for index, row in enumerate(rows)]
-    possible = {name for name, holds in _POSSIBLE.items() if any(map(holds, inputs.responses))}
-    return [{name: value for name, value in row.items() if name not in _POSSIBLE or name in possible} for row in judged]
+    if any(map(has_reference, inputs.responses)):
+        return judged
+    return [{name: value for name, value in row.items() if name not in _OF_REFERENCE} for row in judged]
 
 
 def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
     """Return the scores of one response that need no judge."""
     grounding = _of_contexts(response, _k_precision(response))
-    recall, precision, best = (
-        (Score(None, reason),) * 3
-        if semantic is None
-        else (Score(semantic.bert_recall), Score(semantic.bert_precision), Score(semantic.bert_k_precision))
-    )
-    verdict, language = label.verdict, language_in(response.task)
+    bert, language = bert_scores(semantic, reason), language_in(response.task)
     return {
         "k_precision": grounding,
-        "bert_k_precision": _of_contexts(response, best),
+        "bert_k_precision": _of_contexts(response, bert["bert_k_precision"]),
         "rouge_l": _of_reference(response, lambda target: Score(rouge_l(response.text, target, language))),
         "token_recall": _of_reference(response, lambda target: Score(token_recall(response.text, target, language))),
-        "bert_recall": _of_reference(response, lambda _: recall),
-        "bert_precision": _of_reference(response, lambda _: precision),
-        "idk_yes": Score(None, f"{NO_VERDICT}: {label.reason}")
-        if verdict is None
-        else Score(float(verdict is IdkVerdict.YES)),
-        "empty": Score(float(not response.text.strip())),
+        "bert_recall": _of_reference(response, lambda _: bert["bert_recall"]),
+        "bert_precision": _of_reference(response, lambda _: bert["bert_precision"]),
+        **idk_and_empty(response, label),
         "length": Score(float(len(response.text))),
         "coverage": Score(float(grounding.value is not None)),
     }
@@ -126,10 +116,8 @@ def has_reference(response: Response) -> bool:
     return bool(response.task.target.strip())
 
 
-_POSSIBLE: dict[str, Callable[[Response], bool]] = {
-    **dict.fromkeys(("rb_llm_raw", "rouge_l", "token_recall", "bert_recall", "bert_precision"), has_reference),
-}
-"""Metric -> whether a response can have it; it is left out where none can."""
+_OF_REFERENCE = frozenset({"rb_llm_raw", "rouge_l", "token_recall", "bert_recall", "bert_precision"})
+"""Metrics that are left out where no row has a reference."""
 
 
 def _rubrics() -> Sequence[Rubric]:
@@ -146,4 +134,3 @@ def _rubrics() -> Sequence[Rubric]:
 SUITE = diagnosed(
     Suite(metrics=METRICS_OF_ROWS, score=score, rubrics=_rubrics, uses_encoder=True, encoder=SAMPLE_ENCODER)
 )
-"""What rows of one's own are scored with."""

@@ -7,7 +7,7 @@ for all and hands over what it found as `ScoringInputs`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.config import DEFAULT_ENCODER, EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import INPUTS, PREDICTED, TARGETS, Rubric, Verdicts, added_rubric_names, rubrics_named
-from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
+from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics, SemanticScore
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Response, Score
 
@@ -37,6 +37,11 @@ class ScoringInputs:
     """What judges said; None where there are no judges, or none could be had."""
     search: Search | None = None
     """Searches the benchmark's corpora; None for a suite that searches nothing."""
+
+    def answers(self) -> Iterator[tuple[Response, IdkLabel, SemanticScore | None]]:
+        """Yield each response with its label and its BERTScore scores, None where there are none."""
+        semantics: Sequence[SemanticScore | None] = self.semantics.scores or [None] * len(self.responses)
+        yield from zip(self.responses, self.labels, semantics, strict=True)
 
 
 def no_rubrics() -> Sequence[Rubric]:
@@ -79,15 +84,7 @@ class Suite:
             raise ConfigurationError(f"Suite: two metrics of one name among {', '.join(names)}")
 
     def rubrics_in(self, prompts: str, benchmark: Benchmark | None = None) -> Sequence[Rubric]:
-        """Return what judges are asked, in the words that the configuration names.
-
-        Args:
-            prompts: `ours`, `material_first` or `official`.
-            benchmark: whose files hold the official words; None: nobody asks for these.
-
-        Raises:
-            ConfigurationError: official words are asked for, and there are none, or they are not with the files.
-        """
+        """Return what judges are asked in `ours`, `material_first` or `official`, of the benchmark's files."""
         if prompts == "ours":
             return self.rubrics()
         if prompts == "material_first":
@@ -100,13 +97,9 @@ class Suite:
 def extended(
     suite: Suite, metrics: Sequence[Metric], more: Callable[[ScoringInputs], Sequence[Scores]], **fields: Any
 ) -> Suite:
-    """Return a suite with the metrics of a benchmark beside its own, and with other fields.
+    """Return a suite with the metrics of a benchmark and the function of their scores, and with other fields.
 
-    Args:
-        suite: what is extended; its official judge prompts are of another benchmark, so they are left out.
-        metrics: what is added.
-        more: scoring inputs -> what is added of each response, in order; what needs judges only with verdicts.
-        fields: fields of the suite that the benchmark has otherwise.
+    The official judge prompts are of another benchmark, so they are left out.
     """
     changes = {"official_rubrics": None, **fields}
     return replace(suite, metrics=(*suite.metrics, *metrics), score=partial(_score_both, suite.score, more), **changes)

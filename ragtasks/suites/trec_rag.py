@@ -10,7 +10,7 @@ A module by itself, not part of the folder's face: other suites load without TRE
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 
@@ -49,36 +49,28 @@ from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
 from ragtasks.suites._added_metrics import diagnosed, supported_by_words
 from ragtasks.suites._suite import ScoringInputs, Suite
 
-_NUGGETS, _SUPPORT = frozenset({NUGGET_ASSIGNMENT}), frozenset({CITATION_SUPPORT})
+
+def _judged(rubric: str, **descriptions: str) -> Iterator[Metric]:
+    """Yield the metrics that rest on one rubric of judges, by name."""
+    for name, description in descriptions.items():
+        yield Metric(name, description, needs_judges=True, rubrics=frozenset({rubric}))
+
 
 _METRICS = (
-    Metric(
-        "strict_vital_score",
-        "share of the vital nuggets that the answer states in full",
-        needs_judges=True,
-        rubrics=_NUGGETS,
+    *_judged(
+        NUGGET_ASSIGNMENT,
+        strict_vital_score="share of the vital nuggets that the answer states in full",
+        strict_all_score="share of all nuggets that the answer states in full",
+        vital_score="the same for vital nuggets, a partial statement counting half",
+        all_score="the same for all nuggets, a partial statement counting half",
+        weighted_score="the same with okay nuggets weighing half",
+        strict_weighted_score="the same without partial statements",
     ),
-    Metric(
-        "strict_all_score", "share of all nuggets that the answer states in full", needs_judges=True, rubrics=_NUGGETS
+    *_judged(
+        CITATION_SUPPORT,
+        support_precision="support by first citations, over the sentences that cite",
+        support_recall="support by first citations, over all sentences",
     ),
-    Metric(
-        "vital_score",
-        "the same for vital nuggets, a partial statement counting half",
-        needs_judges=True,
-        rubrics=_NUGGETS,
-    ),
-    Metric(
-        "all_score", "the same for all nuggets, a partial statement counting half", needs_judges=True, rubrics=_NUGGETS
-    ),
-    Metric("weighted_score", "the same with okay nuggets weighing half", needs_judges=True, rubrics=_NUGGETS),
-    Metric("strict_weighted_score", "the same without partial statements", needs_judges=True, rubrics=_NUGGETS),
-    Metric(
-        "support_precision",
-        "support by first citations, over the sentences that cite",
-        needs_judges=True,
-        rubrics=_SUPPORT,
-    ),
-    Metric("support_recall", "support by first citations, over all sentences", needs_judges=True, rubrics=_SUPPORT),
     CITED_PRECISION,
     CITED_RECALL,
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
@@ -198,23 +190,15 @@ def _over_parts(verdict: Verdict, response: Response) -> Mapping[str, Score]:
 
 
 TREC_RAG24 = diagnosed(Suite(metrics=_METRICS, score=_score, rubrics=_rubrics, uses_encoder=False))
-"""What TREC RAG 2024 is scored with."""
 
 TREC_RAG25 = diagnosed(
     Suite(
         metrics=(
             *_METRICS,
-            Metric(
-                "sub_narrative_score",
-                "mean over the narrative's parts of their nuggets' all_score",
-                needs_judges=True,
-                rubrics=_NUGGETS,
-            ),
-            Metric(
-                "sub_narratives_answered",
-                "share of the parts with a nugget stated in full",
-                needs_judges=True,
-                rubrics=_NUGGETS,
+            *_judged(
+                NUGGET_ASSIGNMENT,
+                sub_narrative_score="mean over the narrative's parts of their nuggets' all_score",
+                sub_narratives_answered="share of the parts with a nugget stated in full",
             ),
         ),
         score=_score_2025,
@@ -222,4 +206,3 @@ TREC_RAG25 = diagnosed(
         uses_encoder=False,
     )
 )
-"""What TREC RAG 2025 is scored with."""
