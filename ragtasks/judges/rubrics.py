@@ -40,7 +40,7 @@ def _task_of(response: Response) -> dict[str, Any]:
     return {"conversation": response.task.messages[:-1], "question": response.task.question}
 
 
-def _shown(passage: Passage) -> str:
+def _titled(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}".strip()
 
 
@@ -506,7 +506,7 @@ def nugget_creation() -> Rubric:
     def open_(response: Response) -> Question | Finding:
         question = response.task.question
         weigh = partial(_weigh, importance, question)
-        return _create(creation, weigh, question, list(map(_shown, response.passages)), [])
+        return _create(creation, weigh, question, list(map(_titled, response.passages)), [])
 
     prompts = (creation.source, importance.source)
     return Rubric(NUGGET_CREATION, "nuggets made from the passages of a topic", open_, prompts)
@@ -618,7 +618,7 @@ def _judge(
         level = Support(read_coded_label(reply, code, [item.value for item in Support]))
         return _judge(prompt, sentences, passages, [*done, level])
 
-    return ask(prompt, _LABEL_FORM, read, passage=_shown(cited), sentence=sentences[len(done)].text)
+    return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
 
 
 # Which of two answers to one task serves the user better: the question of an arena's battle.
@@ -658,7 +658,7 @@ def pairwise() -> Rubric:
         other = response.task.extra[_OTHER]
         if other["text"] == response.text:
             return Finding("tie", PREFERENCES["tie"])
-        ours = list(map(_shown, response.passages))
+        ours = list(map(_titled, response.passages))
         theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
         every = list(dict.fromkeys([*ours, *theirs]))
         return ask(
@@ -723,7 +723,7 @@ def relevance() -> Rubric:
 
     def open_(response: Response) -> Question:
         (passage,) = response.passages
-        return ask(prompt, _LABEL_FORM, read, **_task_of(response), passage=_shown(passage))
+        return ask(prompt, _LABEL_FORM, read, **_task_of(response), passage=_titled(passage))
 
     return Rubric(RELEVANCE, "how relevant the passage is to the question, judged", open_, (prompt.source,))
 
