@@ -648,10 +648,14 @@ _LEAST_PASTED = 40
 
 
 def _leaked(answers: Answers) -> Found:
-    """Yield answers that hold their reference answer word for word, where no passage does."""
+    """Yield answers that hold their reference answer word for word, where no passage does.
+
+    Refusals are left out: a benchmark's usual one is every system's to say.
+    """
     for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
+        is_long = len(target) >= _LEAST_LEAKED and response.task.answerability in _ANSWERED
         wanted = " ".join(target)
-        if len(target) >= _LEAST_LEAKED and _holds(answers.words[place], wanted) and not _quoted(wanted, response):
+        if is_long and _holds(answers.words[place], wanted) and not _quoted(wanted, response):
             yield place, response.text
 
 
