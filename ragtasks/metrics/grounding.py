@@ -8,6 +8,7 @@ this says where an answer comes from and never which answer is better; `copied` 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -417,7 +418,10 @@ _IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\
 _NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _BLANKS = " \u00a0\u2009\u202f"
-_DIGITS = rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\d)|\d+(?:[.,'\u2019]\d+)*)"
+_DIGITS = (
+    rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\w)|\d{{1,3}}(?:[,'\u2019]\d{{3}})+(?:\.\d+)?(?!\d)"
+    r"|(?<!\d,)\d+(?:\.\d+)*,(?!\d{3}\b)\d+(?![,\d])|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)*)"
+)
 _NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
 _LETTERS = rf"[^\W\d_{_IDEOGRAPH}][^\W_{_IDEOGRAPH}]*"
 _TOKEN = re.compile(rf"{_LETTERS}(?:['\u2019]{_LETTERS})*|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]")
@@ -425,7 +429,11 @@ _PLAIN_TEXT = "\u2018\u201c\u201d\u2013\u2014\u2026\u2022"
 """What is no part of a word, in texts that are else of ASCII."""
 _BEYOND = re.compile(f"[^\\x00-\\x7f{_PLAIN_TEXT}]")
 _PLAIN_LETTERS = "[a-zA-Z][a-zA-Z0-9]*"
-_PLAIN_DIGITS = r"(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9])|[0-9]+(?:[.,'][0-9]+)*)"
+_PLAIN_DIGITS = (
+    r"(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9a-zA-Z_])|[0-9]{1,3}(?:[,'][0-9]{3})+(?:\.[0-9]+)?(?![0-9])"
+    r"|(?<![0-9],)[0-9]+(?:\.[0-9]+)*,(?![0-9]{3}\b)[0-9]+(?![,0-9])|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+"
+    r"|[0-9]+(?:\.[0-9]+)*)"
+)
 _PLAIN_NUMBER = rf"{_PLAIN_DIGITS}(?:[ -](?:{'|'.join(_SCALES)})\b)?"
 _PLAIN_TOKEN = re.compile(rf"{_PLAIN_LETTERS}(?:'{_PLAIN_LETTERS})*|{_PLAIN_NUMBER}|[%$]")
 """`_TOKEN` in such texts, in half the time."""
@@ -471,6 +479,29 @@ _NUMBER_WORDS = {
     **{word: str(number) for number, word in enumerate(f"{_SMALL} seventeen eighteen nineteen twenty".split())},
     **{word: str(10 * number) for number, word in enumerate(_TENS.split(), start=3)},
 }
+_DIGIT_WORDS = {"a": "1", "one": "1"} | {word: str(n) for n, word in enumerate(_SMALL.split()) if 1 < n < 10}
+_TEN_WORDS = frozenset(["twenty", *_TENS.split()])
+_POWERS = {"hundred": 2, **_SCALES}
+_SHORT_SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
+_MONTH_NAMES = (
+    "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sept/sep october/oct",
+    "november/nov december/dec",
+)
+_MONTHS = {
+    name: str(number)
+    for number, names in enumerate(" ".join(_MONTH_NAMES).split(), start=1)
+    for name in names.split("/")
+}
+_TEEN_ORDINALS = "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+_FIRST_ORDINALS = "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_ORDINALS = {word: str(n) for n, word in enumerate(f"{_FIRST_ORDINALS} {_TEEN_ORDINALS}".split(), start=3)}
+"""Without the first and the second, which stand for no number in most texts."""
+_NUMERALS = "ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi"
+_ROMAN = {word: str(n) for n, word in enumerate(_NUMERALS.split(), start=2) if len(word) > 1}
+_ALONE = _ORDINALS | _ROMAN
+_BESIDE_A_NUMBER = frozenset([*_TEN_WORDS, *_POWERS, *_SHORT_SCALES, *_MONTHS])
+_SPELLED = _BESIDE_A_NUMBER.union(_ALONE)
+"""Words of which a text has one where other readings of its numbers are looked for."""
 _STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english"},
     **{"es": "spanish", "fi": "finnish", "fr": "french", "hi": "hindi", "hu": "hungarian", "id": "indonesian"},
@@ -549,6 +580,8 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 def _number(text: str) -> str:
     """Return a number without what separates its groups, and its scale multiplied out."""
+    if not text.isascii():
+        text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     digits, scale = text, 0
     for name, power in _SCALES.items():
         if text.endswith(name):
@@ -560,7 +593,7 @@ def _number(text: str) -> str:
         digits = digits.replace(",", ".")
     whole, dot, rest = digits.partition(".")
     if not dot or not rest.isdigit():
-        return digits + "0" * scale if digits.isdigit() else digits
+        return (digits.lstrip("0") or "0") + "0" * scale if digits.isdigit() else digits
     rest = rest.rstrip("0")
     moved = (whole + rest.ljust(scale, "0")[:scale]).lstrip("0") or "0"
     return f"{moved}.{rest[scale:]}" if rest[scale:] else moved
@@ -677,7 +710,36 @@ def _first_source(holds: tuple[bool, bool, bool]) -> Source:
 def _index(text: str, language: str) -> _Index:
     words = _tokens(text.lower())
     units = list(filter(None, map(_words_in(language).units.__getitem__, words)))
-    return _Index(frozenset(units), frozenset(words), frozenset(pairwise(units)))
+    known = frozenset(words)
+    readings = frozenset(_other_readings(words, known, language))
+    return _Index(readings.union(units), known | readings if readings else known, frozenset(pairwise(units)))
+
+
+def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
+    """Yield the numbers that a text may mean in other words than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
+
+    Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too.
+    """
+    for groups in [word.split() for word in known if " " in word]:
+        yield from map(_number, groups if groups[-1].isdecimal() else ())
+    if language != _ENGLISH or _SPELLED.isdisjoint(known):
+        return
+    yield from (_ALONE[word] for word in known & _ALONE.keys())
+    for place in [place for place, word in enumerate(words) if word in _BESIDE_A_NUMBER]:
+        yield from filter(None, (_number_of_two(*pair) for pair in pairwise(words[max(0, place - 1) : place + 2])))
+
+
+def _number_of_two(first: str, second: str) -> str | None:
+    """Return the number that two words in a row mean: of `March 5` the month, as the day stands there."""
+    if first[0].isdecimal() and second in _SHORT_SCALES:
+        return _number(f"{first} {_SHORT_SCALES[second]}")
+    if (first[0].isdecimal() and second in _MONTHS) or (second[0].isdecimal() and first in _MONTHS):
+        return _MONTHS.get(second) or _MONTHS[first]
+    if first in _TEN_WORDS and (small := _DIGIT_WORDS.get(second) or _ORDINALS.get(second)):
+        return str(int(_NUMBER_WORDS[first]) + int(small))
+    if second in _POWERS and (factor := _DIGIT_WORDS.get(first) or _NUMBER_WORDS.get(first)):
+        return factor + "0" * _POWERS[second]
+    return None
 
 
 @lru_cache(maxsize=16)

@@ -69,6 +69,49 @@ def test_names_match_as_they_are_and_other_words_by_their_stem() -> None:
     assert share("we use windows", "an open window used") == pytest.approx(2 / 3)
 
 
+SAME_NUMBERS = [
+    ("It has 512 GB and 32 cores.", "| cores | storage | price |\n| 32 512G 1299 |"),
+    ("It has 32 cores and 512 GB.", "Intel 32 512 GB"),
+    ("There were 32,512 readers.", "readers: 32 512"),
+    ("Signed on 5 March 2020.", "2020-03-05"),
+    ("Signed on 03/05/2020.", "March 5, 2020"),
+    ("Signed on March 5th.", "on the 5th of March"),
+    ("10, 11 or 12 weeks", "weeks: 10,11,12"),
+    ("In 2020 there were 500 books.", "In 2020,500 books"),
+    ("25 books, 100 loans and 1,000,000 readers", "twenty-five books, a hundred loans, one million readers"),
+    ("1,500,000 readers, 10,000 books", "1.5M readers, 10k books"),
+    ("the 3rd floor and the 25th year", "the third floor and the twenty-fifth year"),
+    ("World War 2", "World War II"),
+    ("\u0663 books", "3 books"),
+    ("room 7", "room 07"),
+]
+
+
+@pytest.mark.parametrize(("answer", "passage"), SAME_NUMBERS)
+def test_a_number_is_found_however_the_passage_writes_it(answer: str, passage: str) -> None:
+    assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [()]
+
+
+OTHER_NUMBERS = [
+    ("It has 513 GB.", "Intel 32 512 GB", "513"),
+    ("There were 32,512 readers.", "32 readers, 512 books", "32,512"),
+    ("Signed on March 6.", "2020-03-05", "6"),
+    ("Signed on 04/05/2020.", "March 5, 2020", "04"),
+    ("11.12 weeks", "10,11,12 weeks", "11.12"),
+    ("2,020,500 books", "In 2020,500 books", "2,020,500"),
+    ("26 books", "twenty-five books", "26"),
+    ("1,000 readers", "one million readers", "1,000"),
+    ("15,000,000 readers", "1.5M readers", "15,000,000"),
+    ("the 4th floor", "the third floor", "4"),
+    ("World War 3", "World War II", "3"),
+]
+
+
+@pytest.mark.parametrize(("answer", "passage", "wrong"), OTHER_NUMBERS)
+def test_another_number_is_not_found_in_what_looks_like_it(answer: str, passage: str, wrong: str) -> None:
+    assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [(wrong,)]
+
+
 def test_a_diagnosis_ranks_no_system() -> None:
     assert (GROUNDED.higher_is_better, GROUNDED.in_groups) == (None, False)
 
