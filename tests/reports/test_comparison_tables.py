@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, concluded_runs
 from ragtasks.statistics import Column, Comparisons, compare_columns
-from ragtasks.tables import Format, render
+from ragtasks.tables import Format, p_text, render
 from tests.reports._rows import evaluation, row
 
 ZEROS, SOME_BETTER = [0.0] * 20, [1.0] * 5 + [0.0] * 15
@@ -95,3 +95,49 @@ def test_other_differences_have_their_sign() -> None:
         for first, second in ((0.25, 0.5), (0.5, 0.25))
     )
     assert (up[6], down[6]) == ("+0.250", "-0.250")
+
+
+def test_every_number_of_a_pair_stands_under_its_name() -> None:
+    found = compare_columns([column("a", *ZEROS), column("b", *SOME_BETTER)])
+    (pair,) = found.pairs
+    assert pair.detectable is not None
+    heads = cells(text_of(found).splitlines(), "detectable")[0]
+    (shown,) = (row for row in cells(text_of(found).splitlines(), "a", "b", "reference") if len(row) == len(heads))
+    named = dict(zip(heads, shown, strict=True))
+    assert (named["n"], named["conversations"], named["unshared"]) == ("20", "20", "0")
+    assert named["detectable"] == f"{pair.detectable:.3f}"
+    head, line = (text.split(",") for text in comparisons_csv(found).splitlines())
+    full = dict(zip(head, line, strict=True))
+    assert (full["context"], full["group"], full["metric"]) == ("mtrag", "reference", "rb_alg")
+    assert (full["first"], full["second"]) == ("a", "b")
+    numbers = {name: float(full[name]) for name in ("first_mean", "second_mean", "difference", "low", "high", "p")}
+    assert (numbers["first_mean"], numbers["second_mean"], numbers["difference"]) == (0.0, 0.25, 0.25)
+    assert (numbers["low"], numbers["high"]) == (pair.difference.low, pair.difference.high)
+    assert numbers["p"] == pair.p
+    assert (full["n_items"], full["n_conversations"], full["n_unscored"], full["n_unshared"]) == ("20", "20", "0", "0")
+
+
+def test_runs_are_concluded_by_which_finds_most_and_how_surely() -> None:
+    def both(name: str, *values: float) -> list[Column]:
+        return [column(name, *values, metric=metric) for metric in ("ndcg_5", "recall_5")]
+
+    values = [number / 100 for number in range(20)]
+    runs = {"low": [0.1 + value / 4 for value in values], "high": [0.5 + value for value in values]}
+    runs["near"] = [0.5 + value + (0.01 if number % 2 else -0.02) for number, value in enumerate(values)]
+    found = compare_columns([one for name, scores in runs.items() for one in both(name, *scores)])
+    (section,) = comparison_sections(found, group="", name="run", items="queries")
+    concluded = concluded_runs(section, found)
+    by_name = {pair.second.name: pair for pair in found.pairs if pair.first.metric == "ndcg_5"}
+    p = {name: p_text(pair.adjusted_p) for name, pair in by_name.items()}  # of the first run, `low`
+    (near,) = (pair for pair in found.pairs if pair.first.metric == "ndcg_5" and pair.first.name == "high")
+    assert concluded.sentence == (
+        f"high has nDCG@5 0.595 over 20 queries, 0.005 ahead of near (not significant, p {p_text(near.adjusted_p)})."
+    )
+    assert concluded.conclusion is not None
+    assert [(row[1], row[2], row[5]) for row in concluded.conclusion.rows] == [
+        ("low", 20, f"-0.471, significant, p {p['high']}"),
+        ("high", 20, "best"),
+        ("near", 20, f"-0.005, not significant, p {p_text(near.adjusted_p)}"),
+    ]
+    assert [table.title for table in concluded.tables] == ["Means", "Differences"]
+    assert len(concluded.conclusion.legend) == 4, "how to read these"

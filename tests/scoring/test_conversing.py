@@ -440,6 +440,14 @@ def test_a_message_that_no_user_should_send_is_refused(message: str, labels: dic
     assert where.problem(reply_of(where, message, **labels)) == problem
 
 
+def test_only_a_message_that_can_be_sent_is_kept_in_the_cache_of_replies() -> None:
+    where = situation()
+    prompt = where.prompt(1)
+    good = reply_of(where, "And how long is the bridge?", met="yes", wrong="no", contradicts="no")
+    assert prompt.is_readable(good)
+    assert not prompt.is_readable(good.replace("yes", "perhaps"))
+
+
 def test_what_a_user_made_of_an_answer_is_read_and_an_opening_has_nothing_to_judge() -> None:
     where = situation()
     found = where.read(reply_of(where, " And how long is the bridge? ", met="Yes", wrong="no", contradicts="yes"))

@@ -143,6 +143,7 @@ def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_
 ) -> None:
     race, _ = raced(value, n=100)
     assert (race.verdict, race.reason, race.n_items) == (Verdict.UNDECIDED, reason, n_asked)
+    assert {look.n_items for look in race.looks} <= {n_asked}
 
 
 def test_a_few_equal_scores_are_no_reason_to_stop() -> None:

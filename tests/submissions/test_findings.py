@@ -1,0 +1,75 @@
+"""What a check prints and gives to scripts: equal findings together, notes behind problems."""
+
+from __future__ import annotations
+
+import json
+
+from ragtasks.submissions import Finding, Report, Severity, render_json, render_text
+
+
+def finding(line: int, rule: str, severity: Severity, expected: str, task: str = "") -> Finding:
+    return Finding(line, task, rule, severity, expected, "9", "it stops")
+
+
+PROBLEM, WARNING, NOTE = Severity
+REPORT = Report(
+    "run.jsonl",
+    "task B",
+    14,
+    (
+        finding(0, "missing", PROBLEM, "all tasks"),
+        *(finding(line, "score", WARNING, f"contexts[{line}] with a score", f"t{line}") for line in range(2, 14)),
+        finding(3, "empty", NOTE, "an answer", "t\n3"),
+        finding(4, "empty", NOTE, "a text", "t4"),
+    ),
+    ("whether the passages exist",),
+)
+FIRST = [
+    "run.jsonl: task B, 14 lines: 1 problems, 12 warnings, 2 notes",
+    "  file: problem missing: expected all tasks, found 9 [it stops]",
+]
+LAST = [
+    "  note empty: 2 times (line 3, 4); the first: expected an answer, found 9 [it stops]",
+    "  not checked: whether the passages exist",
+]
+
+
+def test_equal_findings_are_one_line_and_each_is_printed_on_request() -> None:
+    assert list(render_text(REPORT)) == [
+        *FIRST,
+        "  warning score: 12 times (line 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...); the first: expected contexts[2] with a "
+        "score, found 9 [it stops]",
+        "  equal ones are put together; --all prints each",
+        *LAST,
+    ]
+    assert list(render_text(REPORT, every=True)) == [
+        *FIRST,
+        *(
+            f"  line {line} (t{line}): warning score: expected contexts[{line}] with a score, found 9 [it stops]"
+            for line in range(2, 14)
+        ),
+        *LAST,
+    ]
+    assert str(REPORT.findings[-2]).startswith(r"line 3 (t\n3): note empty")
+
+
+def test_scripts_are_given_every_finding() -> None:
+    found = json.loads(json.dumps(render_json(REPORT)))
+    assert {name: value for name, value in found.items() if name != "findings"} == {
+        "file": "run.jsonl",
+        "form": "task B",
+        "n_lines": 14,
+        "passes": False,
+        "counts": {"problem": 1, "warning": 12, "note": 2},
+        "unchecked": ["whether the passages exist"],
+    }
+    assert len(found["findings"]) == 15
+    assert found["findings"][1] == {
+        "line": 2,
+        "task_id": "t2",
+        "rule": "score",
+        "severity": "warning",
+        "expected": "contexts[2] with a score",
+        "found": "9",
+        "consequence": "it stops",
+    }
