@@ -274,15 +274,14 @@ def train_rewriter(
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
-    """Return how a rewriter does on tasks, at least one of which is no first turn."""
-    later_turns = [task for task in tasks if len(task.messages) > 1]
-    rewriter.generate([source_text(later_turns[0])])  # weights are read, and what is slow once is done
+    """Return how a rewriter does on later turns, of which there is one at least."""
+    rewriter.generate([source_text(tasks[0])])  # weights are read, and what is slow once is done
     begin = time.perf_counter()
-    for task in later_turns:
+    for task in tasks:
         rewriter.generate([source_text(task)])
-    seconds = (time.perf_counter() - begin) / len(later_turns)
-    queries = rewriter.rewrite(later_turns).queries().texts
-    rows = [(queries[task.task_id], task.question, gold[task.task_id]) for task in later_turns]
+    seconds = (time.perf_counter() - begin) / len(tasks)
+    queries = rewriter.rewrite(tasks).queries().texts
+    rows = [(queries[task.task_id], task.question, gold[task.task_id]) for task in tasks]
     return RewriterScores(
         len(rows),
         sum(token_f1(query, wanted) for query, _, wanted in rows) / len(rows),
