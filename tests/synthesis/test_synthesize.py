@@ -28,7 +28,12 @@ def server() -> Iterator[ChatServer]:
 
 def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part" / "left.jsonl").touch()  # by a call that was killed
     outcome = make(server.base_url, tmp_path)
+    assert not (tmp_path / "out" / "left.jsonl").exists()
+    tasks = open_benchmark("custom", tmp_path / "out").tasks
+    assert {(task.turn == 1, task.multi_turn) for task in tasks} == {(True, "N/A"), (False, "Follow-up")}
     checked = check_folder(tmp_path / "out")
     assert checked.passes
     assert not any("not read" in line for line in checked.lines)

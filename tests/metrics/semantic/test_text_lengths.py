@@ -45,6 +45,9 @@ def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimi
     tokeniser = _encoders.Encoder(EncoderSpec(str(unlimited), LAYER, None), "cpu")
     lengths = [len(ids) for ids in tokeniser.token_ids([SHORT, LONG, LONGER])[0]]
     assert lengths[0] < 512 < lengths[1] < lengths[2]
+    for limit, n_cut in ((lengths[0], 0), (lengths[0] - 1, 1)):
+        tokeniser.max_tokens = limit
+        assert tokeniser.token_ids([SHORT])[1] == n_cut
     found, n_truncated = ours(unlimited)
     assert n_truncated == 0
     for own, theirs in zip(found, bert_score(write_deberta(tmp_path, model_max_length=UNCUT)), strict=True):
