@@ -5,7 +5,6 @@ It holds all that ratings need (systems, conversation, lengths, refusals), so th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtasks.errors import misfits
-from ragtasks.files import Problems, json_lines, write_atomically
+from ragtasks.files import Problems, json_lines, write_atomically, written_lines
 
 Preference = Literal["first", "second", "tie", "both_bad"]
 """Which answer is preferred, as they were shown; `both_bad` is a tie to ratings and counted apart."""
@@ -116,6 +115,6 @@ def write_votes(path: Path, votes: Sequence[Vote]) -> None:
 
 def write_events(path: Path, events: Iterable[Mapping[str, object]]) -> int:
     """Write what happened in a database as JSON lines, atomically, and return how many lines there are."""
-    lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
-    write_atomically(path, "".join(lines).encode("utf-8", errors="replace"))
-    return len(lines)
+    rows = list(events)
+    write_atomically(path, written_lines(rows))
+    return len(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -17,7 +16,7 @@ from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.files import write_atomically, write_qrels
+from ragtasks.files import write_atomically, write_qrels, written_lines
 from ragtasks.progress import step
 from ragtasks.tables import Format, Section, render
 
@@ -231,4 +230,4 @@ def _labelled(benchmark: Benchmark, labels: Mapping[str, tuple[str, ...]], key: 
     if benchmark.name == "custom":
         return labelled_conversations(benchmark.root, labels)
     rows = ({"task_id": task_id, key: found} for task_id, found in labels.items())
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    return written_lines(rows)

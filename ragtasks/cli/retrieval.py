@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -16,7 +15,7 @@ from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
 from ragtasks.config.environment import forbid_usage_reports
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import write_atomically
+from ragtasks.files import write_atomically, written_lines
 from ragtasks.harness.tasks import task_folder
 from ragtasks.tables import Format, render
 
@@ -155,8 +154,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
         title = f"Retrieval on {label}"
     put(render([ranking_section(title, judged, metrics)], form), output)
     if per_query:
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in query_rows(judged, metrics))
-        write_atomically(per_query, "".join(lines).encode())
+        write_atomically(per_query, written_lines(query_rows(judged, metrics)))
         typer.echo(f"wrote {per_query}", err=True)  # standard output may be JSON or CSV
 
 

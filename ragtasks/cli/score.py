@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from ragtasks.clients import Batch, BatchWaits, Endpoint, SystemProtocol, system
 from ragtasks.config import UserConfig, config_from_options, user_of
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
-from ragtasks.files import write_atomically
+from ragtasks.files import write_atomically, written_lines
 from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
 
@@ -381,8 +380,7 @@ def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
     problems: list[str] = []
     rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems, problems
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows)
-    return Piece(name or traces.stem, traces, rows, lines=lines.encode())
+    return Piece(name or traces.stem, traces, rows, lines=written_lines(found.rows))
 
 
 def _write_rows(target: Path, lines: bytes, *, force: bool) -> None:

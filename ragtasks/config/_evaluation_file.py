@@ -7,15 +7,16 @@ its section. The file holds no key of a server: it names the environment variabl
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
 from ragtasks.config._options import (
+    ONE_OR_SEVERAL,
     EvaluationConfig,
     GateConfig,
     HarnessModel,
@@ -143,7 +144,7 @@ class RetrieverSection(BaseModel):
     model_config = _STRICT
 
     line: str = Field(min_length=1, description="such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE")
-    queries: tuple[str, ...] = Field(
+    queries: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = Field(
         ("last_turn",), min_length=1, description="query forms, each a run: last_turn, rewrite, decompose, ..."
     )
     depth: int = Field(100, ge=1, description="passages kept for each query")
@@ -155,18 +156,15 @@ class RetrieverSection(BaseModel):
     )
     encode_with: str | None = Field(None, description="encode passages on other machines: ray[:ADDRESS]")
 
-    @field_validator("queries", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
-
 
 class UntilDecidedSection(BaseModel):
     """Saved results that the evaluated system is judged beside, until it can be told which is better."""
 
     model_config = _STRICT
 
-    against: tuple[Path, ...] = Field(min_length=1, description="results of other systems, a path or several")
+    against: Annotated[tuple[Path, ...], ONE_OR_SEVERAL] = Field(
+        min_length=1, description="results of other systems, a path or several"
+    )
     metric: str | None = Field(
         None, description="metric of judges that decides; default: the first that the benchmark has"
     )
@@ -174,11 +172,6 @@ class UntilDecidedSection(BaseModel):
         None, gt=0, description="systems that differ by less are equal; default: 5 % of the metric's range"
     )
     seed: int = Field(0, description="another one asks in another order")
-
-    @field_validator("against", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
 
 class EvaluationFile(BaseModel):
@@ -230,24 +223,15 @@ class EvaluationFile(BaseModel):
         """Take one value for a list of one, and tasks behind commas as lm_eval does."""
         return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
-    @field_validator("endpoint")
+    @field_validator("endpoint", "user")
     @classmethod
-    def _endpoint_can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None:
-            try:
-                named_system(value)
-            except RagtasksError as error:
-                raise ValueError(str(error).removeprefix("endpoint: ")) from None
-        return value
-
-    @field_validator("user")
-    @classmethod
-    def _user_can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None:
-            try:
-                user_of(value)
-            except RagtasksError as error:
-                raise ValueError(str(error).removeprefix("user: ")) from None
+    def _can_be_named(cls, value: dict[str, Any] | None, info: ValidationInfo) -> dict[str, Any] | None:
+        check: Callable[[dict[str, Any]], object] = named_system if info.field_name == "endpoint" else user_of
+        try:
+            if value is not None:
+                check(value)
+        except RagtasksError as error:
+            raise ValueError(str(error).removeprefix(f"{info.field_name}: ")) from None
         return value
 
     @model_validator(mode="after")

@@ -11,11 +11,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from ragtasks.clients import Amounts, Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches, is_secret_name, misfits
 from ragtasks.files import checked_run_name
+
+ONE_OR_SEVERAL = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+"""Of a tuple of texts: a text alone is a tuple of it."""
 
 # Judges as a configuration names them: a model behind a server, or one that the harness loads.
 
@@ -383,7 +395,7 @@ class UserConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: Judge = Field(description="model that plays the user, by its name or with the keys of an endpoint")
-    personas: tuple[str, ...] = Field(
+    personas: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = Field(
         ("plain",),
         min_length=1,
         description=f"how users write: {', '.join(PERSONAS)}, or a sentence of your own; of several each conversation "
@@ -397,11 +409,6 @@ class UserConfig(BaseModel):
         description="follow-ups to a need before the user gives it up; after so many given up in a row, or one, it "
         "leaves",
     )
-
-    @field_validator("personas", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("personas")
     @classmethod

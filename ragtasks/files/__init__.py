@@ -19,6 +19,7 @@ from ragtasks.files._json_lines import (
     sample_statistics,
     usage_in_record,
     used_in,
+    written_lines,
 )
 from ragtasks.files._parquet import parquet_rows
 from ragtasks.files._runs import (
@@ -123,4 +124,5 @@ __all__ = [
     "write_qrels",
     "write_trec",
     "written_aside",
+    "written_lines",
 ]

@@ -10,7 +10,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, AnyStr
@@ -62,6 +62,12 @@ class Problems:
         """Raise one error with every error noted so far."""
         if self._lines:
             raise listed_error(f"{self._what}: {self.path}", self._lines, self._next_step)
+
+
+def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
+    """Return rows as JSON lines; half a character, which no file can hold, becomes `?`."""
+    text = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
+    return text.encode("utf-8", errors="replace")
 
 
 def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:

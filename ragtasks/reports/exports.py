@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.files import canonical_hash, write_atomically, written_lines
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import Entry
 from ragtasks.results import DECISIVE, UNKNOWN
@@ -67,10 +67,10 @@ def _record(entries: Sequence[Entry], source: dict[str, str]) -> dict[str, Any]:
         "source_metadata": source,
         "eval_library": {
             "name": "lm_eval",
-            "version": _text_or_empty(first, "harness version") or "unknown",
+            "version": _known(first, "harness version") or "unknown",
             "additional_details": {
                 "plugin": "ragtasks",
-                "plugin_version": _text_or_empty(first, "ragtasks version") or "unknown",
+                "plugin_version": _known(first, "ragtasks version") or "unknown",
             },
         },
         "model_info": {
@@ -116,9 +116,10 @@ def _config(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _text_or_empty(entry: Entry, field: str) -> str:
+def _known(entry: Entry, field: str) -> str | None:
+    """Return a field of an evaluation's provenance, None where nobody knows it."""
     text = entry.provenance.get(field, UNKNOWN)
-    return "" if text == UNKNOWN else text
+    return None if text == UNKNOWN else text
 
 
 def _safe(text: str) -> str:
@@ -146,9 +147,7 @@ def model_card(entries: Sequence[Entry]) -> str:
             dataset_type=entry.benchmark,
             dataset_name=f"{entry.title}, {entry.setting}",
             dataset_config=entry.setting,
-            dataset_revision=None
-            if entry.provenance["data revision"] == UNKNOWN
-            else entry.provenance["data revision"],
+            dataset_revision=_known(entry, "data revision"),
             metric_type=metric.name,
             metric_name=metric.name,
             metric_value=round(mean.value, 4),
@@ -181,7 +180,7 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "n_tasks": entry.n_tasks or entry.n,
             "higher_is_better": metric.higher_is_better,
             "time": entry.time.isoformat() if entry.time else None,
-            **{name.replace(" ", "_"): _none_if_unknown(entry.provenance.get(name)) for name in _PROVENANCE},
+            **{name.replace(" ", "_"): _known(entry, name) for name in _PROVENANCE},
         }
         for entry in entries
         for metric in entry.metrics
@@ -192,14 +191,10 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
     """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object a line)."""
     if ending == ".jsonl":
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return written_lines(rows).decode()
     if ending == ".json":
         return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
     if ending != ".csv":
         raise ConfigurationError(f"rows are written as .csv, .json or .jsonl, found {ending or 'no ending'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return csv_lines(columns, ([row.get(name) for name in columns] for row in rows))
-
-
-def _none_if_unknown(text: str | None) -> str | None:
-    return None if text == UNKNOWN else text

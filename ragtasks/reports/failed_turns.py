@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Problems, json_lines, write_atomically
+from ragtasks.files import Problems, json_lines, write_atomically, written_lines
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Passage, Response, Role
 from ragtasks.results import Evaluation, Row
@@ -84,8 +83,9 @@ def _write(chosen: Sequence[tuple[Row, Response]], folder: Path) -> list[str]:
     shown = {one.passage_id: (row.domain, one) for row, response in chosen for one in _passages(response)}
     missing = sum(one.passage_id not in shown for _, response in chosen for one in response.task.references)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_lines(folder / "conversations.jsonl", [_conversation(rows, shown) for rows in conversations.values()])
-    _write_lines(folder / "passages.jsonl", [_passage(domain, one) for domain, one in shown.values()])
+    turns = written_lines(_conversation(rows, shown) for rows in conversations.values())
+    write_atomically(folder / "conversations.jsonl", turns)
+    write_atomically(folder / "passages.jsonl", written_lines(_passage(*item) for item in shown.values()))
     run = [
         f"{row.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
         for row, response in chosen
@@ -128,7 +128,3 @@ def _turn(response: Response, known: Collection[str]) -> dict[str, Any]:
 
 def _passage(domain: str, one: Passage) -> dict[str, str]:
     return {"_id": one.passage_id, "text": one.text, "title": one.title, "domain": domain}
-
-
-def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())

@@ -725,18 +725,8 @@ class _Baseline(_Part):
 
 
 def _saved(row: Row) -> _Answer:
-    return _Answer(
-        task_id=row.task_id,
-        conversation_id=row.conversation_id,
-        turn=row.turn,
-        domain=row.domain,
-        answerability=row.answerability,
-        question_types=list(row.question_types),
-        multi_turn=row.multi_turn,
-        n_passages=row.n_passages,
-        answer_hash=row.answer_hash,
-        values=dict(row.values),
-    )
+    fields = {name: getattr(row, name) for name in _Answer.model_fields}
+    return _Answer(**fields | {"question_types": list(row.question_types), "values": dict(row.values)})
 
 
 def _read_baseline(path: Path) -> Side:

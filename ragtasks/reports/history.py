@@ -361,16 +361,6 @@ def _time(results: Mapping[str, Any]) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
-    """A field of provenance that differs."""
-
-    name: str
-    first: str
-    """What it is in the first evaluation."""
-    second: str
-
-
-@dataclass(frozen=True, slots=True)
 class MeanDifference:
     """The means of one metric."""
 
@@ -393,20 +383,20 @@ class Difference:
 
     first: Entry
     second: Entry
-    fields: tuple[FieldDifference, ...]
-    """The fields of provenance that differ."""
+    fields: Mapping[str, tuple[str, str]]
+    """Field of provenance that differs -> what it is in the first and in the second."""
     means: tuple[MeanDifference, ...]
     """Every metric that either has."""
 
     @property
     def causes(self) -> list[str]:
         """Why the scores do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
-        return causes_of(field.name for field in self.fields)
+        return causes_of(self.fields)
 
     @property
     def request_fields(self) -> list[str]:
         """The fields that differ in how answers were requested: the scores still compare."""
-        return [field.name for field in self.fields if field.name in REQUEST_FIELDS]
+        return [name for name in self.fields if name in REQUEST_FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,10 +440,10 @@ def _places(entries: Iterable[Entry]) -> str:
 
 
 def _difference(first: Entry, second: Entry) -> Difference:
-    fields = [FieldDifference(name, first.provenance[name], second.provenance[name]) for name in first.provenance]
+    fields = {name: (first.provenance[name], second.provenance[name]) for name in first.provenance}
     names = dict.fromkeys([*first.means, *second.means])
     means = [MeanDifference(name, first.means.get(name), second.means.get(name)) for name in names]
-    return Difference(first, second, tuple(field for field in fields if field.first != field.second), tuple(means))
+    return Difference(first, second, {name: both for name, both in fields.items() if both[0] != both[1]}, tuple(means))
 
 
 # What lies in a folder of results as text for a terminal: a list, one evaluation in full, and what differs.
@@ -545,7 +535,7 @@ def _entry(entry: Entry) -> Iterator[str]:
 def _pair(pair: Difference) -> Iterator[str]:
     yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
     yield ""
-    rows = [[_CAUSE_OF.get(field.name, ""), field.name, field.first, field.second] for field in pair.fields]
+    rows = [[_CAUSE_OF.get(name, ""), name, *both] for name, both in pair.fields.items()]
     yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
     rows = []

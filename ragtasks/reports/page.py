@@ -25,7 +25,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
-from ragtasks.reports.plots import NARROW, plot_sections
+from ragtasks.reports.plots import NARROW, ends_of, plot_sections
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
@@ -333,11 +333,11 @@ def opening(section: Section) -> Opening | None:
     table = section.conclusion
     if table is None:
         return None
-    groups = _groups(table)
-    values = [one.score for marks in groups.values() for one in marks]
-    ends = _ends([end for one in values for end in (one.value, one.low, one.high) if end is not None])
+    values = [row[_MAIN] for row in table.rows]
+    scores = [one for one in values if isinstance(one, Value)]
+    ends = _ends([end for one in scores for end in (one.value, one.low, one.high) if end is not None])
     metric = table.columns[_MAIN]
-    placed = {name: tuple(_placed(one, ends) for one in marks) for name, marks in groups.items()}
+    placed = _groups(table, ends)
     loss = next((line for line in table.legend if line.startswith("Where the loss is")), "")
     return Opening(metric, (f"{ends[0]:g}", f"{ends[1]:g}"), placed, _finding(metric, placed), _bars(section), loss)
 
@@ -363,14 +363,14 @@ def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[i
     return frozenset(found)
 
 
-def _groups(table: Table) -> dict[str, list[Mark]]:
+def _groups(table: Table, ends: tuple[float, float]) -> dict[str, tuple[Mark, ...]]:
     colours = _colours(list(dict.fromkeys(str(row[_MODEL]) for row in table.rows)))
-    groups: dict[str, list[Mark]] = {}
+    groups: dict[str, tuple[Mark, ...]] = {}
     for row in table.rows:
-        score, n = row[_MAIN], row[_N]
+        score, n, model = row[_MAIN], row[_N], str(row[_MODEL])
         if isinstance(score, Value) and score.value is not None and isinstance(n, int):
-            model = str(row[_MODEL])
-            groups.setdefault(str(row[_SETTING]), []).append(Mark(model, colours[model], n, score, 0.0, 0.0, 0.0))
+            setting, mark = str(row[_SETTING]), _mark(model, colours[model], n, score, ends)
+            groups[setting] = (*groups.get(setting, ()), mark)
     return groups
 
 
@@ -385,25 +385,20 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return min(0.0, *values, 0.0), max(1.0, *values, 1.0)
 
 
-def _placed(mark: Mark, ends: tuple[float, float]) -> Mark:
-    low, high = mark.score.low, mark.score.high
+def _mark(model: str, colour: str, n: int, score: Value, ends: tuple[float, float]) -> Mark:
 
     def place(value: float) -> float:
         return round(100 * (value - ends[0]) / (ends[1] - ends[0]), 2)
 
-    x = place(mark.score.value or 0.0)
-    left, right = (x, x) if low is None or high is None else (place(low), place(high))
-    return Mark(mark.model, mark.colour, mark.n, mark.score, x, left, round(right - left, 2))
+    x = place(score.value or 0.0)
+    left, right = (x, x) if score.low is None or score.high is None else (place(score.low), place(score.high))
+    return Mark(model, colour, n, score, x, left, round(right - left, 2))
 
 
 def _finding(metric: str, groups: Mapping[str, Sequence[Mark]]) -> str:
     """Return the largest and the smallest score of each setting, in words."""
-    found = []
-    for setting, marks in groups.items():
-        ordered = sorted(marks, key=lambda one: -(one.score.value or 0.0))
-        ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
-        found.append(f"{setting}: {' down to '.join(f'{one.model} {fixed(one.score.value or 0.0)}' for one in ends)}")
-    return f"{metric} by setting. {'; '.join(found)}."
+    scores = {setting: {one.model: one.score.value or 0.0 for one in marks} for setting, marks in groups.items()}
+    return f"{metric} by setting. {'; '.join(f'{setting}: {ends_of(found)}' for setting, found in scores.items())}."
 
 
 def _bars(section: Section) -> dict[str, tuple[Piece, ...]]:

@@ -384,16 +384,15 @@ def _finding(panels: Sequence[Panel]) -> str:
         found = []
         for group in first.groups:
             means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
-            found += [f"{group.split(chr(10))[0]}: {_ends(means)}"] if means else []
+            found += [f"{group.split(chr(10))[0]}: {ends_of(means)}"] if means else []
         return f"{first.title} by setting. {'; '.join(found)}."
     model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
     sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
     for panel in panels[1:]:
         values = panel.series.get(model, {})
         if len(values) > 1:
-            sentences.append(
-                f"{panel.title}: {_ends({group.split(chr(10))[0]: one.value or 0.0 for group, one in values.items()})}"
-            )
+            means = {group.split("\n")[0]: one.value or 0.0 for group, one in values.items()}
+            sentences.append(f"{panel.title}: {ends_of(means)}")
     return f"{'; '.join(sentences)}."
 
 
@@ -402,7 +401,8 @@ def _without_baselines(panel: Panel) -> Panel:
     return replace(panel, series=models or panel.series)
 
 
-def _ends(scores: Mapping[str, float]) -> str:
+def ends_of(scores: Mapping[str, float]) -> str:
+    """Return who has the highest score, and who the lowest, in words."""
     ordered = sorted(scores, key=lambda name: -scores[name])
     ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
     return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)

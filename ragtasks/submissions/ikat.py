@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ragtasks.benchmarks import Benchmark
 from ragtasks.benchmarks.ikat import chosen_facts
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import parse_json, write_atomically
+from ragtasks.files import parse_json, write_atomically, written_lines
 from ragtasks.metrics import n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
@@ -303,7 +303,7 @@ def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[st
     form, answers, facts = _logged(results)
     rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]
     if form is FileForm.IKAT_2025:
-        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        content = written_lines(rows)
     else:
         head = {"run_name": run_id, "run_type": "automatic"}
         more = {"eval_response": True} if form is FileForm.IKAT_2024 else {}

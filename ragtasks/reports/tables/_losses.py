@@ -99,15 +99,8 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     """
     if n_examples < 0:
         raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
-    directions = {measure.name: measure.higher_is_better for item in evaluations for measure in item.metrics}
-    higher_is_better = directions.get(metric, True)
-    sign = -1 if higher_is_better is False else 1
-    (low, high), *_ = [
-        measure.bounds for item in evaluations for measure in item.metrics if measure.name == metric
-    ] or [UNBOUNDED]
-    bounds = (low - high, high - low)
-    splits = [split for split in (_split(item, metric, sign, bounds) for item in evaluations) if split.n_shared]
-    if splits and higher_is_better is None:
+    splits = [split for split in (_split(item, metric) for item in evaluations) if split.n_shared]
+    if splits and any(_is_undirected(item, metric) for item in evaluations):
         note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
         return [Table(f"Where the loss is: {metric}", _COLUMNS, (), note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
@@ -116,11 +109,10 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
     """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes."""
-    direction = next(measure.higher_is_better for measure in evaluations[0].metrics if measure.name == metric)
-    if direction is None:
+    if _is_undirected(evaluations[0], metric):
         return ""
     models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
-    splits = [_split(item, metric, 1 if direction else -1, UNBOUNDED) for item in models]
+    splits = [_split(item, metric) for item in models]
     summaries = [_summary(split) for split in splits if split.losses]
     if not summaries:
         return "Where the loss is: unknown, as no model has both reference and full_rag scored."
@@ -130,9 +122,8 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
 
 def largest_loss(evaluation: Evaluation, metric: str) -> str:
     """Return, to go on a sentence, what a model loses most by from `reference` to `full_rag`; empty if not known."""
-    direction = next(measure.higher_is_better for measure in evaluation.metrics if measure.name == metric)
-    split = _split(evaluation, metric, 1 if direction else -1, UNBOUNDED)
-    if direction is None or not split.losses:
+    split = _split(evaluation, metric)
+    if _is_undirected(evaluation, metric) or not split.losses:
         return ""
     parts = {name: math.fsum(item.loss for item in split.of(name)) / len(split.losses) for name in CLASSES}
     name = max(_PHRASES, key=lambda name: parts[name])
@@ -181,7 +172,15 @@ def _class_of(row: Row, loss: float) -> str:
     return OTHER if loss > 0 else NO_LOSS
 
 
-def _split(evaluation: Evaluation, metric: str, sign: int, bounds: tuple[float, float]) -> _Split:
+def _is_undirected(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether neither a higher nor a lower score is better."""
+    return any(item.name == metric and item.higher_is_better is None for item in evaluation.metrics)
+
+
+def _split(evaluation: Evaluation, metric: str) -> _Split:
+    declared = next((item for item in evaluation.metrics if item.name == metric), None)
+    sign = -1 if declared and declared.higher_is_better is False else 1
+    low, high = declared.bounds if declared else UNBOUNDED
     before, after = (_by_task(evaluation, setting) for setting in (Setting.REFERENCE, Setting.FULL_RAG))
     shared = [(before[task_id], row) for task_id, row in after.items() if task_id in before]
     losses = []
@@ -190,7 +189,7 @@ def _split(evaluation: Evaluation, metric: str, sign: int, bounds: tuple[float, 
         if first is not None and second is not None:
             loss = sign * (first - second)
             losses.append(_Loss(row, loss, _class_of(row, loss)))
-    return _Split(evaluation.model, tuple(losses), len(shared), bounds)
+    return _Split(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
 
 
 def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:

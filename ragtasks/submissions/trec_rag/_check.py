@@ -8,7 +8,6 @@ Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, first_ones
-from ragtasks.files import bounded_lines, parse_json, write_atomically
+from ragtasks.files import bounded_lines, parse_json, write_atomically, written_lines
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
 from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words, reading, rules
@@ -472,5 +471,4 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
     """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them."""
-    lines = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
-    write_atomically(path, lines.encode("utf-8", errors="replace"))
+    write_atomically(path, written_lines(rows, is_ascii=is_ascii))
