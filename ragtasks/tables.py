@@ -133,6 +133,11 @@ def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
     return text if float(text) else text.lstrip("+-")
 
 
+def dashed(value: float | None, digits: int = 3) -> str:
+    """Return a number with so many decimals; a dash where none is."""
+    return "-" if value is None else fixed(value, digits)
+
+
 def p_text(value: float | None) -> str:
     """Return a p-value to three decimals; a dash where none is."""
     return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)

@@ -19,7 +19,7 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Level, krippendorff_alpha, rater_agreement
 from ragtasks.records import Answerability, Role
 from ragtasks.statistics import MIN_CLUSTERS, estimate_mean
-from ragtasks.tables import Cell, Section, Table, fixed
+from ragtasks.tables import Cell, Section, Table, dashed
 
 # One rater's form on one task: four properties of every answer, and which of every two is better.
 # The properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections
@@ -154,10 +154,7 @@ def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
     for benchmark, setting in sorted({rated.item[:2] for rated in forms}):
         relevant = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
         ratings = _collected(relevant)
-        conversation_of = {
-            rated.item[2]: next(iter(pool.answers_to(rated.item).values())).response.task.conversation_id
-            for rated in relevant
-        }
+        conversation_of = {rated.item[2]: _any(pool, rated.item).response.task.conversation_id for rated in relevant}
         provenance = {
             "raters": ", ".join(sorted({rated.rater for rated in relevant})),
             "forms": str(len(relevant)),
@@ -206,22 +203,15 @@ def _agreement(ratings: _Ratings) -> Table:
         items = [found[name] for found in ratings.values()]
         alpha = krippendorff_alpha(items, Level.ORDINAL)
         shares = rater_agreement(items, _STEPS.get(name, 1.0))
-        percents = (
-            ["-"] * 3
-            if shares is None
-            else [_percent(shares.absolute), _percent(shares.high), _percent(shares.majority)]
-        )
-        rows.append((name, "-" if alpha.value is None else fixed(alpha.value), *percents, shares.n if shares else 0))
+        found = (shares.absolute, shares.high, shares.majority) if shares else ()
+        percents = [f"{100 * share:.1f} %" for share in found] or ["-"] * 3
+        rows.append((name, dashed(alpha.value), *percents, shares.n if shares else 0))
     heads = ("property", "alpha", "absolute", "absolute or high", "two of the raters", "answers")
     note = (
         "Absolute: all raters gave one score; high: two did, and every other is a step away (MTRAG paper, appendix E). "
         "alpha: Krippendorff's, ordinal, chance taken out."
     )
     return Table("Agreement of raters", heads, tuple(rows), note)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 # Forms in the layout of MTRAG's human-evaluation file, which `ragtasks judges calibrate` reads as the official one.

@@ -14,7 +14,7 @@ from ragtasks.arena.votes import RaterKind, Vote
 from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
 from ragtasks.records import Score
 from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm
-from ragtasks.tables import Cell, Section, Table, fixed, p_text
+from ragtasks.tables import Cell, Section, Table, dashed, fixed, p_text
 
 # Elo ratings of votes, over many orders of them: the order in which votes came says nothing about systems.
 # A rating moves after each vote by K times what the vote was better than expected. The value is the mean over drawn
@@ -688,7 +688,7 @@ def _agreement(votes: Sequence[Vote]) -> Table:
         (
             item.who,
             item.measure,
-            "-" if item.score.value is None else fixed(item.score.value),
+            dashed(item.score.value),
             "-" if item.same is None else f"{100 * item.same:.1f} %",
             item.n,
         )

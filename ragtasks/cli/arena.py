@@ -21,6 +21,7 @@ from ragtasks.cli.options import (
     asking,
     invited,
     named_benchmark,
+    served_votes,
 )
 from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, run_store, secret
 from ragtasks.errors import ConfigurationError
@@ -229,12 +230,11 @@ def export(
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
     """Write the votes of a database as JSON lines, with skips, undone votes and what each rater had seen."""
-    from ragtasks.arena.store import VoteStore
     from ragtasks.arena.votes import write_events, write_votes
 
     if output is None and copy is None:
         raise ConfigurationError("nothing to write: name a file with --output, one with --copy, or both")
-    store = VoteStore(_require_file(database), is_read_only=True)
+    store = served_votes(database)
     if output is not None:
         votes, events = store.votes(), output.with_suffix(".events.jsonl")
         write_votes(output, votes)
@@ -261,10 +261,9 @@ def forms(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
-    from ragtasks.arena.store import VoteStore
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())
+    found, n_others = read_forms(pool, served_votes(database).forms())
     echo(render(form_sections(pool, found), form))
     if n_others:
         typer.echo(f"{n_others} forms are on other answers than these", err=True)
@@ -284,12 +283,6 @@ def import_votes(
     votes = read_votes(files)
     n_new = VoteStore(database).import_votes(votes)
     echo(f"{database}: {n_new} of {len(votes)} votes were new")
-
-
-def _require_file(path: Path) -> Path:
-    if not path.is_file():
-        raise ConfigurationError(f"--database {path}: there is no such file. Next step: name the one that was served")
-    return path
 
 
 __all__: list[str] = []

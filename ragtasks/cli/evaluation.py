@@ -15,8 +15,9 @@ import typer
 from ragtasks.cli.app import HELP_ALL, app, echo
 from ragtasks.cli.configured import FOR_HARNESS
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
-from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options
-from ragtasks.cli.reporting import conclude
+from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options, retrieval_place
+from ragtasks.cli.reporting import conclude, conclude_runs
+from ragtasks.cli.score import Piece, Scoring, is_of_own_rows, piece_of_file, piece_of_traces
 from ragtasks.clients import Endpoint
 from ragtasks.config import (
     FILE_NAME,
@@ -39,7 +40,6 @@ from ragtasks.records import Setting
 from ragtasks.tables import Format, render
 
 if TYPE_CHECKING:
-    from ragtasks.cli.score import Piece
     from ragtasks.harness.run import Request
 
 RESULTS = Path("results")
@@ -93,7 +93,6 @@ def _commands(context: typer.Context) -> Sequence[str]:
 
 def _label(evaluation: EvaluationFile) -> str:
     """Return what a model or system is evaluated on, as folders are named."""
-    from ragtasks.cli.score import is_of_own_rows
     from ragtasks.results import ROWS
 
     answers, named = evaluation.answers, evaluation.named_benchmark
@@ -151,8 +150,6 @@ class _Place:
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
         """Print the conclusion, where everything lies, and one next step."""
-        from ragtasks.cli.reporting import conclude
-
         conclude(files, self.page, notes)
         echo(f"wrote {self.folder}")
         echo(f"next: {next_step(self.folder, self.evaluation)}")
@@ -240,7 +237,6 @@ def _missing_key(evaluation: EvaluationFile) -> list[str]:
 
 
 def _score_system(place: _Place) -> None:
-    from ragtasks.cli.score import Scoring
     from ragtasks.reports.outcome import score_notes
 
     scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
@@ -262,8 +258,6 @@ def _score_system(place: _Place) -> None:
 
 def _pieces(place: _Place) -> list[Piece]:
     """Return one's own system in each setting."""
-    from ragtasks.cli.score import Piece, piece_of_file, piece_of_traces
-
     evaluation = place.evaluation
     options, settings = evaluation.given_options, evaluation.settings
     if evaluation.traces is not None:
@@ -282,8 +276,6 @@ def _pieces(place: _Place) -> list[Piece]:
 
 
 def _run_retriever(place: _Place) -> None:
-    from ragtasks.cli.options import retrieval_place
-    from ragtasks.cli.reporting import conclude_runs
     from ragtasks.reports.comparison import concluded_runs
     from retrieval_cache import Rewriter, compare_runs, evaluate_runs, has_judgements, retrieve
 

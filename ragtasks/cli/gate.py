@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import MORE, app, echo, put
-from ragtasks.cli.options import DECIDED_SEED, DECIDED_SETTING, FORCE, FORMAT, RECALIBRATE, TABLES, key_option
+from ragtasks.cli.options import (
+    DECIDED_SEED,
+    DECIDED_SETTING,
+    FORCE,
+    FORMAT,
+    RECALIBRATE,
+    TABLES,
+    decide_as_named,
+    key_option,
+)
 from ragtasks.config import GateConfig, read_evaluation_file
 from ragtasks.config.environment import data_folder, github_summary_file, is_github_action
 from ragtasks.errors import ConfigurationError, RagtasksError, misfits
@@ -121,7 +130,6 @@ def _require_judges(judges: list[Any] | None, others: dict[str, Any], *, is_want
 
 def _gate_until_decided(results: Path | None, config: GateConfig, judging: _Judging) -> int:
     """Print whether the system is worse, from no more verdicts than that takes, and return the status."""
-    from ragtasks.cli.options import decide_as_named
     from ragtasks.reports.gate import before_judging, read_side, verdict_of
     from ragtasks.scoring import Question
 

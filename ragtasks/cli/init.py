@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
+from ragtasks.cli.configured import schema_of
 from ragtasks.cli.options import BENCHMARK, DATA, FORCE
+from ragtasks.cli.score import is_of_own_rows
 from ragtasks.config import FILE_KEYS, SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import write_atomically
@@ -134,8 +136,6 @@ def _ask_judges() -> list[str]:
 
 def _is_of_own_rows(asked: dict[str, Any]) -> bool:
     """Return whether what is evaluated brings its own questions."""
-    from ragtasks.cli.score import is_of_own_rows
-
     return "traces" in asked or ("answers" in asked and is_of_own_rows(Path(asked["answers"]["file"]), None))
 
 
@@ -266,8 +266,6 @@ def _yaml(value: Any) -> str:
 
 def _print_schema(context: typer.Context) -> None:
     import json
-
-    from ragtasks.cli.configured import schema_of
 
     sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in FILE_KEYS}
     echo(json.dumps(json_schema(sections), indent=2, ensure_ascii=False))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
-from ragtasks.cli.app import MORE
+from ragtasks.cli.app import MORE, echo, may_be_replaced
 from ragtasks.clients import endpoint_of
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
@@ -207,6 +207,17 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
     return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
 
 
+def served_votes(database: Path) -> Any:
+    """Return the votes of a server's database, to read; it must be there."""
+    from ragtasks.arena.store import VoteStore
+
+    if not database.is_file():
+        raise ConfigurationError(
+            f"--database {database}: there is no such file. Next step: name the one that was served"
+        )
+    return VoteStore(database, is_read_only=True)
+
+
 @contextmanager
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
     """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
@@ -232,7 +243,6 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any,
     """Ask judges about saved answers until decided, show each wave, print the decision, and return it."""
     from functools import partial
 
-    from ragtasks.cli.app import echo, may_be_replaced
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.reports.outcome import decision_text, wave_text
     from ragtasks.scoring import DECISION_FILE, Place, decide

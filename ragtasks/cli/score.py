@@ -164,12 +164,10 @@ def _refuse_mixed(
         raise ConfigurationError("--name is for one file; several have the names of their files")
 
 
-def _batch(folder: Path | None, options: Mapping[str, Any], endpoint: str | None, *, is_sent: bool) -> Batch:
+def _batch(folder: Path, options: Mapping[str, Any], endpoint: str | None, *, is_sent: bool) -> Batch:
     """Return the folder of a batch, where there is something to be judged that stays as it is."""
     from ragtasks.clients import Batch as Folder
 
-    if folder is None:
-        raise ConfigurationError("--send is for request files. Next step: name their folder with --batch")
     if not options.get("judges"):
         raise ConfigurationError("--batch is for judges' questions, and no judge is named. Next step: add --judge")
     if endpoint is not None:

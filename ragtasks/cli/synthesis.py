@@ -23,6 +23,7 @@ from ragtasks.cli.options import (
     TYPED_NAMES,
     invited,
     named_benchmark,
+    served_votes,
 )
 from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
 from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, reply_cache_file, secret
@@ -238,13 +239,10 @@ def _file(folder: Path, database: Path | None) -> Path:
 
 def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
     """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
-    from ragtasks.arena.store import VoteStore
     from ragtasks.synthesis import read_reviews
 
     file, pairs = _file(folder, database), _pairs(folder)
-    if not file.is_file():
-        raise ConfigurationError(f"--database {file}: there is no such file. Next step: name the one that was served")
-    found, n_others = read_reviews(pairs, VoteStore(file, is_read_only=True).reviews())
+    found, n_others = read_reviews(pairs, served_votes(file).reviews())
     if n_others:
         typer.echo(f"{n_others} decisions are on other texts than these", err=True)
     names = sorted({review.reviewer for review in found})

@@ -268,11 +268,7 @@ class EvaluationFile(BaseModel):
 
     @property
     def subject(self) -> str:
-        """Which of `SUBJECTS` is evaluated.
-
-        Raises:
-            ConfigurationError: none is named.
-        """
+        """Which of `SUBJECTS` is evaluated; one must be named."""
         named = [key for key in SUBJECTS if getattr(self, key) is not None]
         if not named:
             raise ConfigurationError(
@@ -352,15 +348,9 @@ class ReadEvaluation:
 
 
 def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Collection[str] = ()) -> ReadEvaluation:
-    """Return an evaluation file.
+    """Return an evaluation file, whose problems are all in one error.
 
-    Args:
-        path: the file.
-        overrides: `key=value` pairs that win; a key is dotted, a value is JSON or plain text.
-        commands: names whose sections may stand in the file beside `FILE_KEYS`.
-
-    Raises:
-        ConfigurationError: it cannot be read, or with every key that is unknown or of a wrong kind.
+    `overrides` are `key=value` pairs that win, with dotted keys; `commands` may have sections beside `FILE_KEYS`.
     """
     try:
         text = path.read_text(encoding="utf-8")

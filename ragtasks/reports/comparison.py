@@ -21,7 +21,7 @@ from ragtasks.results import (
 )
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
-from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, fixed, heading, p_text, render
+from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, dashed, fixed, heading, p_text, render
 
 # Evaluations compared in pairs: models in each setting, or the settings of each model.
 # Only evaluations that were scored alike are compared (data and its version, encoder, IDK detector, judges); others
@@ -245,7 +245,7 @@ def concluded_runs(section: Section, found: Comparisons) -> Section:
     conclusion = Table("Conclusion", _RUN_COLUMNS, rows, legend=notes)
     top = of_runs[best].estimate
     lead = f", {_gap(pairs[others[0]])} ahead of {others[0]} ({_certainty(pairs[others[0]])})" if others else ""
-    sentence = f"{best} has nDCG@5 {_number(top.value)} over {top.n_values} queries{lead}."
+    sentence = f"{best} has nDCG@5 {dashed(top.value)} over {top.n_values} queries{lead}."
     return replace(section, tables=tables, conclusion=conclusion, sentence=sentence)
 
 
@@ -261,11 +261,7 @@ def _behind(pair: Comparison | None) -> str:
 
 def _gap(pair: Comparison) -> str:
     value = pair.difference.value
-    return _number(None if value is None else abs(value))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else fixed(value)
+    return dashed(None if value is None else abs(value))
 
 
 def _certainty(pair: Comparison) -> str:

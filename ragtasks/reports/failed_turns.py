@@ -25,10 +25,6 @@ def write_failed_turns(
 
     A conversation goes as far as its last chosen turn; earlier turns are its history and no tasks. What a turn was
     shown is its `retrieved.trec`.
-
-    Raises:
-        ConfigurationError: an unknown kind, a folder that holds something, or nothing to write.
-        BenchmarkFileError: notes that are no export of a page.
     """
     known = [kind.value for kind in TurnErrorKind]
     for kind in kinds:

@@ -176,11 +176,7 @@ def pairwise_rows(
 ) -> Iterator[CardRow]:
     """Yield what the rubric `pairwise` shows of a judge that was asked about each pair in both orders.
 
-    Args:
-        pairs: what it was asked about.
-        orders: of each, the share of the first answer with the first shown first, and of the second shown first.
-        judge: its name.
-        people: who rated the pairs, where they are others than those of the answers.
+    `orders` are, of each pair, the share of the first answer with the first shown first, and of the second shown first.
     """
     both = [
         (pair, one, other)

@@ -290,15 +290,7 @@ def _check_line(answer: _Answer2025, check: _Check, line: int) -> None:
 def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[str]:
     """Write a run that no validator stops at, and return what its reader should know, line by line.
 
-    Args:
-        results: what the harness wrote for one model: answers to the turns of one year, and, where it chose facts too
-            (`ikat24_facts`), these.
-        run_id: name of the run.
-        team_id: name of the team; the format of 2025 alone has it.
-        output: the file to write.
-
-    Raises:
-        BenchmarkFileError: not the answers of one model to one year, or a run that a validator would stop at.
+    The results are of one model and one year, with the facts that it chose where it did (`ikat24_facts`).
     """
     form, answers, facts = _logged(results)
     rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]

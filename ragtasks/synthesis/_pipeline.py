@@ -114,7 +114,7 @@ def _made_by(documents: Sequence[Document], settings: Settings, client: Client) 
             digest.update(hashlib.sha256(part.encode()).digest())
     return {
         "version": _VERSION,
-        "settings": dict(settings.describe()),
+        "settings": asdict(settings),
         "client": dict(client.describe()),
         "prompts": prompt_hashes(_PROMPTS),
         "documents": digest.hexdigest(),
@@ -209,10 +209,6 @@ class Settings:
                 raise ConfigurationError(f"synthesis: {name} must be at least {least}, found {getattr(self, name)}")
         if not 0 <= self.unanswerable <= 1:
             raise ConfigurationError(f"synthesis: unanswerable is a share from 0 to 1, found {self.unanswerable}")
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
 
 
 def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:

@@ -18,9 +18,9 @@ from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
-from ragtasks.records import Score, Task, task_id
+from ragtasks.records import Task, task_id
 from ragtasks.synthesis._folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
-from ragtasks.tables import Cell, Section, Table, fixed
+from ragtasks.tables import Cell, Section, Table, dashed
 
 # What one reviewer said of one pair, and when; a later decision on the same pair takes the place of an earlier one.
 
@@ -193,13 +193,13 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[
         kappa = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
         choice = cohen_kappa([_label(a) for a, _ in both], [_label(b) for _, b in both])
         percent = "-" if same is None else f"{100 * same:.1f} %"
-        rows.append((f"{one}, {other}", "kappa", len(both), percent, _formatted(kappa), _formatted(choice)))
+        rows.append((f"{one}, {other}", "kappa", len(both), percent, dashed(kappa.value), dashed(choice.value)))
     if len(by_reviewer) > 1:
         ratings = [[reviews.get(pair.pair_id) for reviews in by_reviewer.values()] for pair in pairs]
         kappa = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
         choice = krippendorff_alpha([[_label(one) for one in row if one] for row in ratings], Level.NOMINAL)
         n_shared = sum(sum(one is not None for one in row) > 1 for row in ratings)
-        rows.append((_EVERYBODY, "alpha", n_shared, "-", _formatted(kappa), _formatted(choice)))
+        rows.append((_EVERYBODY, "alpha", n_shared, "-", dashed(kappa.value), dashed(choice.value)))
     heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
     note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
     return Table("Agreement of reviewers", heads, tuple(rows), note)
@@ -207,10 +207,6 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[
 
 def _label(review: Review) -> float:
     return float(CHOICES.index(review.decision.choice))
-
-
-def _formatted(score: Score) -> str:
-    return "-" if score.value is None else fixed(score.value)
 
 
 # The benchmark that a review leaves: the pairs that everybody who decided on them keeps, in the custom format.

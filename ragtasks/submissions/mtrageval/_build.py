@@ -33,6 +33,7 @@ from ragtasks.submissions.mtrageval._check import (
     rank_scores,
     read_inputs,
 )
+from ragtasks.tables import dashed
 
 _MOST_NAMED = 20
 
@@ -236,8 +237,12 @@ _RANKING_CUTOFF = 5
 
 def dataset_mean(values: Sequence[float | None]) -> Score:
     """Return the mean of what is scored; unscored where nothing is. None and NaN are unscored."""
-    scored = [value for value in values if value is not None and not math.isnan(value)]
+    scored = _scored(values)
     return Score(sum(scored) / len(scored)) if scored else Score(None, "nothing is scored")
+
+
+def _scored(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None and not math.isnan(value)]
 
 
 def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: int = 0) -> Iterator[str]:
@@ -246,10 +251,10 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
     as_zero = {name: _with_missing_as_zero(means[name], column, n_missing) for name, column in values.items()}
     partial = []
     for name in RANKED_BY:
-        column = values.get(name, ())
-        n_scored = sum(value is not None and not math.isnan(value) for value in column)
-        worst = f"; {_fixed(as_zero.get(name, Score(None)))} with the {n_missing} missing as 0" if n_missing else ""
-        yield f"{name}: {_fixed(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks{worst}"
+        column = values[name]
+        n_scored = len(_scored(column))
+        worst = f"; {dashed(as_zero[name].value, 4)} with the {n_missing} missing as 0" if n_missing else ""
+        yield f"{name}: {dashed(means[name].value, 4)} over {n_scored} scored of {len(column)} tasks{worst}"
         if n_scored < len(column):
             partial.append(f"{name} {n_scored}/{len(column)}")
     ranking = ranking_score(means)
@@ -257,18 +262,18 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
         note = f" ({ranking.reason}; `ragtasks score` adds what judges give)"
     else:
         note = f" ({', '.join(partial)})" if partial else ""
-    yield f"ranking score, harmonic mean of the three (paper profile): {_fixed(ranking)}{note}"
+    yield f"ranking score, harmonic mean of the three (paper profile): {dashed(ranking.value, 4)}{note}"
     if n_missing:
         n = max(map(len, values.values()))
         yield (
-            f"ranking score with the {n_missing} missing as 0: {_fixed(ranking_score(as_zero))}; the one above is over "
-            f"{n - n_missing} of {n} tasks, and does not compare with whole submissions"
+            f"ranking score with the {n_missing} missing as 0: {dashed(ranking_score(as_zero).value, 4)}; the one "
+            f"above is over {n - n_missing} of {n} tasks, and does not compare with whole submissions"
         )
 
 
 def _with_missing_as_zero(mean: Score, column: Sequence[float | None], n_missing: int) -> Score:
     """Return what a mean would be if tasks that are handed in empty had 0; other unscored ones stay left out."""
-    n_scored = sum(value is not None and not math.isnan(value) for value in column)
+    n_scored = len(_scored(column))
     return mean if mean.value is None else Score(mean.value * n_scored / (n_scored + n_missing))
 
 
@@ -286,16 +291,12 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
         for k in CUTOFFS:
             plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
             mark = " (ranking score)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
-            lines.append(f"{title}@{k}: {_fixed(official[f'{name}_{k}'])}{mark} | {_fixed(plain)}")
+            lines.append(f"{title}@{k}: {dashed(official[f'{name}_{k}'].value, 4)}{mark} | {dashed(plain.value, 4)}")
     return lines
 
 
 def _ranked(row: Mapping[str, Any]) -> Iterator[Ranked]:
     return (Ranked(context["document_id"], context["score"]) for context in row["contexts"])
-
-
-def _fixed(score: Score) -> str:
-    return "-" if score.value is None else f"{score.value:.4f}"
 
 
 # Puts a submission together: for each task of the input one object, with contexts in rank order and any answer.

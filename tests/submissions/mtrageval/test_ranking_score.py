@@ -57,7 +57,9 @@ def test_the_description_says_how_many_answers_are_scored() -> None:
     assert "rl_f: 1.0000 over 1 scored of 2 tasks; 0.5000 with the 1 missing as 0" in lacking
     assert lacking[-1].startswith("ranking score with the 1 missing as 0: 0.2143")  # harmonic mean of 1/2, 1/4, 1/8
     assert "over 1 of 2 tasks" in lacking[-1]
-    assert "no mean of rb_llm, rb_alg" in list(describe_answers({"rl_f": [1.0]}))[-1]
+    assert (
+        "no mean of rb_llm, rb_alg" in list(describe_answers({"rl_f": [1.0], "rb_llm": [None], "rb_alg": [None]}))[-1]
+    )
 
 
 def ndcg(ranked: list[str], relevant: set[str], k: int) -> float:
