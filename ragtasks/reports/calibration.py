@@ -704,11 +704,11 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def plot_calibration(calibration: Calibration, path: Path, *, with_reference: bool = True) -> Path:
+def plot_calibration(calibration: Calibration, path: Path) -> Path:
     """Return `path` after drawing the correlations there, on a light background.
 
-    Columns without a correlation leave a gap. The paper's win-rate scores are drawn as black lines over its own
-    columns, where the reference answers are included as in its Table 7.
+    The reference answers are included, as in the paper's Table 7, whose scores are drawn as black lines over its own
+    columns. Columns without a correlation leave a gap.
     """
     if path.suffix.lower() not in PICTURE_FORMATS:
         raise _unsaved(path, "a name that ends in " + ", ".join(PICTURE_FORMATS), path.name, "choose another name")
@@ -721,8 +721,8 @@ def plot_calibration(calibration: Calibration, path: Path, *, with_reference: bo
         canvas = Figure(figsize=(10, 3.2 * len(Weighting)), dpi=150, facecolor="white", layout="constrained")
         panels = canvas.subplots(len(Weighting), 1, sharex=True, sharey=True)
         for panel, weighting in zip(panels, Weighting, strict=True):
-            _draw(panel, calibration, weighting, with_reference=with_reference)
-        _label(canvas, panels, calibration, with_reference=with_reference)
+            _draw(panel, calibration, weighting)
+        _label(canvas, panels, calibration)
         try:
             canvas.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
         except OSError as error:
@@ -730,14 +730,14 @@ def plot_calibration(calibration: Calibration, path: Path, *, with_reference: bo
     return path
 
 
-def _draw(panel: Axes, calibration: Calibration, weighting: Weighting, *, with_reference: bool) -> None:
+def _draw(panel: Axes, calibration: Calibration, weighting: Weighting) -> None:
     columns = list(dict.fromkeys((cell.metric, cell.source) for cell in calibration.correlations))
     width = _GROUP_WIDTH / len(columns)
     for index, column in enumerate(columns):
         cells = [
             cell
             for cell in calibration.correlations
-            if (cell.metric, cell.source, cell.weighting, cell.with_reference) == (*column, weighting, with_reference)
+            if (cell.metric, cell.source, cell.weighting, cell.with_reference) == (*column, weighting, True)
         ]
         offset = (index + 0.5) * width - _GROUP_WIDTH / 2
         places = [HUMAN.index(cell.human) + offset for cell in cells]
@@ -778,16 +778,15 @@ def _write_scores(panel: Axes, places: list[float], cells: list[Correlation]) ->
 
 
 def _line_of(cell: Correlation) -> float | None:
-    """Return the paper's score for a bar: its own columns, the win-rate, the reference answers included."""
-    is_paper = cell.with_reference and cell.source == PUBLISHED and cell.human == HUMAN[0]
+    """Return the paper's score for a bar: its own columns, the win-rate."""
+    is_paper = cell.source == PUBLISHED and cell.human == HUMAN[0]
     return PAPER_TABLE_7.get(cell.metric) if is_paper else None
 
 
-def _label(canvas: Any, panels: Any, calibration: Calibration, *, with_reference: bool) -> None:
-    n_answers = next((c.n_answers for c in calibration.correlations if c.with_reference == with_reference), 0)
-    rows = "with" if with_reference else "without"
+def _label(canvas: Any, panels: Any, calibration: Calibration) -> None:
+    n_answers = next((c.n_answers for c in calibration.correlations if c.with_reference), 0)
     canvas.suptitle(
-        f"Spearman correlation of metrics with people: {n_answers} ANSWERABLE answers, {rows} the reference answers\n"
+        f"Spearman correlation of metrics with people: {n_answers} ANSWERABLE answers, with the reference answers\n"
         f"(human values: {calibration.consolidation.value} of the raters)",
         fontsize=12,
     )
