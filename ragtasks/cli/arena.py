@@ -15,6 +15,7 @@ from ragtasks.cli.options import (
     DECIDED_SEED,
     FORMAT,
     HOST,
+    JUDGES,
     NAMES,
     PORT,
     TYPED_NAMES,
@@ -36,8 +37,8 @@ _RESULTS = Annotated[
 ]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
 _SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
+_VOTES = Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")]
 _REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.")]
-_FORMAT = FORMAT
 
 
 def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting: str | None, reference: bool) -> Any:
@@ -62,7 +63,7 @@ def _tables(votes: Sequence[Any], form: Format) -> str:
 @commands.command()
 def battle(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
-    judge: Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")],
+    judge: JUDGES,
     output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
     max_battles: Annotated[
         int | None, typer.Option(min=1, help="Budget; battles go where win rates are least certain. Default: all.")
@@ -83,7 +84,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     seed: DECIDED_SEED = 0,
     with_reference: _REFERENCE = False,
-    form: _FORMAT = Format.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Let judges compare saved answers in pairs, blinded and in both orders; write the votes, print ratings."""
     from ragtasks.arena.battles import judge_battles
@@ -130,9 +131,9 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
 
 @commands.command()
 def ratings(
-    votes: Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")],
+    votes: _VOTES,
     output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
-    form: _FORMAT = Format.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement."""
     from ragtasks.arena.votes import read_votes
@@ -141,8 +142,6 @@ def ratings(
 
 
 _DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
-
-
 _SAVED_RESULTS = Annotated[
     list[Path] | None, typer.Argument(help="Saved answers to compare: as for `arena battle`. None: with --system only.")
 ]
@@ -257,7 +256,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     *,
     with_reference: _REFERENCE = False,
-    form: _FORMAT = Format.MARKDOWN,
+    form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
@@ -273,7 +272,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
 
 @commands.command(name="import")
 def import_votes(
-    files: Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")],
+    files: _VOTES,
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
     """Take votes of files into a database; each is taken once."""

@@ -11,7 +11,16 @@ import typer
 
 from ragtasks.benchmarks import benchmark_names, download, retrieval_side, source_of
 from ragtasks.cli.app import SYNTHETIC, app, echo, put
-from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, named_benchmark, named_folder
+from ragtasks.cli.options import (
+    DATA,
+    FORMAT,
+    NAME_OR_FOLDER,
+    REWRITER,
+    REWRITER_ADDRESS,
+    TABLES,
+    named_benchmark,
+    named_folder,
+)
 from ragtasks.cli.submissions import form_of, named_or_own
 from ragtasks.clients import Choice, ReplyCache, describe_cache, prune
 from ragtasks.config.environment import (
@@ -59,9 +68,7 @@ def fetch(
 
 @commands.command()
 def describe(  # noqa: PLR0917 (one parameter an option)
-    name: Annotated[
-        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
-    ],
+    name: NAME_OR_FOLDER,
     data: DATA = None,
     form: FORMAT = Format.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
@@ -191,9 +198,7 @@ def _quality(folder: Path, measuring: _Measuring) -> Section:
 
 @commands.command()
 def serve(  # noqa: PLR0917 (one parameter an option)
-    name: Annotated[
-        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
-    ],
+    name: NAME_OR_FOLDER,
     domain: Annotated[
         list[str] | None, typer.Option(help="Serve this domain's corpus; repeatable. Default: all.")
     ] = None,

@@ -11,7 +11,7 @@ import typer
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.options import DATA, FORCE, FORMAT, asking
+from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking
 from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
@@ -120,7 +120,7 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
         list[str],
         typer.Argument(help="Retrieval results with texts; with --benchmark also stored runs, files, `official`."),
     ],
-    judge: Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")],
+    judge: JUDGES,
     output: Annotated[Path, typer.Option(help="Qrels to write, as TREC has them.")],
     depth: Annotated[int, typer.Option(min=1, help="Passages judged for each query, from each run.")] = 20,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark of the runs: its questions and corpora.")] = None,
@@ -180,10 +180,8 @@ class Kinds(str, Enum):
 
 @commands.command("questions")
 def label_questions(  # noqa: PLR0917 (one parameter an option)
-    name: Annotated[
-        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
-    ],
-    judge: Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")],
+    name: NAME_OR_FOLDER,
+    judge: JUDGES,
     kinds: Annotated[
         Kinds, typer.Option(help="MTRAG's question types, several a question; or Ragnarök's topic categories, one.")
     ] = Kinds.QUESTION_TYPES,

@@ -137,6 +137,10 @@ REWRITER = Annotated[str | None, typer.Option(help="Endpoint for llm_rewrite and
 REWRITER_ADDRESS = Annotated[
     str | None, typer.Option("--base-url", help="Address of the rewriter's OpenAI-compatible server.")
 ]
+NAME_OR_FOLDER = Annotated[
+    str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
+]
+JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
 HOST = Annotated[str, typer.Option(help="Outside this machine, --typed-names needs a token in RAGTASKS_ARENA_TOKEN.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]

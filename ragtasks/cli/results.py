@@ -31,6 +31,9 @@ class _Relationship(str, Enum):
 
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
+_PATHS = Annotated[
+    list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
+]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
 _MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
 _SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]
@@ -162,9 +165,7 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
 
 @export.command()
 def inspector(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
-    ],
+    paths: _PATHS,
     output: Annotated[Path, typer.Option(help="File to write, .json.")],
     setting: _SETTING = None,
     most_unscored: Annotated[
@@ -221,9 +222,7 @@ def rows(
 
 @export.command()
 def benchmark(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
-    ],
+    paths: _PATHS,
     output: Annotated[Path, typer.Option(help="Folder to write.")],
     kind: Annotated[list[str] | None, typer.Option(help="What went wrong, such as invented; repeatable.")] = None,
     notes: Annotated[Path | None, typer.Option(help="Export of a page's notes: what is flagged there.")] = None,
