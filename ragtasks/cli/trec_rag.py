@@ -47,14 +47,14 @@ def check_track(  # noqa: PLR0917 (as the options)
 ) -> Report:
     """Return what is wrong with an answer file, as far as can be told where the track's topics are not here."""
     from ragtasks.benchmarks.trec_rag import read_narratives
-    from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, write_rows
+    from ragtasks.submissions.trec_rag import check_answers, write_rows
 
     chosen = _set_of(file, form, topics, data)
     is_2025 = narratives is not None or _is_2025(chosen)
     if is_2025 and fixed:
         raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
     texts = read_narratives(narratives) if narratives else _topics_here(chosen, data)
-    checked = (check_answers_2025 if is_2025 else check_answers)(file, texts)
+    checked = check_answers(file, texts, is_2025=is_2025)
     if fixed:
         write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
         typer.echo(f"wrote {fixed}", err=True)  # standard output may be JSON
@@ -265,7 +265,6 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
     from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, topic_task
     from ragtasks.submissions.trec_rag import (
         read_answers,
-        read_answers_2025,
         score_answers,
         with_nuggets,
         write_scores,
@@ -285,7 +284,7 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
             benchmark = _benchmark(domain, data)
             root, tasks = benchmark.root, _tasks(benchmark, domain)
         is_2025 = track.narratives is not None or _is_2025(domain)
-        given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
+        given = read_answers(file, _topics(tasks), is_2025=is_2025)
         nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
         tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
         segments = None if track.no_support else _cited_segments(root, given, track.segments)

@@ -126,18 +126,18 @@ class GateRow:
     """Mean of the differences, better is above 0; its p is of a drop of exactly the margin."""
     margin: float
     """Largest drop that is allowed."""
-    verdict: Verdict
-    why: str
-    """What the verdict rests on, where the interval does not say it; empty elsewhere."""
     decides: bool
     """Whether the status rests on it; False for what is only shown."""
     least_margin: float | None
     """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
-    found_drop: float | None
-    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted. It is one of
-    answers that fail wholly, one by one: they make scores more uneven than a drop of all answers alike."""
     heights: tuple[float, float]
     """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
+    verdict: Verdict = Verdict.CANNOT_SAY
+    why: str = ""
+    """What the verdict rests on, where the interval does not say it; empty elsewhere."""
+    found_drop: float | None = None
+    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted. It is one of
+    answers that fail wholly, one by one: they make scores more uneven than a drop of all answers alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +348,8 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
         candidate=_mean([other for _, other in both]),
         change=change,
         margin=margin,
-        verdict=Verdict.CANNOT_SAY,
-        why="",
         decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
         least_margin=_least_margin(column, change, config.alpha),
-        found_drop=None,
         heights=_heights([other for _, other in both], place.metric),
     )
     if place.pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in place.pairs):
@@ -426,11 +423,9 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
         candidate=None,
         change=change,
         margin=_margin(place, config),
-        verdict=Verdict.CANNOT_SAY,
         why=mean.reason,
         decides=place.decides and (place.is_named or mean.n_clusters >= MIN_CLUSTERS),
         least_margin=detectable_difference(change, config.alpha),
-        found_drop=None,
         heights=_heights([value for value in values if value is not None], place.metric),
     )
 

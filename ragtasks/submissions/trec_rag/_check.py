@@ -67,9 +67,9 @@ class CheckedFile:
         return Report(name, self.form, self.n_rows, tuple(self.findings), self.unchecked, warnings_fail=False)
 
 
-def check_answers(path: Path, topics: Mapping[str, str] | None) -> CheckedFile:
+def check_answers(path: Path, topics: Mapping[str, str] | None, *, is_2025: bool = False) -> CheckedFile:
     """Return the answers of a file and all that is wrong with it; without topics, as far as that can be told."""
-    return check_lines(lines_of(path), topics)
+    return (check_lines_2025 if is_2025 else check_lines)(lines_of(path), topics)
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -112,13 +112,9 @@ def _without(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
     return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)
 
 
-def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
+def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[Answer]:
     """Return the answers of a file, which has no problems; warnings are passed over."""
-    return answers_without_errors(path, check_answers(path, topics))
-
-
-def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
-    """Return the answers of a checked file, warnings passed over."""
+    checked = check_answers(path, topics, is_2025=is_2025)
     if problems := checked.problems():
         raise BenchmarkFileError(
             "answer file",
@@ -252,21 +248,11 @@ RULES_2025 = rules(
 """For files of 2025."""
 
 
-def check_answers_2025(path: Path, narratives: Mapping[str, str] | None) -> CheckedFile:
-    """Return the answers of a file and all that is wrong with it; `topic_id` is the narrative's id.
+def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | None) -> CheckedFile:
+    """Return the answers in some lines and all that is wrong with them; `topic_id` is the narrative's id.
 
     Citations may be positions in the references or ids of segments; the file's first one says which.
     """
-    return check_lines_2025(lines_of(path), narratives)
-
-
-def read_answers_2025(path: Path, narratives: Mapping[str, str]) -> list[Answer]:
-    """Return the answers of a file, which has no problems; warnings are passed over."""
-    return answers_without_errors(path, check_answers_2025(path, narratives))
-
-
-def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | None) -> CheckedFile:
-    """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
     checked = CheckedFile("TREC RAG 2025", RULES_2025)
     rows = [(number, _row(line)) for number, line in enumerate(lines, start=1) if line.strip()]
     checked.n_rows = len(rows)

@@ -41,7 +41,6 @@ from ragtasks.results import evaluation_files, read_results
 from ragtasks.submissions._findings import render_text
 from ragtasks.submissions.trec_rag._check import (
     Answer,
-    CheckedFile,
     answer_of,
     check_lines,
     check_lines_2025,
@@ -423,7 +422,8 @@ def build_answers(
     """Write an answer file that has no errors, and return what its reader should know, line by line."""
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
-    checked = _checked(rows, topics, is_2025=bool(team_id))
+    check = check_lines_2025 if team_id else check_lines
+    checked = check([json.dumps(row).encode() for row in rows], topics)
     if problems := checked.problems():
         raise BenchmarkFileError(
             "answer file",
@@ -436,8 +436,3 @@ def build_answers(
     write_rows(output, rows)
     notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
     return [*render_text(checked.report(output.name)), *notes, f"wrote {output}"]
-
-
-def _checked(rows: Sequence[Mapping[str, Any]], topics: Mapping[str, str], *, is_2025: bool) -> CheckedFile:
-    lines = [json.dumps(row).encode() for row in rows]
-    return check_lines_2025(lines, topics) if is_2025 else check_lines(lines, topics)

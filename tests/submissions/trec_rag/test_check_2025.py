@@ -16,7 +16,7 @@ from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, read_top
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels
 from ragtasks.submissions import Severity
-from ragtasks.submissions.trec_rag import read_answers, read_answers_2025, row_2025
+from ragtasks.submissions.trec_rag import read_answers, row_2025
 from ragtasks.submissions.trec_rag._check import GUIDELINES, check_lines_2025
 from tests._commands import CommandResult, run_command
 from tests.clients._server import ChatServer, completion
@@ -153,11 +153,11 @@ def test_limits_that_the_checker_passes_are_warnings_of_the_guidelines() -> None
 def test_ids_of_segments_as_citations_become_positions(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(BY_ID[0]) + "\n")
-    (answer,) = read_answers_2025(path, NARRATIVES)
+    (answer,) = read_answers(path, NARRATIVES, is_2025=True)
     assert (answer.topic_id, answer.sentences[0].citations) == ("1", (1,))
     path.write_text(json.dumps(BROKEN[1]) + "\n")
     with pytest.raises(BenchmarkFileError, match="`metadata` as an object"):
-        read_answers_2025(path, NARRATIVES)
+        read_answers(path, NARRATIVES, is_2025=True)
 
 
 def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
