@@ -87,11 +87,11 @@ class Task:
     messages: tuple[Message, ...]
     target: str
     answerability: Answerability
-    question_types: tuple[str, ...]
+    question_types: tuple[str, ...] = ()
     """Labels such as `Factoid`; a question may have several."""
-    multi_turn: str
+    multi_turn: str = "N/A"
     """`N/A` at the first turn, else `Follow-up` or `Clarification`."""
-    references: tuple[Passage, ...]
+    references: tuple[Passage, ...] = ()
     """The passages that the reference answer rests on."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What only this benchmark has, as plain JSON values."""

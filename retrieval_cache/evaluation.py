@@ -33,6 +33,7 @@ from ragtasks.metrics import (
     RETRIEVAL_METRICS,
     JudgedRun,
     RetrievalMetric,
+    RunScores,
     mean_evidence_scores,
     score_run,
     score_run_ibm,
@@ -73,14 +74,8 @@ class Evaluation:
     """Label of the benchmark; says `sample` where it is one."""
     results: tuple[QueryResult, ...]
     """One for each judged query, in the order of the judgements."""
-    omitted: tuple[str, ...]
-    """Judged queries that the run leaves out: they count 0."""
-    empty: tuple[str, ...]
-    """Judged queries for which the run has no passage: they count 0."""
-    without_relevant: tuple[str, ...]
-    """Judged queries without a relevant passage: they count 0."""
-    n_unjudged: int
-    """Queries of the run that nobody judged: ignored."""
+    coverage: RunScores
+    """Which queries the run leaves out, or has beside the judged ones."""
     standalone_source: str
     """Who says which questions stand alone."""
     ibm: Mapping[str, Score]
@@ -140,10 +135,7 @@ def evaluate(
             _result(task_of[query_id], standalone, dict.fromkeys(values) if unscored else values)
             for query_id, values in scores.values.items()
         ),
-        omitted=scores.omitted,
-        empty=scores.empty,
-        without_relevant=scores.without_relevant,
-        n_unjudged=len(scores.unjudged),
+        coverage=scores,
         standalone_source=standalone.source,
         ibm=dict.fromkeys(ibm, Score(None, unscored)) if unscored else ibm,
         corpus_sizes=dict(corpus_sizes or {}),
@@ -258,27 +250,28 @@ def check_metric(metric: str) -> None:
 _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
 
-def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str:
+def foreign_passages(benchmark: Benchmark, run: Run) -> str:
     """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
 
     Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
     """
+    side = retrieval_side(benchmark.name)
     if side.load_facts is None:
         return ""
     ranked = {item.passage_id for ranking in run.values() for item in ranking}
-    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
-    passage_ids = {passage.passage_id for file in files for passage in read_corpus(file)}
+    passage_ids = {passage.passage_id for passage in _corpus(benchmark, side.domains)}
     return _OTHER_CORPUS if ranked - passage_ids else ""
 
 
-def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> Table | None:
+def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Table | None:
     """Return the evidence scores of runs, None for a benchmark that counts none."""
+    side = retrieval_side(benchmark.name)
     if side.load_facts is None:
         return None
     facts = {
         key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
     }
-    texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
+    texts = _passage_texts(benchmark, side.domains, [run for run in runs.values() if run is not None])
     scores = {name: _support_scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
     reasons = dict.fromkeys(
         f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
@@ -310,14 +303,20 @@ def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | No
     )
 
 
-def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run]) -> dict[str, str]:
+def _passage_texts(benchmark: Benchmark, domains: Sequence[str], runs: Sequence[Run]) -> dict[str, str]:
     """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
     wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
     if not wanted:
         return {}
-    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
-    passages = (passage for file in files for passage in read_corpus(file))
-    return {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
+    passages = (passage for passage in _corpus(benchmark, domains) if passage.passage_id in wanted)
+    return {passage.passage_id: passage.text for passage in passages}
+
+
+def _corpus(benchmark: Benchmark, domains: Iterable[str]) -> Iterator[Passage]:
+    """Yield the passages of a benchmark's corpora; what several domains share is read once."""
+    side = retrieval_side(benchmark.name)
+    for file in dict.fromkeys(str(side.corpus_file(benchmark.root, domain)) for domain in domains):
+        yield from read_corpus(file)
 
 
 def _support_scores(
@@ -391,16 +390,9 @@ def _notes_on(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.fallbacks:
         yield f"{evaluation.name}: {evaluation.fallbacks}."
     domain_of = {result.query_id: result.domain for result in evaluation.results}
-    yield from coverage_notes(
-        evaluation.name,
-        list(domain_of),
-        omitted=evaluation.omitted,
-        empty=evaluation.empty,
-        without_relevant=evaluation.without_relevant,
-        domain_of=domain_of,
-    )
-    if evaluation.n_unjudged:
-        yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
+    yield from coverage_notes(evaluation.name, evaluation.coverage, domain_of)
+    if n_unjudged := len(evaluation.coverage.unjudged):
+        yield f"{evaluation.name}: {n_unjudged} of its queries are not judged (ignored)."
     if evaluation.depth is not None and evaluation.depth < _DEEPEST:
         yield (
             f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its scores at larger cut-offs, "
@@ -527,7 +519,7 @@ def _by_domain(evaluations: Sequence[Evaluation]) -> Table:
 def _ibm(evaluations: Sequence[Evaluation]) -> Table:
     rows: list[list[Cell]] = []
     for evaluation in evaluations:
-        n = len(evaluation.results) - len(evaluation.omitted)
+        n = len(evaluation.results) - len(evaluation.coverage.omitted)
         rows.append([evaluation.name, *(_value(evaluation.ibm[name], n) for name in _PAPER_METRICS)])
     reasons = dict.fromkeys(f"{e.name}: {s.reason}" for e in evaluations for s in e.ibm.values() if s.value is None)
     table = _table("Profile `ibm`", ["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
@@ -614,16 +606,9 @@ PAPER_SUBSETS = {
 _MOST_NAMED = 10
 
 
-def coverage_notes(
-    name: str,
-    judged: Sequence[str],
-    *,
-    omitted: Sequence[str],
-    empty: Sequence[str],
-    without_relevant: Sequence[str],
-    domain_of: Mapping[str, str],
-) -> Iterator[str]:
+def coverage_notes(name: str, scores: RunScores, domain_of: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each kind of query that counts 0 for another reason than a bad ranking."""
+    judged, omitted, empty = list(scores.values), scores.omitted, scores.empty
     if missing := missing_domains(judged, omitted, domain_of):
         n = sum(domain_of[query_id] in missing for query_id in judged)
         others = sorted({domain_of[query_id] for query_id in judged} - set(missing))
@@ -633,8 +618,8 @@ def coverage_notes(
         yield f"{name} leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {some(omitted)}"
     if empty:
         yield f"{name} has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {some(empty)}"
-    if without_relevant:
-        yield f"judged, but without a relevant passage (counted 0): {some(without_relevant)}"
+    if scores.without_relevant:
+        yield f"judged, but without a relevant passage (counted 0): {some(scores.without_relevant)}"
 
 
 def missing_domains(judged: Sequence[str], omitted: Sequence[str], domain_of: Mapping[str, str]) -> list[str]:
@@ -722,9 +707,9 @@ def judge_rankings(
     benchmark: Benchmark, rankings: Sequence[Ranking], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
 ) -> list[JudgedRun]:
     """Return the scores of rankings by a benchmark's judgements."""
-    qrels, side = judgements_of(benchmark, domains), retrieval_side(benchmark.name)
+    qrels = judgements_of(benchmark, domains)
     domain_of = {task.task_id: task.domain for task in benchmark.tasks}
-    return [_judged(one, qrels, metrics, domain_of, foreign_passages(benchmark, side, one.run)) for one in rankings]
+    return [_judged(one, qrels, metrics, domain_of, foreign_passages(benchmark, one.run)) for one in rankings]
 
 
 def judge_files(files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric]) -> list[JudgedRun]:
@@ -742,23 +727,17 @@ def _judged(
 ) -> JudgedRun:
     check_overlap(ranking.run, qrels, ranking.name)
     found = score_run(ranking.run, qrels, metrics)
-    judged = list(found.values)
     notes = [f"{ranking.name}: {unscored}, so the judgements do not apply to it"] if unscored else []
     notes += [f"{ranking.name}: {ranking.fallbacks}"] if ranking.fallbacks else []
-    notes += coverage_notes(
-        ranking.name,
-        judged,
-        omitted=found.omitted,
-        empty=found.empty,
-        without_relevant=found.without_relevant,
-        domain_of=domain_of,
-    )
+    notes += coverage_notes(ranking.name, found, domain_of)
     if found.unjudged:
         # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
         named = "" if domain_of else f": {some(found.unjudged)}"
         notes.append(f"{ranking.name}: {len(found.unjudged)} of its queries are not judged (ignored){named}")
     values = {query: dict.fromkeys(row) if unscored else row for query, row in found.values.items()}
-    return JudgedRun(ranking.name, values, {query: domain_of[query] for query in judged if domain_of}, tuple(notes))
+    return JudgedRun(
+        ranking.name, values, {query: domain_of[query] for query in found.values if domain_of}, tuple(notes)
+    )
 
 
 def _official(benchmark: Benchmark) -> Run:
@@ -789,10 +768,8 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
         for task in benchmark.tasks
     }
     wanted = {passage_id for ids in ranked.values() for passage_id in ids}
-    side = retrieval_side(benchmark.name)
-    files = dict.fromkeys(str(side.corpus_file(benchmark.root, name)) for name in side.domains_of(benchmark.tasks))
-    passages = (passage for file in files for passage in read_corpus(file))
-    texts = {passage.passage_id: passage for passage in passages if passage.passage_id in wanted}
+    domains = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
+    texts = {item.passage_id: item for item in _corpus(benchmark, domains) if item.passage_id in wanted}
     if missing := sorted(wanted - texts.keys()):
         raise BenchmarkFileError(
             "passages to judge",
@@ -843,7 +820,4 @@ def _task(topic_id: str, text: str) -> Task:
         messages=(Message(Role.USER, text),),
         target="",
         answerability=Answerability.ANSWERABLE,
-        question_types=(),
-        multi_turn="N/A",
-        references=(),
     )

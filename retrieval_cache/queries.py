@@ -21,13 +21,11 @@ import orjson
 
 from ragtasks.benchmarks import (
     CONDITIONAL_CONTRACT,
-    JSON_CONTRACT,
     MOST_SEARCHES,
     NO_REWRITE,
     PARSER_VERSION,
     Benchmark,
     QuestionClass,
-    is_readable,
     parse_rewrite,
     parse_searches,
     read_reply,
@@ -222,10 +220,8 @@ MIN_REWRITTEN = 0.95
 
 _MAX_REASONS = 3
 
-TEMPLATE = "rewrite/conversation"
-"""The shipped prompt of `llm_rewrite`; its fields are `history` and `question`."""
-_SPLITTING = "rewrite/decompose"
-"""The shipped prompt of `decompose`; its fields are `history`, `question` and `most`."""
+_TEMPLATES = {LLM_REWRITE: "rewrite/conversation", DECOMPOSE: "rewrite/decompose"}
+"""Form -> its shipped prompt."""
 _KINDS = {LLM_REWRITE: "rewrite", DECOMPOSE: "decompose"}
 """Form -> what its prompts are called in a reply cache."""
 
@@ -305,28 +301,16 @@ class Rewrites:
 
 
 def rewrite_queries(
-    tasks: Sequence[Task],
-    client: Client,
-    template: PromptTemplate | None = None,
-    progress: Progress = no_progress,
-    price: Price | None = None,
+    tasks: Sequence[Task], client: Client, progress: Progress = no_progress, price: Price | None = None
 ) -> Rewrites:
     """Return a rewritten query for every task; no tasks give none.
 
     Give it a `CachedClient`, and a killed call goes on where it was.
     """
-    prompt = template or shipped_template(TEMPLATE)
-    asked = [task for task in tasks if len(task.messages) > 1]
-    replies = client.answer([_prompt(task, prompt) for task in asked], progress)
-    by_task = {task.task_id: _rewrite(task, reply) for task, reply in zip(asked, replies, strict=True)}
-    rewrites = tuple(by_task.get(task.task_id) or _first_turn(task) for task in tasks)
-    spec = {
-        "form": LLM_REWRITE,
-        "client": dict(client.describe()),
-        "prompt_sha256": prompt.sha256,
-        "parser": PARSER_VERSION,
-    }
-    return Rewrites(rewrites, spec, _spending(client, replies, price))
+    later = [task for task in tasks if len(task.messages) > 1]
+    found = _asked(LLM_REWRITE, later, client, _rewrite, progress=progress, price=price)
+    by_task = {rewrite.task_id: rewrite for rewrite in found.rewrites}
+    return replace(found, rewrites=tuple(by_task.get(task.task_id) or _first_turn(task) for task in tasks))
 
 
 def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Rewrites:
@@ -335,66 +319,67 @@ def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = 
     The lists of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). A reply that breaks
     the form leaves the question whole.
     """
-    prompt = shipped_template(_SPLITTING)
-    replies = client.answer([_splitting_prompt(task, prompt) for task in tasks], progress)
-    rewrites = tuple(_split(task, reply) for task, reply in zip(tasks, replies, strict=True))
+    return _asked(DECOMPOSE, tasks, client, _split, progress=progress)
+
+
+def _asked(
+    form: str,
+    tasks: Sequence[Task],
+    client: Client,
+    read: Callable[[Task, str], Rewrite],
+    *,
+    progress: Progress,
+    price: Price | None = None,
+) -> Rewrites:
+    """Return what a model replies to the prompts of a form; `read` raises ValueError for a broken reply."""
+    template = shipped_template(_TEMPLATES[form])
+    prompts = [_prompt(form, task, template, read) for task in tasks]
+    replies = client.answer(prompts, progress)
     spec = {
-        "form": DECOMPOSE,
+        "form": form,
         "client": dict(client.describe()),
-        "prompt_sha256": prompt.sha256,
+        "prompt_sha256": template.sha256,
         "parser": PARSER_VERSION,
     }
-    return Rewrites(rewrites, spec, _spending(client, replies))
-
-
-def _spending(client: Client, replies: Sequence[Reply], price: Price | None = None) -> Spending:
     spent = spent_on(replies, price)
-    return {f"rewriter {client.name}": spent} if spent else {}
+    rewrites = tuple(_read(task, reply, read) for task, reply in zip(tasks, replies, strict=True))
+    return Rewrites(rewrites, spec, {f"rewriter {client.name}": spent} if spent else {})
 
 
-def _prompt(task: Task, template: PromptTemplate) -> Prompt:
-    text = template.render(history=_history(task), question=task.question)
-    return Prompt.of(text, kind=_KINDS[LLM_REWRITE], is_readable=partial(is_readable, JSON_CONTRACT))
+def _prompt(form: str, task: Task, template: PromptTemplate, read: Callable[[Task, str], Rewrite]) -> Prompt:
+    history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
+    text = template.render(history=history, question=task.question, most=MOST_SEARCHES)
+    return Prompt.of(
+        text, kind=_KINDS[form], is_readable=lambda reply: not _read_text(task, reply, read).fallback_reason
+    )
 
 
-def _splitting_prompt(task: Task, template: PromptTemplate) -> Prompt:
-    text = template.render(history=_history(task), question=task.question, most=MOST_SEARCHES)
-    return Prompt.of(text, kind=_KINDS[DECOMPOSE], is_readable=_are_searches)
-
-
-def _are_searches(text: str) -> bool:
-    try:
-        return bool(parse_searches(text))
-    except ValueError:
-        return False
-
-
-def _history(task: Task) -> list[dict[str, str]]:
-    return [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
-
-
-def _split(task: Task, reply: Reply) -> Rewrite:
+def _read(task: Task, reply: Reply, read: Callable[[Task, str], Rewrite]) -> Rewrite:
     if reply.text is None:
         return Rewrite(task.task_id, task.question, None, reply.reason, reply.outcome)
+    return replace(_read_text(task, reply.text, read), outcome=reply.outcome)
+
+
+def _read_text(task: Task, text: str, read: Callable[[Task, str], Rewrite]) -> Rewrite:
+    """Return what a reply says, or the question as it is with what is wrong with the reply."""
     try:
-        first, *further = parse_searches(reply.text)
+        return read(task, text)
     except ValueError as error:
-        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}", reply.outcome)
-    return Rewrite(task.task_id, first, None, outcome=reply.outcome, further=tuple(further))
+        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}")
+
+
+def _rewrite(task: Task, text: str) -> Rewrite:
+    question_class, query = parse_rewrite(text)
+    return Rewrite(task.task_id, query, question_class)
+
+
+def _split(task: Task, text: str) -> Rewrite:
+    first, *further = parse_searches(text)
+    return Rewrite(task.task_id, first, None, further=tuple(further))
 
 
 def _first_turn(task: Task) -> Rewrite:
     return Rewrite(task.task_id, task.question, QuestionClass.STANDALONE)
-
-
-def _rewrite(task: Task, reply: Reply) -> Rewrite:
-    if reply.text is None:
-        return Rewrite(task.task_id, task.question, None, reply.reason, reply.outcome)
-    try:
-        question_class, query = parse_rewrite(reply.text)
-    except ValueError as error:
-        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}", reply.outcome)
-    return Rewrite(task.task_id, query, question_class, outcome=reply.outcome)
 
 
 # A query rewriter that `ragtasks train rewriter` made: a small model in a folder, asked in this process.
@@ -468,9 +453,7 @@ class TrainedRewriter:
             replies += self.generate([source_text(task) for task in asked[start : start + self._batch_size]])
             progress("rewrite questions", len(replies), len(asked))
         found = {task.task_id: self._read(task, reply) for task, reply in zip(asked, replies, strict=True)}
-        first = (Rewrite(task.task_id, task.question, QuestionClass.STANDALONE) for task in tasks)
-        rewrites = tuple(found.get(rewrite.task_id, rewrite) for rewrite in first)
-        return Rewrites(rewrites, self.describe())
+        return Rewrites(tuple(found.get(task.task_id) or _first_turn(task) for task in tasks), self.describe())
 
     def _read(self, task: Task, reply: str) -> Rewrite:
         if self.recipe.is_conditional:

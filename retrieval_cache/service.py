@@ -206,7 +206,7 @@ def _ranked_section(place: Place, names: Sequence[str], domains: Sequence[str]) 
         evaluations = [replace(evaluation, name=name) for name, evaluation in zip(rankings, evaluations, strict=True)]
     report = report_evaluations(evaluations)
     runs = {ranking.name: None if name == OFFICIAL else ranking.run for name, ranking in rankings.items()}
-    evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)
+    evidence = evidence_table(benchmark, runs)
     return replace(report, tables=(*report.tables, evidence)) if evidence else report
 
 
@@ -247,12 +247,13 @@ def has_judgements(place: Place) -> bool:
         return True
 
 
-def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str, domains: Sequence[str] = ()) -> Evaluation:
-    """Return a stored run, a file's, or the benchmark's own, by the judgements of some domains or all."""
-    return _evaluated(benchmark, ranking_named(benchmark, store, name), domains)
+def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
+    """Return a stored run, a file's, or the benchmark's own, judged."""
+    return _evaluated(benchmark, ranking_named(benchmark, store, name), ())
 
 
 def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -> Evaluation:
+    """Return a ranking judged by the judgements of some domains, or all."""
     is_paper = benchmark.name == PAPER_BENCHMARK
     return evaluate(
         ranking.run,
@@ -263,7 +264,7 @@ def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -
         benchmark=benchmark.label,
         corpus_sizes=ranking.corpus_sizes,
         standalone=read_standalone_labels(benchmark.root) if is_paper else NO_LABELS,
-        unscored=foreign_passages(benchmark, retrieval_side(benchmark.name), ranking.run),
+        unscored=foreign_passages(benchmark, ranking.run),
         fallbacks=ranking.fallbacks,
     )
 

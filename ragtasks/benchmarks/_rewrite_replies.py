@@ -67,11 +67,6 @@ def read_reply(contract: Contract, text: str, question: str) -> Reading:
     return Reading(query, question_class)
 
 
-def is_readable(contract: Contract, text: str) -> bool:
-    """Return whether a reply keeps to the contract."""
-    return not read_reply(contract, text, "").problem
-
-
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
     """Return (class, reworded version) of a JSON reply; whitespace within the version is collapsed.
 

@@ -716,7 +716,6 @@ def _task(
         target=reply.text,
         answerability=Answerability.ANSWERABLE if is_answered else Answerability.UNANSWERABLE,
         question_types=(turn.act,),
-        multi_turn="N/A",
         references=gold_passages(grounding, candidates),
         extra={
             "official_id": f"{dialogue.dialogue_id}_{turn.turn_id}",

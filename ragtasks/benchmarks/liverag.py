@@ -95,7 +95,6 @@ def _task(number: int, row: Mapping[str, Any], problems: Problems) -> Task | Non
         target=row["Answer"],
         answerability=Answerability.ANSWERABLE,
         question_types=("two documents" if len(documents) > 1 else "one document",),
-        multi_turn="N/A",
         references=documents,
         extra={
             "claims": claims,

@@ -435,7 +435,6 @@ def _task(query: Query, references: tuple[Passage, ...]) -> Task:
         target=query.answer,
         answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
         question_types=(query.question_type,),
-        multi_turn="N/A",
         references=references,
         extra={"evidence": [dict(piece) for piece in query.evidence]},
     )

@@ -72,9 +72,6 @@ def _pair(rows: list[_Row]) -> LabelledPair:
         messages=(Message(Role.USER, row.query),),
         target=row.gt_answer,
         answerability=Answerability.ANSWERABLE,
-        question_types=(),
-        multi_turn="N/A",
-        references=(),
     )
     return LabelledPair(
         Response(task, (), row.model1.response),

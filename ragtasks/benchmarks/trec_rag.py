@@ -536,9 +536,6 @@ def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None
         messages=(Message(Role.USER, text),),
         target=" ".join(f"{nugget.text.rstrip('.')}." for nugget in nuggets),
         answerability=Answerability.ANSWERABLE,
-        question_types=(),
-        multi_turn="N/A",
-        references=(),
         extra={"nuggets": nugget_rows(nuggets)},
     )
 

@@ -144,9 +144,6 @@ def _response(row: Mapping[str, Any]) -> Response:
         messages=tuple(Message(Role(item["role"]), item["content"]) for item in row["messages"]),
         target=row["target"],
         answerability=Answerability(row["answerability"]),
-        question_types=(),
-        multi_turn="N/A",
-        references=(),
     )
     return Response(task, tuple(Passage(item["passage_id"], item["text"]) for item in row["passages"]), row["answer"])
 

@@ -197,9 +197,6 @@ class _Reader:
                 messages=messages,
                 target=target,
                 answerability=Answerability.ANSWERABLE,
-                question_types=(),
-                multi_turn="N/A",
-                references=(),
                 extra=extra,
             )
         )

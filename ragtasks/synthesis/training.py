@@ -597,8 +597,6 @@ def _qrecc_task(number: int, row: Any, problems: Problems) -> Task | None:
         messages=(*history, Message(Role.USER, question)),
         target=answer if isinstance(answer, str) else "",
         answerability=Answerability.ANSWERABLE,
-        question_types=(),
         multi_turn="Follow-up" if history else "N/A",
-        references=(),
         extra={OWN_REWRITE: " ".join(rewrite.split())},
     )

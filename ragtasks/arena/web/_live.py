@@ -337,9 +337,7 @@ def task_of(messages: Sequence[Message]) -> Task:
         messages=tuple(messages),
         target="",
         answerability=Answerability.ANSWERABLE,  # nobody knows; votes on live battles carry no label
-        question_types=(),
         multi_turn="N/A" if turn == 1 else "Follow-up",
-        references=(),
     )
 
 

@@ -64,8 +64,8 @@ def test_every_judged_query_has_its_domain_turn_and_values() -> None:
         ("d<::>1", "fiqa", 1, None, 0.0),
         ("d<::>2", "fiqa", 2, None, 0.0),
     ]
-    assert evaluation.omitted == ("d<::>2",)
-    assert evaluation.n_unjudged == 1
+    assert evaluation.coverage.omitted == ("d<::>2",)
+    assert len(evaluation.coverage.unjudged) == 1
     assert mean(evaluation.results, "mrr").value == 0.375
 
 
@@ -121,7 +121,7 @@ def test_no_judged_queries_have_no_mean() -> None:
 def test_an_empty_run_is_zero_everywhere() -> None:
     evaluation = judged({})
     assert {mean(evaluation.results, metric.name).value for metric in RETRIEVAL_METRICS} == {0.0}
-    assert len(evaluation.omitted) == 4
+    assert len(evaluation.coverage.omitted) == 4
     assert {score.value for score in evaluation.ibm.values()} == {None}
 
 
@@ -197,7 +197,7 @@ def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
         ("domain", "govt"): 201,
         ("domain", "cloud"): 188,
     }
-    assert evaluation.n_unjudged == 65
+    assert len(evaluation.coverage.unjudged) == 65
     assert evaluation.without_relevant == ()
     # Found in any order, the references are all there is to find, but for the one without feedback, which no qrel has.
     assert mean(evaluation.results, "map").value == pytest.approx(1.0, abs=1e-3)

@@ -87,5 +87,5 @@ def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) 
     assert {name: score.value for name, score in found.ibm.items()} == pytest.approx(
         {name: score.value for name, score in direct.ibm.items()}, abs=1e-12
     )
-    assert set(found.omitted) == set(direct.omitted) != set()
+    assert set(found.coverage.omitted) == set(direct.coverage.omitted) != set()
     assert set(found.empty) == set(direct.empty) != set()

@@ -8,7 +8,7 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import RETRIEVAL_METRICS
+from ragtasks.metrics import RETRIEVAL_METRICS, RunScores
 from ragtasks.records import Score
 from ragtasks.tables import Format, render
 from retrieval_cache.evaluation import (
@@ -44,18 +44,16 @@ def evaluation(
 ) -> Evaluation:
     """An evaluation with as many queries of each domain as the official qrels have."""
     places = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
+    results = tuple(
+        result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
+        for place, (position, domain) in enumerate(places)
+    )
     return Evaluation(
         name=name,
         query_form="rewrite",
         benchmark=benchmark,
-        results=tuple(
-            result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
-            for place, (position, domain) in enumerate(places)
-        ),
-        omitted=(),
-        empty=(),
-        without_relevant=(),
-        n_unjudged=0,
+        results=results,
+        coverage=RunScores({item.query_id: {} for item in results}, (), (), (), ()),
         standalone_source="no labels",
         ibm={metric.name: Score(value) for metric in RETRIEVAL_METRICS},
         corpus_sizes=sizes,
@@ -197,7 +195,8 @@ def test_the_papers_standalone_scores_need_labels_of_every_later_turn() -> None:
 
 def test_what_a_run_leaves_out_is_counted_and_named() -> None:
     names = tuple(r.query_id for r in evaluation().results[:12])
-    text = rendered([replace(evaluation(), omitted=names, without_relevant=names[:1], n_unjudged=3)])
+    coverage = replace(evaluation().coverage, omitted=names, without_relevant=names[:1], unjudged=("a", "b", "c"))
+    text = rendered([replace(evaluation(), coverage=coverage)])
     assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more\n" in text
     assert f"without a relevant passage (counted 0): {names[0]}\n" in text
     assert "mine: 3 of its queries are not judged (ignored)." in text

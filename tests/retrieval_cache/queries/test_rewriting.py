@@ -11,9 +11,9 @@ import pytest
 
 from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import Decoding, OpenAIClient
-from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Task
-from retrieval_cache.queries import TEMPLATE, Rewrites, rewrite_queries
+from retrieval_cache.queries import Rewrites, rewrite_queries
 from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.retrieval_cache._rewriting_run import SLOTS
@@ -85,18 +85,16 @@ def test_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
     assert rewrites.n_unanswered == n_unanswered
 
 
-def test_description_moves_with_prompt_model_and_decoding() -> None:
-    own = PromptTemplate("own", "{{ question }}{{ history | length }}")
+def test_description_moves_with_model_and_decoding_and_names_the_prompt() -> None:
     with chat_server(lambda *_: completion(contract())) as server:
         url = server.base_url
         specs = [
-            rewrite_queries([], OpenAIClient({"model": model, "base_url": url}, None, decoding), template).describe()
+            rewrite_queries([], OpenAIClient({"model": model, "base_url": url}, None, decoding)).describe()
             for model in "mn"
             for decoding in (Decoding(), Decoding(seed=1))
-            for template in (None, own)
         ]
-    assert len({json.dumps(spec) for spec in specs}) == 8
-    assert specs[0]["prompt_sha256"] == shipped_template(TEMPLATE).sha256
+    assert len({json.dumps(spec) for spec in specs}) == 4
+    assert specs[0]["prompt_sha256"] == shipped_template("rewrite/conversation").sha256
 
 
 @KILLS
