@@ -175,7 +175,7 @@ def _tasks(item: Item, conversation_id: str, domain: str, corpus: Corpus) -> lis
         messages.append(Message(Role.USER, turn.text("question")))
         task = _task(turn, (conversation_id, number, domain), tuple(messages), corpus)
         messages.append(Message(Role.ASSISTANT, task.target))
-        if turn.flag("scored", default=True):
+        if turn.is_scored():
             tasks.append(task)
     return tasks
 
@@ -695,12 +695,12 @@ class Item:
             return ""
         return value
 
-    def flag(self, key: str, *, default: bool) -> bool:
-        """Return true or false."""
-        value = self.content.get(key)
+    def is_scored(self) -> bool:
+        """Return what the key `scored` says, true or false; true where it is not there."""
+        value = self.content.get("scored")
         if value is not None and not isinstance(value, bool):
-            self.expected(f"{key!r} as true or false", value)
-        return default if not isinstance(value, bool) else value
+            self.expected("'scored' as true or false", value)
+        return value is not False
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, each once; a text alone is a list of one, and nothing is an empty one."""

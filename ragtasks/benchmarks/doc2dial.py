@@ -15,7 +15,13 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    derived_file,
+    reference_contexts,
+)
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, json_lines, parse_json, sample_statistics
@@ -381,8 +387,6 @@ def proposition_passages(columns: Mapping[str, Sequence[str]]) -> Iterator[Passa
         yield Passage(f"proposition-{number}", text, name)
 
 
-# Doc2Dial and MultiDoc2Dial: one data set and one retrieval unit make one benchmark.
-
 # What the benchmarks on the Doc2Dial documents share: one data set and one retrieval unit make one benchmark.
 # The corpus is pooled: a question of any domain is asked of the passages of all four, as in the papers' main
 # tables.
@@ -483,14 +487,7 @@ class Collection:
             return Contexts("official", setting, self._ranked(root, ranking))
         if setting is Setting.REFERENCE:
             raise ConfigurationError(_no_gold("reference units"))
-        raise ConfigurationError(
-            f"retrieved passages of {self.name}",
-            where=f"setting {setting.value}",
-            expected="a run of your own: none is published",
-            found="no run",
-            next_step=f"ragtasks retrieve --benchmark {self.name} --retriever bm25, then --metadata "
-            "'{\"run\": NAME}'",
-        )
+        return reference_contexts(self.name, f"{self.name}_reference", tasks, setting)
 
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}

@@ -84,14 +84,14 @@ class Query:
     """Pieces of evidence with the keys fact, title, source, published_at; none for a null query."""
 
 
-def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
+def edition_of(root: Path) -> tuple[bool, str, Counts]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
 
     def read(raw: Any) -> Counts:
         Counts(**raw)  # refuses what it does not know, as the next line does other types
         return TypeAdapter(Counts).validate_python(raw)
 
-    return read_edition(root, commit, counts, read)
+    return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, read)
 
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
@@ -292,8 +292,6 @@ def _table(facts: Sequence[str]) -> tuple[Mapping[str, Mapping[str, list[int]]],
     return by_start, short
 
 
-# MultiHop-RAG: articles, queries, chunks, and which passages hold a fact.
-
 # Result files of MultiHop-RAG's retrieval script: an array with one item a query, its passages best first.
 # An item is {`query`, `answer`, `question_type`, `retrieval_list` [{`text`, `score`}], `gold_list`}; the order of
 # the list is the ranking, and the scores are not used. Items are joined to queries by the question's text.
@@ -405,7 +403,7 @@ OFFICIAL_COUNTS = Counts(
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root)
     queries = read_queries(root, counts)
     references = _references(queries, _chunks(root, counts))
     tasks = tuple(_task(query, references[query.number]) for query in queries)
@@ -497,7 +495,7 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
             next_step="run `ragtasks retrieve --benchmark multihop_rag --retriever bm25`, then name the run: "
             "--metadata '{\"run\": ...}'",
         )
-    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root)
     by_text = {chunk.text: chunk for chunk in _chunks(root, counts)}
     by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])
     return {
@@ -515,7 +513,7 @@ def corpus_file(root: Path, domain: str) -> Path:
 
     Its name holds a hash of the articles and the rule, so a stale one is not found.
     """
-    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root)
     articles = read_articles(root, counts)
     key = hashlib.sha256(b"%d:" % RULE + (root / CORPUS_FILE).read_bytes()).hexdigest()[:12]
     return derived_file(root, f"{domain}-{key}.jsonl", lambda: chunk_rows(articles))
@@ -538,7 +536,7 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     """Return task id -> facts that passages must hold, for every query with evidence."""
-    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root)
     return {
         task_id(f"multihop-{query.number:04d}", 1): tuple(piece["fact"] for piece in query.evidence)
         for query in read_queries(root, counts)
@@ -553,7 +551,7 @@ def document_of(passage_id: str) -> str:
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return articles by category, pieces of evidence a query, and first words."""
-    return tables(benchmark, edition_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
+    return tables(benchmark, edition_of(benchmark.root)[2])
 
 
 RETRIEVAL = RetrievalSide(

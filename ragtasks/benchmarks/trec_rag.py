@@ -403,8 +403,6 @@ def _levels(line: int, sentences: list[Any], topic_id: str, problems: Problems) 
         yield tuple(_LABELS.get(str(label)) for label in labels)
 
 
-# TREC RAG: topics, runs, relevance judgements, segments, nuggets, support.
-
 # The topics of one year of TREC RAG, and the files that hold what belongs to them.
 
 SHARDS = "msmarco_v2.1_doc_segmented"

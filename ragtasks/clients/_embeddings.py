@@ -81,8 +81,8 @@ EMBEDDINGS = Wire(
 """Embeddings, as encoders are asked."""
 
 
-class EmbeddingClient:
-    """Answers texts with vectors through one endpoint; a `Client`."""
+class EmbeddingClient(OpenAIClient):
+    """Answers texts with vectors through one endpoint."""
 
     def __init__(
         self,
@@ -93,18 +93,8 @@ class EmbeddingClient:
         batch_texts: int = BATCH_TEXTS,
     ) -> None:
         """Name who is asked, and how much goes into one request; that changes no vector."""
-        self._endpoint, self._most = endpoint, (batch_tokens, batch_texts)
-        self._client = OpenAIClient(endpoint, credentials, wire=EMBEDDINGS)
-
-    @property
-    def name(self) -> str:
-        """The encoder, as the endpoint was named."""
-        return self._client.name
-
-    @property
-    def origin(self) -> str:
-        """The address, without secrets; nothing where vectors are shared."""
-        return self._client.origin
+        super().__init__(endpoint, credentials, wire=EMBEDDINGS)
+        self._most = batch_tokens, batch_texts
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the vectors."""
@@ -127,7 +117,7 @@ class EmbeddingClient:
             progress(what, sum(reply is not None for reply in known), len(prompts))
 
         joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
-        self._client.answer(joined, counted, split)
+        super().answer(joined, counted, split)
         return [reply or _LOST for reply in known]
 
     def _batches(self, prompts: Sequence[Prompt], indexes: Sequence[int]) -> Iterator[list[int]]:

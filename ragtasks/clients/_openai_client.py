@@ -548,7 +548,7 @@ def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], 
 
 
 async def stream_reply(
-    endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage], decoding: Decoding | None = None
+    endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage]
 ) -> AsyncIterator[str]:
     """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
     try:
@@ -556,7 +556,7 @@ async def stream_reply(
         import openai  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(str(error.name), "judge", "an OpenAI-compatible endpoint") from error
-    body = Dialect(endpoint, decoding or Decoding()).request(Prompt(tuple(messages)))
+    body = Dialect(endpoint, Decoding()).request(Prompt(tuple(messages)))
     async with Transport(endpoint, credentials) as transport:
         try:
             async for part in transport.stream(body):

@@ -6,7 +6,7 @@ the environment and goes to this server only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -15,7 +15,7 @@ import orjson
 from ragtasks.clients._endpoint import Endpoint, Secrets, credentials_for, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
-from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import contexts_in, parse_json, usage_in_record, used_in
 from ragtasks.records import Passage, Trajectory
@@ -169,34 +169,18 @@ _WIRES = {
 }
 
 
-class SystemClient:
-    """Asks one RAG system; a `Client`."""
+class SystemClient(OpenAIClient):
+    """Asks one RAG system."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        self._endpoint, self._protocol = endpoint, protocol
-        self._client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), wire=_WIRES[protocol])
-
-    @property
-    def name(self) -> str:
-        """The system's name."""
-        return self._client.name
-
-    @property
-    def origin(self) -> str:
-        """The address, without secrets."""
-        return self._client.origin
+        super().__init__(endpoint, credentials_for(endpoint, secrets), wire=_WIRES[protocol])
+        self._protocol = protocol
 
     def describe(self) -> dict[str, Any]:
         """Return what decides its replies, as far as it is known here."""
         named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
         sent = {key: value for key, value in named.items() if value is not None}
         return {"model": self.name, "protocol": self._protocol.value, **sent, "extra_body": self._endpoint.extra_fields}
-
-    def answer(
-        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
-    ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`)."""
-        return self._client.answer(prompts, progress, journal)
 
     def used(self, reply: Reply) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
         """Return the passages that a reply names, and its searches; None where it says nothing of them."""

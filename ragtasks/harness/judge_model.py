@@ -80,8 +80,7 @@ class JudgeModel:
 
 
 def _check_kind(kind: str) -> None:
-    import lm_eval.models  # noqa: F401 (registers the harness's own)
-    from lm_eval.api.registry import MODEL_REGISTRY
+    import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
 
     if kind not in MODEL_REGISTRY:
         raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
@@ -100,17 +99,6 @@ class ModelClient:
 
     def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
         self._model, self._name, self._decoding = model, name, decoding or Decoding()
-
-    @property
-    def name(self) -> str:
-        """The name that was given."""
-        return self._name
-
-    def describe(self) -> dict[str, Any]:
-        """Return model and decoding, without the seed: the harness's models take none for a request."""
-        decoding = self._decoding.describe()
-        del decoding["seed"]
-        return {"model": self._name, "decoding": decoding}
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
@@ -211,11 +199,6 @@ def _has_chat_template(model: LM) -> bool:
 
 def load_model_client(kind: str, arguments: Mapping[str, Any], decoding: Decoding | None = None) -> ModelClient:
     """Return a client for a model that the harness loads, such as `hf` with `{"pretrained": "Qwen/Qwen2.5-7B"}`."""
-    import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
-
-    try:
-        model_class = harness_model(kind)
-    except (KeyError, ValueError) as error:
-        raise ConfigurationError(f"unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}") from error
+    _check_kind(kind)
     name = f"{kind}/{arguments.get('pretrained') or arguments.get('model') or 'model'}"
-    return ModelClient(model_class.create_from_arg_obj(dict(arguments)), name, decoding)
+    return ModelClient(harness_model(kind).create_from_arg_obj(dict(arguments)), name, decoding)

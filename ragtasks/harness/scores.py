@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 
-from ragtasks.benchmarks import Benchmark, Doc, passage_rows, response_of
+from ragtasks.benchmarks import Doc, passage_rows, response_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.files import OFFICIAL
 from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
@@ -20,7 +20,6 @@ from ragtasks.records import Response, Setting
 from ragtasks.results import Row, row_of, saved_summary
 from ragtasks.scoring import (
     Picked,
-    ResponseScorer,
     ScoredResponse,
     check_together,
     note_turn_errors,
@@ -29,6 +28,9 @@ from ragtasks.scoring import (
     ready_judge,
     record_checked,
 )
+
+if TYPE_CHECKING:
+    from ragtasks.harness.conversation_task import ConversationTask
 
 
 class TaskScores:
@@ -160,32 +162,7 @@ def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
 _LOGGER = logging.getLogger(__name__)
 
 
-class AnsweredTask(Protocol):
-    """A harness task whose answers are there."""
-
-    scorer: ResponseScorer
-    benchmark: Benchmark
-    evaluation: EvaluationConfig
-
-    @property
-    def task_name(self) -> str:
-        """Name of the harness task."""
-
-    @property
-    def setting(self) -> str:
-        """The setting's name, and whose history it is."""
-
-    def responses(self) -> list[Response]:
-        """Return the answers."""
-
-    def replies(self) -> list[str]:
-        """Return what the model gave, thinking text included."""
-
-    def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
-        """Keep the scores of the answers."""
-
-
-def score_together(tasks: Sequence[AnsweredTask]) -> None:
+def score_together(tasks: Sequence[ConversationTask]) -> None:
     """Score the answers of tasks that share a scorer in one pass and hand each task its own.
 
     Which of them cannot be answers is looked at by setting, noted with the scores, logged and remembered.
@@ -204,8 +181,8 @@ def score_together(tasks: Sequence[AnsweredTask]) -> None:
         task.take_results(scores, responses)
 
 
-def _check(scored: Sequence[tuple[AnsweredTask, list[Response], list[ScoredResponse]]]) -> None:
-    groups: dict[str, list[tuple[AnsweredTask, list[Response], list[ScoredResponse]]]] = {}
+def _check(scored: Sequence[tuple[ConversationTask, list[Response], list[ScoredResponse]]]) -> None:
+    groups: dict[str, list[tuple[ConversationTask, list[Response], list[ScoredResponse]]]] = {}
     for item in scored:
         groups.setdefault(item[0].setting, []).append(item)
     for setting, items in groups.items():

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -200,16 +200,6 @@ def _raise(location: str, problems: list[str]) -> None:
 # Both are described before anything is searched, so that the key of a run holds what it was made over.
 
 
-class PassageSource(Protocol):
-    """The passages that one domain is searched in."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return what decides the passages, as JSON values."""
-
-    def passages(self) -> Iterator[Passage]:
-        """Yield the passages, in one order; may be called again."""
-
-
 class WholeCorpus:
     """Every passage of a corpus, read and checked once before anything else."""
 
@@ -224,6 +214,10 @@ class WholeCorpus:
     def passages(self) -> Iterator[Passage]:
         """Yield them."""
         return read_corpus(self._location)
+
+
+PassageSource: TypeAlias = "WholeCorpus | SegmentSource"
+"""The passages that one domain is searched in."""
 
 
 def open_source(

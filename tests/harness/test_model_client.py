@@ -8,7 +8,7 @@ from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from ragtasks.clients import ChatMessage, Client, Decoding, Outcome, Prompt, Reply
+from ragtasks.clients import ChatMessage, Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.judge_model import ModelClient, load_model_client
 
@@ -41,11 +41,8 @@ def client(network: GPT2LMHeadModel, max_tokens: int = 8, template: str | None =
     return ModelClient(model, "hf/tiny", Decoding(max_tokens=max_tokens))
 
 
-def test_a_model_is_a_client(network: GPT2LMHeadModel) -> None:
-    made: Client = client(network)
-    assert made.name == "hf/tiny"
-    assert made.describe() == {"model": "hf/tiny", "decoding": {"temperature": 0.0, "max_tokens": 8}}
-    assert made.answer([]) == []
+def test_no_prompts_give_no_replies(network: GPT2LMHeadModel) -> None:
+    assert client(network).answer([]) == []
 
 
 def test_replies_come_in_order_and_the_same_each_time(network: GPT2LMHeadModel) -> None:

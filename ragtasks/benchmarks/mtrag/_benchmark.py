@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source, source_files
@@ -27,10 +27,11 @@ from ragtasks.benchmarks.mtrag._rows import (
     read_tasks,
     required_file,
     rows_of,
+    typed_json,
     unique_rows,
 )
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Misfit, Problems, Run, json_lines, parse_json, qrel_lines, read_run, read_whole
+from ragtasks.files import Misfit, Problems, Run, json_lines, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 from ragtasks.tables import Table, Value
 
@@ -164,10 +165,6 @@ class _Conversation(BaseModel):
     messages: list[_Message]
 
 
-class _File(BaseModel):
-    conversations: list[_Conversation]
-
-
 def tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return one table of repaired answers by domain; () where the conversations are not there.
 
@@ -176,23 +173,12 @@ def tables(benchmark: Benchmark) -> Sequence[Table]:
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
         return ()
-    found = _read(Problems(path, "MTRAG conversations", "delete the file and run `ragtasks data fetch mtrag`"))
+    problems = Problems(path, "MTRAG conversations", _NEXT_STEP)
+    found = typed_json(problems, TypeAdapter(list[_Conversation]), "one JSON list")
     domains = sorted({_domain(item) for item in found})
     parts = [(name, [item for item in found if _domain(item) == name]) for name in domains]
     columns = ("domain", "answers", "repaired", "share", "repaired a conversation")
     return (Table("Repaired answers", columns, tuple((name, *_row(own)) for name, own in [*parts, ("all", found)])),)
-
-
-def _read(problems: Problems) -> list[_Conversation]:
-    try:
-        return _File.model_validate({"conversations": parse_json(read_whole(problems))}).conversations
-    except ValidationError as error:
-        for problem in error.errors():
-            problems.add(0, f"at `{'.'.join(map(str, problem['loc'][1:]))}`: {problem['msg']}", problem["input"])
-    except ValueError as error:
-        problems.add(0, "one JSON list", str(error))
-    problems.raise_if_any()
-    raise AssertionError("an error was noted")
 
 
 def _domain(conversation: _Conversation) -> str:
@@ -211,9 +197,6 @@ def _row(conversations: Sequence[_Conversation]) -> tuple[int, int, Value, Value
         Value(n_repaired / n if n else None, n, n),
     )
 
-
-SOURCE = MTRAG_SOURCE
-"""The official files and the commit that they are pinned to."""
 
 MAX_REFERENCES_FOR_RAG = 2
 """`reference_rag` keeps the tasks with at most this many reference passages (paper, section 6.1)."""
@@ -243,7 +226,7 @@ OFFICIAL_COUNTS = Counts(
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, MTRAG_SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
     return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts, belongs=_belongs)
@@ -279,4 +262,4 @@ def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
         problems.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=tables)
+DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, tables=tables)

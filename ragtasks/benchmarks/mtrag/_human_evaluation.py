@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
-from ragtasks.benchmarks.mtrag._rows import domain_of
-from ragtasks.files import Problems, parse_json, read_whole
+from ragtasks.benchmarks.mtrag._rows import domain_of, typed_json
+from ragtasks.files import Problems
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task, normalise_task_id, split_task_id
 
 HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -131,7 +131,7 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     A file of the arena has the same layout; a metric that its list `metrics` leaves out may be missing.
     """
     problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
-    content = _content(problems)
+    content = typed_json(problems, TypeAdapter(_File), "one JSON object")
     documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
     tasks: dict[str, Task] = {}
     for row in content.tasks:
@@ -148,19 +148,6 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
             problems.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
     problems.raise_if_any()
     return tuple(rated.values())
-
-
-def _content(problems: Problems) -> _File:
-    try:
-        return _File.model_validate(parse_json(read_whole(problems)))
-    except ValidationError as error:
-        for problem in error.errors():
-            place = ".".join(map(str, problem["loc"])) or "the whole"
-            problems.add(0, f"at `{place}`: {problem['msg']}", problem["input"])
-    except ValueError as error:
-        problems.add(0, "one JSON object", str(error))
-    problems.raise_if_any()
-    raise AssertionError("an error was noted")
 
 
 def _task(row: _Task, documents: Mapping[str, Passage], problems: Problems) -> Task | None:

@@ -19,9 +19,6 @@ from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, edition_of, read_ta
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Qrel
 
-SOURCE = MTRAG_UN_SOURCE
-"""The official files and the commit that they are pinned to."""
-
 OFFICIAL_COUNTS = Counts(
     tasks=507,
     by_domain={"clapnq": 142, "fiqa": 77, "govt": 157, "cloud": 131},
@@ -36,7 +33,7 @@ _SAMPLE_CORPORA = "mtrag"
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, MTRAG_UN_SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_un", counts)
     read_contexts = functools.partial(reference_contexts, "mtrag_un", "mtrag_un_reference", tasks)
     return Benchmark("mtrag_un", root, is_sample, revision, "answerability", tasks, read_contexts)
@@ -54,11 +51,11 @@ def corpus_file(root: Path, domain: str) -> Path:
 
     The two samples are folders of their own, side by side, and only MTRAG's has the corpora.
     """
-    is_sample = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)[0]
+    is_sample = edition_of(root, MTRAG_UN_SOURCE.commit, OFFICIAL_COUNTS)[0]
     return mtrag_retrieval.corpus_file(root.parent / _SAMPLE_CORPORA if is_sample else root, domain)
 
 
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, document_of=mtrag_retrieval.document_of)
 """Corpora and relevance judgements."""
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+DEFINITION = BenchmarkDefinition(MTRAG_UN_SOURCE, load, RETRIEVAL)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ragtasks.benchmarks._definition import Benchmark
 from ragtasks.benchmarks._registry import retrieval_side
 from ragtasks.benchmarks._rewrite_replies import Contract
-from ragtasks.benchmarks.mtrag._benchmark import SOURCE
+from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_lines, labels_of
 from ragtasks.records import Contexts, Setting, Task, normalise_task_id
@@ -25,7 +25,7 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     side = retrieval_side(benchmark.name)
     if side.load_rewrites is None:
         raise ConfigurationError(f"{benchmark.name} publishes no rewritten queries: there is nothing to compare with")
-    labels = (read_standalone_labels(benchmark.root) if benchmark.name == SOURCE.name else NO_LABELS).labels
+    labels = (read_standalone_labels(benchmark.root) if benchmark.name == MTRAG_SOURCE.name else NO_LABELS).labels
     domains = side.domains_of(benchmark.tasks)
     judged = {qrel.query_id for domain in domains for qrel in side.load_qrels(benchmark.root, domain)}
     official: dict[str, str] = {}

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from ragtasks.benchmarks._definition import official_file, read_edition
-from ragtasks.files import Problems, json_lines, labels_of, passage_of
+from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_whole
 from ragtasks.records import (
     Answerability,
     Message,
@@ -27,6 +27,8 @@ from ragtasks.records import (
     normalise_task_id,
     split_task_id,
 )
+
+_Typed = TypeVar("_Typed")
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 """Short names of the four corpora, in the order of the MTRAG paper's Table 2."""
@@ -52,6 +54,20 @@ def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]
     next_step = f"delete the file and run `ragtasks data fetch {benchmark}`"
     problems = Problems(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
     return list(json_lines(problems)), problems
+
+
+def typed_json(problems: Problems, kind: TypeAdapter[_Typed], expected: str) -> _Typed:
+    """Return the JSON of a file whose shape pydantic checks."""
+    try:
+        return kind.validate_python(parse_json(read_whole(problems)))
+    except ValidationError as error:
+        for problem in error.errors():
+            place = ".".join(map(str, problem["loc"])) or "the whole"
+            problems.add(0, f"at `{place}`: {problem['msg']}", problem["input"])
+    except ValueError as error:
+        problems.add(0, expected, str(error))
+    problems.raise_if_any()
+    raise AssertionError("an error was noted")
 
 
 Row = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark, retrieval_side
 from ragtasks.benchmarks.download import FileStatus, adopt, verify
-from ragtasks.benchmarks.mtrag._mtrag_un import DOMAINS, OFFICIAL_COUNTS, RETRIEVAL, SOURCE, load, load_qrels
+from ragtasks.benchmarks.mtrag._mtrag_un import DOMAINS, MTRAG_UN_SOURCE, OFFICIAL_COUNTS, RETRIEVAL, load, load_qrels
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.models import refuse_on_empty
@@ -118,10 +118,10 @@ def test_refusing_on_no_passages_is_always_right(official: Benchmark) -> None:
 
 
 def test_its_files_are_fetched_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
-    done = adopt(SOURCE, mtrag_root, tmp_path, progress=lambda *_: None)
+    done = adopt(MTRAG_UN_SOURCE, mtrag_root, tmp_path, progress=lambda *_: None)
     assert done.root == tmp_path / "mt-rag-benchmark"
     assert len(done.copied) == 5
-    assert {state.status for state in verify(SOURCE, tmp_path)} == {FileStatus.OK}
+    assert {state.status for state in verify(MTRAG_UN_SOURCE, tmp_path)} == {FileStatus.OK}
     root = benchmark_folder("mtrag_un", None, tmp_path)
     assert len(open_benchmark("mtrag_un", root).tasks) == 507
 
