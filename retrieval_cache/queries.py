@@ -308,7 +308,7 @@ def rewrite_queries(
     Give it a `CachedClient`, and a killed call goes on where it was.
     """
     later = [task for task in tasks if len(task.messages) > 1]
-    found = _asked(LLM_REWRITE, later, client, _rewrite, progress=progress, price=price)
+    found = _replied_queries(LLM_REWRITE, later, client, _rewrite, progress=progress, price=price)
     by_task = {rewrite.task_id: rewrite for rewrite in found.rewrites}
     return replace(found, rewrites=tuple(by_task.get(task.task_id) or _first_turn(task) for task in tasks))
 
@@ -319,10 +319,10 @@ def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = 
     The lists of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). A reply that breaks
     the form leaves the question whole.
     """
-    return _asked(DECOMPOSE, tasks, client, _split, progress=progress)
+    return _replied_queries(DECOMPOSE, tasks, client, _split, progress=progress)
 
 
-def _asked(
+def _replied_queries(
     form: str,
     tasks: Sequence[Task],
     client: Client,
@@ -447,12 +447,12 @@ class TrainedRewriter:
 
     def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Rewrites:
         """Return a query for every task; a first turn stands as it is, and so does one whose reply is no query."""
-        asked = [task for task in tasks if len(task.messages) > 1]
+        later = [task for task in tasks if len(task.messages) > 1]
         replies: list[str] = []
-        for start in range(0, len(asked), self._batch_size):
-            replies += self.generate([source_text(task) for task in asked[start : start + self._batch_size]])
-            progress("rewrite questions", len(replies), len(asked))
-        found = {task.task_id: self._read(task, reply) for task, reply in zip(asked, replies, strict=True)}
+        for start in range(0, len(later), self._batch_size):
+            replies += self.generate([source_text(task) for task in later[start : start + self._batch_size]])
+            progress("rewrite questions", len(replies), len(later))
+        found = {task.task_id: self._read(task, reply) for task, reply in zip(later, replies, strict=True)}
         return Rewrites(tuple(found.get(task.task_id) or _first_turn(task) for task in tasks), self.describe())
 
     def _read(self, task: Task, reply: str) -> Rewrite:

@@ -112,7 +112,7 @@ class _FoundFile:
 
     def __init__(self, store: RunStore, key: str, made_of: Mapping[str, Any]) -> None:
         self._store, self._lock = store, canonical_hash(["searches", key])
-        folder = store.searches_folder(key)
+        folder = store.folder("searches", key)
         self._path = folder / "found.jsonl"
         self._read = 0
         self.found: dict[str, tuple[Ranked, ...]] = {}

@@ -23,15 +23,26 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from ragtasks.clients import Secrets, no_secrets
+from ragtasks.clients import (
+    CachedClient,
+    Client,
+    Decoding,
+    EmbeddingClient,
+    Endpoint,
+    OpenAIClient,
+    Secrets,
+    credentials_for,
+    endpoint_of,
+    no_secrets,
+)
 from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
 from ragtasks.plugins import ExtensionPoint
+from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever, listwise_retriever
+from retrieval_cache.retrievers.endpoint_dense import EndpointDenseRetriever
+from retrieval_cache.retrievers.fusion import HybridRetriever
 from retrieval_cache.retrievers.protocol import Retriever, RetrieverFactory, refused, value_of
-
-if TYPE_CHECKING:
-    from ragtasks.clients import Client, Decoding, Endpoint
 
 _Made = TypeVar("_Made")
 
@@ -139,21 +150,15 @@ class _Servers:
 
     def model(self, endpoint: Endpoint, decoding: Decoding) -> Client:
         """Return who replies to prompts at an endpoint."""
-        from ragtasks.clients import OpenAIClient, credentials_for
-
         return self._cached(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets), decoding))
 
     def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
         """Return who gives vectors at an endpoint."""
-        from ragtasks.clients import EmbeddingClient, credentials_for
-
         self.encoders.append(endpoint)
         key = credentials_for(endpoint, self.secrets)
         return self._cached(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
 
     def _cached(self, client: Client) -> Client:
-        from ragtasks.clients import CachedClient
-
         return client if self.replies is None else CachedClient(client, self.replies)
 
 
@@ -163,8 +168,6 @@ def _is_served(model: str, parts: list[str]) -> bool:
 
 
 def _dense_at_server(model: str, options: dict[str, Any], line: str, servers: _Servers) -> Retriever:
-    from retrieval_cache.retrievers.endpoint_dense import EndpointDenseRetriever
-
     if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
         options["price"] = (options["price"], 0.0)
     return _built(EndpointDenseRetriever, line, [_endpoint(model, options), servers.encoder], options)
@@ -172,14 +175,10 @@ def _dense_at_server(model: str, options: dict[str, Any], line: str, servers: _S
 
 def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
     """Return the endpoint that a model and some of the options name; these go."""
-    from ragtasks.clients import Endpoint, endpoint_of
-
     return endpoint_of({"model": model, **{name: options.pop(name) for name in options.keys() & Endpoint.model_fields}})
 
 
 def _hybrid(inside: str, line: str, servers: _Servers) -> Retriever:
-    from retrieval_cache.retrievers.fusion import HybridRetriever
-
     listed, *rest = split(inside, ";", line)
     if len(rest) > 1:
         raise refused(line, "one semicolon, before the options of the hybrid", f"{len(rest)}")
@@ -209,12 +208,8 @@ def _rerank(inside: str, line: str, servers: _Servers) -> Retriever:
     model, *parts = split(chosen, ",", line)
     options = _options(parts, line)
     if kind == "listwise":
-        from retrieval_cache.rerankers import listwise_retriever
-
         endpoint = _endpoint(_argument(model, line), options)
         return _built(listwise_retriever, line, [_parsed(members[0], servers), endpoint, servers.model], options)
-    from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
-
     depth = {"depth": options.pop("depth")} if "depth" in options else {}
     reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
     return _built(RerankedRetriever, line, [_parsed(members[0], servers), reranker], depth)

@@ -89,7 +89,7 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         found = store.with_key(key)
         if found is not None:
             return store.linked(found, name)
-        folder = store.work_folder(key)
+        folder = store.folder("building", key)
         started = time.time()
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
         files |= work.write_contexts(folder)
@@ -130,7 +130,8 @@ class _Work:
     def _source(self, domain: str) -> PassageSource:
         """Return where a domain's passages come from; errors of a corpus show here, before anything is indexed."""
         named = partial(self._named, domain)
-        return open_source(self._locations[domain], named, self._store.index_folder, self._stage_progress(domain))
+        index_folder = partial(self._store.folder, "indexes")
+        return open_source(self._locations[domain], named, index_folder, self._stage_progress(domain))
 
     def _named(self, domain: str) -> frozenset[str] | None:
         retriever = self._request.make_retriever()
@@ -325,7 +326,7 @@ def indexed(
     parts = {"name": retriever.name, "corpus": corpus, "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
     with store.only_builder(key):
-        folder = store.index_folder(key)
+        folder = store.folder("indexes", key)
         folder.mkdir(parents=True, exist_ok=True)
         retriever.index(source.passages(), folder, _with_total(progress, corpus))
     return retriever
@@ -348,7 +349,7 @@ def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str
     def place(made_by: Mapping[str, Any]) -> Iterator[Path]:
         made_of = {"corpus": source.describe(), "vectors": dict(made_by)}
         key = canonical_hash(made_of)
-        folder = store.vectors_folder(key)
+        folder = store.folder("vectors", key)
         with store.only_builder(key):
             if not (folder / "made_of.json").is_file():
                 write_atomically(folder / "made_of.json", orjson.dumps(made_of, option=orjson.OPT_SORT_KEYS))
@@ -382,4 +383,4 @@ def domain_source(
 ) -> PassageSource:
     """Return the corpus of one domain of a benchmark, read whole."""
     location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
-    return open_source(location, lambda: None, store.index_folder, progress)
+    return open_source(location, lambda: None, partial(store.folder, "indexes"), progress)

@@ -57,21 +57,9 @@ class RunStore:
         """File that keeps what language models replied, as rewriters, rerankers and judges; it need not exist."""
         return self.root / "replies.sqlite"
 
-    def index_folder(self, key: str) -> Path:
-        """Return the folder that one retriever may use for one corpus, by the hash of both."""
-        return self.root / "indexes" / key[:32]
-
-    def vectors_folder(self, key: str) -> Path:
-        """Return the folder of one corpus's vectors under one encoder, by the hash of both."""
-        return self.root / "vectors" / key[:32]
-
-    def searches_folder(self, key: str) -> Path:
-        """Return the folder of what models searched for in one corpus with one retriever, by the hash of both."""
-        return self.root / "searches" / key[:32]
-
-    def work_folder(self, key: str) -> Path:
-        """Return the folder in which the run with this key is made."""
-        return self.root / "building" / key[:32]
+    def folder(self, kind: str, key: str) -> Path:
+        """Return the folder of what has a hash: `indexes`, `vectors`, `searches`, or `building`, an unfinished run."""
+        return self.root / kind / key[:32]
 
     def all(self) -> list[StoredRun]:
         """Return all finished runs that can be read, by name; `unreadable` says of the others why not."""

@@ -190,19 +190,16 @@ def fetch(
     groups: Iterable[str] = DEFAULT_GROUPS,
     base_url: str | None = None,
     progress: ProgressCallback | None = None,
-    timeout_seconds: float = 30.0,
-    retries: int = 4,
-    backoff_seconds: float = 1.0,
+    limits: Limits | None = None,
 ) -> FetchReport:
     """Return what was downloaded; afterwards every file of the groups is there with the right checksum."""
     files = source.in_groups(groups)
     address = _checked_address(base_url or source.base_url)
-    limits = Limits(timeout_seconds, retries, backoff_seconds)
     root = locate(source, data_dir)
     with only_writer(root), progress_callback(progress, files) as advance:
         work = _Work(source, root, advance)
         for file in files:
-            work.download(file, address, limits)
+            work.download(file, address, limits or Limits())
     return work.report()
 
 
@@ -499,11 +496,11 @@ _LONGEST_WAIT_SECONDS = 60.0
 class Limits:
     """How long and how often a download tries."""
 
-    timeout_seconds: float
+    timeout_seconds: float = 30.0
     """Longest silence of the server."""
-    retries: int
+    retries: int = 4
     """Further attempts after the first one, for errors that may pass."""
-    backoff_seconds: float
+    backoff_seconds: float = 1.0
     """Wait before the first retry; doubled each time."""
 
 

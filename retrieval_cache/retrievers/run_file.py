@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, query_key, read_run
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import Progress, no_progress
+from retrieval_cache.retrievers.protocol import Progress, no_progress, written
 
 LEFT_OUT = "left_out"
 """What the manifest of a run calls the queries that its file leaves out."""
@@ -50,8 +50,6 @@ class RunFileRetriever:
     @property
     def name(self) -> str:
         """`run:` and the path as given, quoted where a line of retrievers would take it apart."""
-        from retrieval_cache.retrievers.protocol import written
-
         return f"run:{written(str(self._path))}"
 
     def describe(self) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from rich.console import Console
 from ragtasks.benchmarks.download import (
     RECORD_NAME,
     FileStatus,
+    Limits,
     Source,
     SourceFile,
     _split_address,
@@ -56,7 +57,7 @@ FREE_PATTERN = re.escape(FREE)
 BODY = random.Random(7).randbytes(200_000)
 FREE_BODY = random.Random(8).randbytes(90_000)
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 200000\n"
-QUICK = {"backoff_seconds": 0.01, "timeout_seconds": 10.0, "retries": 2}
+QUICK = Limits(timeout_seconds=10.0, retries=2, backoff_seconds=0.01)
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -102,8 +103,8 @@ def part(data_dir: Path, path: str = PINNED) -> Path:
 
 
 def test_a_fetched_file_is_whole_and_not_asked_for_again(server: FileServer, tmp_path: Path) -> None:
-    first = fetch(TOY, tmp_path, base_url=server.url, **QUICK)
-    again = fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    first = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
+    again = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert target(tmp_path).read_bytes() == BODY
     assert (first.root, first.downloaded, first.n_bytes) == (tmp_path / TOY.folder, (PINNED,), len(BODY))
     assert (again.already_there, again.downloaded, again.n_bytes) == ((PINNED,), (), 0)
@@ -113,7 +114,7 @@ def test_a_fetched_file_is_whole_and_not_asked_for_again(server: FileServer, tmp
 
 def test_a_checkout_is_completed_in_place(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / TOY.marker).mkdir()
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).root == tmp_path == locate(TOY, tmp_path)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).root == tmp_path == locate(TOY, tmp_path)
     assert (tmp_path / PINNED).read_bytes() == BODY
 
 
@@ -126,7 +127,7 @@ def test_no_group_is_no_request_and_an_unknown_one_names_the_near_one(server: Fi
 
 def test_a_dropped_connection_is_resumed(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(70_000)]
-    report = fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    report = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert (report.resumed, report.downloaded, report.n_bytes) == ((PINNED,), (), len(BODY))
     assert server.ranges(PINNED) == [None, "bytes=70000-"]
     assert target(tmp_path).read_bytes() == BODY
@@ -135,10 +136,10 @@ def test_a_dropped_connection_is_resumed(server: FileServer, tmp_path: Path) -> 
 def test_drops_at_every_attempt_end_in_an_error_that_keeps_what_came(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(1_000)] * 3
     with pytest.raises(FetchError, match=r"broke off after 3000 of 200000 bytes \(attempt 3 of 3\)"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert not target(tmp_path).exists()
     assert part(tmp_path).read_bytes() == BODY[:3_000]
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).resumed == (PINNED,)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).resumed == (PINNED,)
     assert server.ranges(PINNED)[-1] == "bytes=3000-"
     assert target(tmp_path).read_bytes() == BODY
 
@@ -152,20 +153,20 @@ def test_wherever_the_connection_drops_the_bytes_are_the_same(
     toy = Source("t", "t", "m", "r", "c" * 40, "http://x/", (SourceFile("a", None, None, "tasks"),))
     with serving({"a": body}) as files:
         files.behaviours["a"] = [drop_after(n_bytes) for n_bytes in cuts]
-        fetch(toy, data_dir, base_url=files.url, retries=len(cuts), backoff_seconds=0.0)
+        fetch(toy, data_dir, base_url=files.url, limits=Limits(retries=len(cuts), backoff_seconds=0.0))
     assert (data_dir / "t" / "a").read_bytes() == body
 
 
 def test_a_server_that_ignores_ranges_starts_anew(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(70_000), ignore_range]
-    report = fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    report = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert (report.downloaded, report.n_bytes) == ((PINNED,), len(BODY) + 70_000)
     assert target(tmp_path).read_bytes() == BODY
 
 
 def test_another_range_than_asked_for_is_not_glued_on(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(70_000), wrong_range]
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).downloaded == (PINNED,)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == (PINNED,)
     assert server.ranges(PINNED) == [None, "bytes=70000-", None]
     assert target(tmp_path).read_bytes() == BODY
 
@@ -178,7 +179,7 @@ def test_a_range_behind_the_end_is_a_whole_file_or_a_new_start(
 ) -> None:
     part(tmp_path, FREE).parent.mkdir(parents=True)
     part(tmp_path, FREE).write_bytes(left)
-    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert server.ranges(FREE) == ranges
     assert target(tmp_path, FREE).read_bytes() == FREE_BODY
 
@@ -187,7 +188,7 @@ def test_a_range_behind_the_end_is_a_whole_file_or_a_new_start(
 def test_a_pinned_size_saves_the_question(server: FileServer, tmp_path: Path, left: bytes, n_requests: int) -> None:
     part(tmp_path).parent.mkdir(parents=True)
     part(tmp_path).write_bytes(left)
-    fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert server.ranges(PINNED) == [None] * n_requests
     assert target(tmp_path).read_bytes() == BODY
 
@@ -205,16 +206,16 @@ def test_a_pinned_size_saves_the_question(server: FileServer, tmp_path: Path, le
 def test_other_bytes_are_named_and_thrown_away(server: FileServer, tmp_path: Path, other: bytes, found: str) -> None:
     server.behaviours[PINNED] = [instead(other)]
     with pytest.raises(FetchError, match=rf"(?s){PINNED}.*{found}.*next step"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert list(target(tmp_path).parent.iterdir()) == []
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).downloaded == (PINNED,)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == (PINNED,)
 
 
 @pytest.mark.parametrize("other", [POINTER, b"<html></html>"])
 def test_a_stand_in_is_never_recorded_as_the_file(server: FileServer, tmp_path: Path, other: bytes) -> None:
     server.behaviours[FREE] = [instead(other)]
     with pytest.raises(FetchError, match=r"pointer|web page"):
-        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert not target(tmp_path, FREE).exists()
     assert not (tmp_path / TOY.folder / RECORD_NAME).exists()
 
@@ -225,26 +226,26 @@ def test_error_statuses_are_retried_only_where_they_may_pass(
 ) -> None:
     server.behaviours[PINNED] = [status(code)] * 3
     with pytest.raises(FetchError, match=f"(?s){PINNED}.*HTTP {code}"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert len(server.log) == n_requests
 
 
 def test_a_server_error_that_passes_leaves_no_trace(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [status(500)]
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).downloaded == (PINNED,)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == (PINNED,)
 
 
 def test_the_wait_that_a_server_asks_for_is_kept(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [status(429, Retry_After="1")]
     started = time.monotonic()
-    fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert time.monotonic() - started >= 1.0
 
 
 def test_a_silent_server_is_given_up_after_the_timeout(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [hang_after(5_000)]
     with pytest.raises(FetchError, match=r"silent for 0\.3 seconds"):
-        fetch(TOY, tmp_path, base_url=server.url, timeout_seconds=0.3, retries=0)
+        fetch(TOY, tmp_path, base_url=server.url, limits=Limits(timeout_seconds=0.3, retries=0))
     assert part(tmp_path).stat().st_size == 5_000
 
 
@@ -253,7 +254,7 @@ def test_no_server_is_one_clear_error(tmp_path: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(FetchError, match=r"(?s)no connection.*attempt 3 of 3.*check the network"):
-            fetch(TOY, tmp_path, base_url=url, **QUICK)
+            fetch(TOY, tmp_path, base_url=url, limits=QUICK)
 
 
 @pytest.mark.parametrize("base_url", ["file:///etc/", "ftp://example.org/", "human", "http://"])
@@ -266,18 +267,18 @@ def test_what_cannot_be_measured_or_is_compressed_is_refused(server: FileServer,
     server.behaviours[FREE] = [unmeasured, compressed]
     for found in ("how long the file is", "Content-Encoding gzip"):
         with pytest.raises(FetchError, match=found):
-            fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+            fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
 
 
 def test_chunks_without_an_end_are_a_broken_connection(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[FREE] = [chunked(whole=False), chunked(whole=True)]
-    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert server.ranges(FREE) == [None, "bytes=45000-"]
     assert target(tmp_path, FREE).read_bytes() == FREE_BODY
 
 
 def test_an_unpinned_file_is_held_to_what_was_seen_first(server: FileServer, tmp_path: Path) -> None:
-    first = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+    first = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     record = json.loads((first.root / RECORD_NAME).read_text())["files"][FREE]
     assert first.recorded == (FREE,)
     assert record == {
@@ -286,28 +287,28 @@ def test_an_unpinned_file_is_held_to_what_was_seen_first(server: FileServer, tmp
         "origin": server.url + "human/reference%2BRAG.jsonl",
         "sha256": hashlib.sha256(FREE_BODY).hexdigest(),
     }
-    assert fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK).already_there == (FREE,)
+    assert fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK).already_there == (FREE,)
     assert len(server.log) == 1
     target(tmp_path, FREE).write_bytes(b"edited")
     server.bodies[FREE] = b"moved on"
     with pytest.raises(FetchError, match=f"(?s){hashlib.sha256(b'moved on').hexdigest()}.*{RECORD_NAME}.*delete"):
-        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert target(tmp_path, FREE).read_bytes() == b"edited"
 
 
 def test_an_unpinned_file_that_is_there_is_recorded_and_kept(server: FileServer, tmp_path: Path) -> None:
     target(tmp_path, FREE).parent.mkdir(parents=True)
     target(tmp_path, FREE).write_bytes(b"mine")
-    report = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+    report = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert (report.already_there, report.recorded, server.log) == ((FREE,), (FREE,), [])
 
 
 def test_another_commit_has_unpinned_files_anew(server: FileServer, tmp_path: Path) -> None:
-    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     server.bodies[FREE] = b"of the later commit"
     later = make_source(commit="fedcba9876543210")
     assert [state.status for state in verify(later, tmp_path, ["extra"])] == [FileStatus.UNKNOWN]
-    assert fetch(later, tmp_path, groups=["extra"], base_url=server.url, **QUICK).downloaded == (FREE,)
+    assert fetch(later, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK).downloaded == (FREE,)
     assert target(tmp_path, FREE).read_bytes() == b"of the later commit"
 
 
@@ -316,7 +317,7 @@ def test_a_corrupt_record_is_named(server: FileServer, tmp_path: Path, text: str
     (tmp_path / TOY.folder).mkdir()
     (tmp_path / TOY.folder / RECORD_NAME).write_text(text)
     with pytest.raises(FetchError, match=f"(?s)recorded checksums.*{RECORD_NAME}.*delete this file"):
-        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
 
 
 def test_verify_tells_the_four_states_apart(server: FileServer, tmp_path: Path) -> None:
@@ -324,7 +325,7 @@ def test_verify_tells_the_four_states_apart(server: FileServer, tmp_path: Path) 
         return [state.status for state in verify(TOY, tmp_path)]
 
     assert states() == [FileStatus.MISSING, FileStatus.MISSING]
-    fetch(TOY, tmp_path, groups=["tasks", "extra"], base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, groups=["tasks", "extra"], base_url=server.url, limits=QUICK)
     assert states() == [FileStatus.OK, FileStatus.OK]
     (tmp_path / TOY.folder / RECORD_NAME).unlink()
     target(tmp_path).write_bytes(BODY[::-1])
@@ -401,7 +402,7 @@ def run_fetch(data_dir: Path, url: str, **options: object) -> subprocess.Popen[s
         "from ragtasks.benchmarks.download import fetch\n"
         "from ragtasks.errors import FetchError\n"
         "from tests.benchmarks.test_download import TOY\n"
-        "try:\n    fetch(TOY, Path(sys.argv[1]), base_url=sys.argv[2], retries=0)\n"
+        "try:\n    fetch(TOY, Path(sys.argv[1]), base_url=sys.argv[2], limits=Limits(retries=0))\n"
         "except FetchError as error:\n    sys.exit(str(error))\n"
     )
     arguments = [sys.executable, "-c", code, str(data_dir), url]
@@ -416,13 +417,13 @@ def test_a_killed_fetch_is_resumed_to_the_same_bytes(server: FileServer, tmp_pat
     while not (part(tmp_path).exists() and part(tmp_path).stat().st_size > 0) and time.monotonic() < deadline:
         time.sleep(0.02)
     with pytest.raises(FetchError, match="another fetch is at work"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     n_kept = part(tmp_path).stat().st_size
     assert 0 < n_kept <= 131_072
     assert not target(tmp_path).exists()
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).resumed == (PINNED,)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).resumed == (PINNED,)
     assert server.ranges(PINNED) == [None, f"bytes={n_kept}-"]
     assert target(tmp_path).read_bytes() == BODY
 
@@ -442,7 +443,7 @@ def test_a_file_that_outgrows_its_limit_is_resumed_later(server: FileServer, tmp
     assert not target(tmp_path).exists()
     assert part(tmp_path).stat().st_size <= limit
     assert part(tmp_path).read_bytes() == BODY[: part(tmp_path).stat().st_size]
-    fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert target(tmp_path).read_bytes() == BODY
 
 
@@ -451,26 +452,26 @@ def test_a_full_disk_is_named(server: FileServer, tmp_path: Path) -> None:
     part(tmp_path).parent.mkdir(parents=True)
     part(tmp_path).symlink_to("/dev/full")
     with pytest.raises(FetchError, match=r"(?s)the disk is full.*No space left"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert not target(tmp_path).exists()
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FetchError, match=r"(?s)data folder.*taken.*Not a directory"):
-        fetch(TOY, tmp_path / "taken", base_url=server.url, **QUICK)
+        fetch(TOY, tmp_path / "taken", base_url=server.url, limits=QUICK)
 
 
 def test_the_lock_goes_with_its_holder(server: FileServer, tmp_path: Path) -> None:
     with only_writer(tmp_path / TOY.folder), pytest.raises(FetchError, match="another fetch is at work"):
-        fetch(TOY, tmp_path, base_url=server.url, **QUICK)
-    assert fetch(TOY, tmp_path, base_url=server.url, **QUICK).downloaded == (PINNED,)
+        fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
+    assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == (PINNED,)
 
 
 def test_progress_grows_to_the_total(server: FileServer, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
     server.behaviours[PINNED] = [drop_after(70_000)]
-    fetch(TOY, tmp_path, base_url=server.url, progress=lambda *step: seen.append(step), **QUICK)
+    fetch(TOY, tmp_path, base_url=server.url, progress=lambda *step: seen.append(step), limits=QUICK)
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
     assert (seen[0], seen[-1]) == ((PINNED, 0, len(BODY)), (PINNED, len(BODY), len(BODY)))
 
@@ -479,14 +480,14 @@ def test_a_body_announced_as_too_large_is_refused_before_it_is_read(server: File
     server.behaviours[PINNED] = [instead(BODY + b"more")]
     seen: list[tuple[str, int, int | None]] = []
     with pytest.raises(FetchError, match="another file"):
-        fetch(TOY, tmp_path, base_url=server.url, progress=lambda *step: seen.append(step), **QUICK)
+        fetch(TOY, tmp_path, base_url=server.url, progress=lambda *step: seen.append(step), limits=QUICK)
     assert seen == []
 
 
 def test_the_bar_is_drawn_on_a_terminal_only(
     server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fetch(TOY, tmp_path, base_url=server.url, **QUICK)
+    fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert capsys.readouterr() == ("", "")
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
@@ -499,11 +500,11 @@ def test_the_bar_is_drawn_on_a_terminal_only(
 
 def test_user_and_password_of_a_mirror_are_sent_to_it_and_shown_nowhere(server: FileServer, tmp_path: Path) -> None:
     address = server.url.replace("http://", "http://me:pass-4711@")
-    fetch(TOY, tmp_path, base_url=address, **QUICK)
+    fetch(TOY, tmp_path, base_url=address, limits=QUICK)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
     server.bodies.clear()
     with pytest.raises(FetchError) as refused:
-        fetch(TOY, tmp_path / "again", base_url=address, **QUICK)
+        fetch(TOY, tmp_path / "again", base_url=address, limits=QUICK)
     assert "***@127.0.0.1" in str(refused.value)
     assert "4711" not in str(refused.value)
     assert _split_address("https://me:a%40b@host/x") == ("https://host/x", "Basic bWU6YUBi")

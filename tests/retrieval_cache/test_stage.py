@@ -215,7 +215,7 @@ def test_half_written_files_of_killed_builds_are_not_published(
     sample: Benchmark, stored: tuple[RunStore, Path], tmp_path: Path
 ) -> None:
     store = RunStore(tmp_path)
-    work = store.work_folder(read_manifest(stored[1]).key)
+    work = store.folder("building", read_manifest(stored[1]).key)
     for name in ("fiqa.trec.1.part", "contexts/full_rag.jsonl.2.part"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_bytes(b"corrupt")

@@ -198,7 +198,7 @@ def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
         ("domain", "cloud"): 188,
     }
     assert len(evaluation.coverage.unjudged) == 65
-    assert evaluation.without_relevant == ()
+    assert evaluation.coverage.without_relevant == ()
     # Found in any order, the references are all there is to find, but for the one without feedback, which no qrel has.
     assert mean(evaluation.results, "map").value == pytest.approx(1.0, abs=1e-3)
     assert min(result.values["mrr"] for result in evaluation.results) >= 0.5

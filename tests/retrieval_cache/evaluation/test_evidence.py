@@ -31,7 +31,7 @@ def benchmark() -> Benchmark:
 
 def section(benchmark: Benchmark, runs: dict[str, Run | None]) -> str:
     """Return the evidence scores of runs as Markdown."""
-    table = evidence_table(benchmark, SIDE, runs)
+    table = evidence_table(benchmark, runs)
     assert table is not None
     return render([Section(benchmark.label, {}, (table,))], Format.MARKDOWN)
 
@@ -70,7 +70,7 @@ def test_a_run_over_another_corpus_is_not_scored_and_says_so(benchmark: Benchmar
 
 
 def test_a_benchmark_that_counts_no_evidence_has_no_such_section(sample: Benchmark) -> None:
-    assert evidence_table(sample, retrieval_side("mtrag"), {"official": None}) is None
+    assert evidence_table(sample, {"official": None}) is None
 
 
 def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(

@@ -88,4 +88,4 @@ def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) 
         {name: score.value for name, score in direct.ibm.items()}, abs=1e-12
     )
     assert set(found.coverage.omitted) == set(direct.coverage.omitted) != set()
-    assert set(found.empty) == set(direct.empty) != set()
+    assert set(found.coverage.empty) == set(direct.coverage.empty) != set()
