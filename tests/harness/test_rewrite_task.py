@@ -121,7 +121,7 @@ def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
     def refuse(*_: Any) -> None:
         raise MissingExtraError("tantivy", "retrieval", "BM25")
 
-    monkeypatch.setattr("retrieval_cache.service.parse", refuse)
+    monkeypatch.setattr("retrieval_cache.parse", refuse)
     shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")  # a scorer of its own
     name = f"{GROUP}_govt"
     results = evaluate("ragtasks-oracle", name, metadata={"data": str(tmp_path / "mtrag")})

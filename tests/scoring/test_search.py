@@ -52,7 +52,7 @@ def test_a_corpus_is_indexed_once(search: CorpusSearch, monkeypatch: pytest.Monk
         opened.append(domain)
         return made(benchmark, domain, *more)
 
-    monkeypatch.setattr("retrieval_cache.service.domain_retriever", counted)
+    monkeypatch.setattr("retrieval_cache.domain_retriever", counted)
     search.prepare(["govt", "clapnq", "govt"])
     search.prepare(["govt"])
     search("clapnq", ["x"])
@@ -80,7 +80,7 @@ def test_a_corpus_that_cannot_be_searched_has_a_reason_and_costs_no_other_one(
             raise CacheError("the disk is full")
         return made(benchmark, domain, *more)
 
-    monkeypatch.setattr("retrieval_cache.service.domain_retriever", breaks)
+    monkeypatch.setattr("retrieval_cache.domain_retriever", breaks)
     search.prepare(["govt", "clapnq"])
     found = search("govt", ["permit"])
     assert (found.rankings, found.reason) == (None, "corpus of govt: the disk is full")
@@ -98,7 +98,7 @@ def test_a_retriever_that_cannot_search_for_new_queries_is_refused_before(
     def refuses(*_: Any) -> Any:
         raise ConfigurationError("not for new queries")
 
-    monkeypatch.setattr("retrieval_cache.service.domain_retriever", refuses)
+    monkeypatch.setattr("retrieval_cache.domain_retriever", refuses)
     with pytest.raises(ConfigurationError, match="not for new queries"):
         search.prepare(["govt"])
     found = search("govt", ["permit"])
@@ -147,7 +147,7 @@ def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
 ) -> None:
     depths: list[tuple[object, int]] = []
     shallow = SimpleNamespace(search=lambda queries, depth, *_: depths.append((queries, depth)))
-    monkeypatch.setattr("retrieval_cache.service.domain_retriever", lambda *_: shallow)
+    monkeypatch.setattr("retrieval_cache.domain_retriever", lambda *_: shallow)
     search.prepare(["govt"])
     assert depths == [({}, 100)]
 
