@@ -399,7 +399,7 @@ def run_fetch(data_dir: Path, url: str, **options: object) -> subprocess.Popen[s
     """Start a fetch of the toy source in another process."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from ragtasks.benchmarks.download import fetch\n"
+        "from ragtasks.benchmarks.download import Limits, fetch\n"
         "from ragtasks.errors import FetchError\n"
         "from tests.benchmarks.test_download import TOY\n"
         "try:\n    fetch(TOY, Path(sys.argv[1]), base_url=sys.argv[2], limits=Limits(retries=0))\n"
