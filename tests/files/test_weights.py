@@ -23,7 +23,7 @@ from tests._modules import MODULES, each_module, parsed
 pytest.importorskip("transformers")
 ROOT = Path(__file__).resolve().parents[2]
 LOADERS = {"from_pretrained", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
-OF_ANOTHER_LIBRARY = {"_segmenting.py"}  # `tokenizers` reads one JSON file and knows no code
+OF_ANOTHER_LIBRARY = {"segmenting.py"}  # `tokenizers` reads one JSON file and knows no code
 PURPOSES = {"expected": "a model", "next_step": "take another"}
 
 
