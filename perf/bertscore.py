@@ -159,7 +159,7 @@ def measure(items: Sequence[Item], options: argparse.Namespace, folder: Path) ->
     if not layer:
         layer = write_deberta(folder, options.size)
     scorer = BertScorer(replace(resolve_encoder(name), layer=layer), device=options.device)
-    scorer.load()
+    scorer.loaded()
     peer = BERTScorer(model_type=name, num_layers=layer, device=options.device)
     ours(items[:1], scorer), official_pattern(items[:1], peer)  # what first calls load is no part of it
     ways: dict[str, Callable[[], list[float]]] = {"ours": lambda: ours(items, scorer)}

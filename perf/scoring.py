@@ -130,7 +130,7 @@ def rouge_timing(items: Sequence[Item], repeats: int) -> Timing:
 def bert_timing(items: Sequence[Item], repeats: int) -> Timing:
     """Return the timing of recall, precision and the best precision against a passage, over all items."""
     scorer = BertScorer(resolve_encoder("minilm"))
-    scorer.load()
+    scorer.loaded()
     peer = BERTScorer(model_type=str(get_model_path()), num_layers=6)
 
     def ours() -> list[float]:

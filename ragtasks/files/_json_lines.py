@@ -72,11 +72,18 @@ def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
 
 def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:
     """Return one error with the first of several, and how many there are."""
-    shown = [f"  {line}" for line in lines[:_MAX_LISTED]]
-    if len(lines) > _MAX_LISTED:
-        shown.append(f"  and {len(lines) - _MAX_LISTED} more")
-    heading = f"{what}: {len(lines)} error{'s' if len(lines) > 1 else ''}"
-    return BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
+    return BenchmarkFileError("\n  ".join([*heading_and_first(what, lines), f"next step: {next_step}"]))
+
+
+def heading_and_first(what: str, lines: Sequence[str]) -> list[str]:
+    """Return how many errors there are, and the first of them."""
+    return [f"{what}: {len(lines)} error{'s' if len(lines) > 1 else ''}", *first_of(lines)]
+
+
+def first_of(lines: Sequence[str]) -> list[str]:
+    """Return the first of several errors, and that there are more."""
+    n_more = len(lines) - _MAX_LISTED
+    return [*lines[:_MAX_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])]
 
 
 def _short(value: object) -> str:

@@ -14,12 +14,7 @@ _ROWS_AT_ONCE = 512
 def parquet_rows(
     path: Path, choose: Callable[[Sequence[str]], Sequence[str] | None] = lambda _names: None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file; one that is corrupt raises as pyarrow does.
-
-    Args:
-        path: the file.
-        choose: names of its columns -> those to read; None: all.
-    """
+    """Yield the rows of a file, in columns chosen by name (None: all); a corrupt file raises as pyarrow does."""
     import pyarrow.parquet
 
     # Without these two, whole row groups are fetched ahead, and a file may be a single one.

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from ragtasks.errors import CacheError, ConfigurationError, misfits
 from ragtasks.files._atomic import canonical_hash, write_atomically
-from ragtasks.files._json_lines import Problems, bounded_lines, read_whole
+from ragtasks.files._json_lines import Problems, bounded_lines, first_of, heading_and_first, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, normalise_task_id
 
 OFFICIAL = "official"
@@ -29,8 +29,6 @@ OFFICIAL = "official"
 
 CLOSED_BOOK = "closed_book"
 """Stands for a run that finds nothing: what a model knows without any passage."""
-
-_MAX_LISTED = 20  # errors of one file
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -143,10 +141,8 @@ class _ContextsRow(BaseModel):
 
 
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
-    n_more = len(found) - _MAX_LISTED
-    shown = "; ".join(found[:_MAX_LISTED]) + (f"; and {n_more} more" if n_more > 0 else "")
     next_step = "remove the run with `ragtasks results remove NAME` and make it again"
-    return CacheError(what, where=str(path), expected=expected, found=shown, next_step=next_step)
+    return CacheError(what, where=str(path), expected=expected, found="; ".join(first_of(found)), next_step=next_step)
 
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
@@ -377,12 +373,8 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
 
 def raise_for_run(what: str, problems: Iterable[str]) -> None:
     """Raise one error that lists what is wrong with a run, if anything is."""
-    listed = list(problems)
-    if listed:
-        n_more = len(listed) - _MAX_LISTED
-        shown = [*listed[:_MAX_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])]
-        n_problems = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
-        raise CacheError(f"{what}: {n_problems}\n  " + "\n  ".join(shown))
+    if listed := list(problems):
+        raise CacheError("\n  ".join(heading_and_first(what, listed)))
 
 
 def text_of(path: Path) -> str:

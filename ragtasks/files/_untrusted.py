@@ -112,16 +112,9 @@ def _reason(error: Exception) -> str:
     message = next((line.strip() for line in lines if line.strip()), "")
     if "trust_remote_code" in str(error):
         return "it comes with Python code, which is never run"
-    return (
-        f"{message[:_MAX_CHARACTERS]}"
-        if message and isinstance(error, OSError | ValueError)
-        else _with_kind(error, message)
-    )
-
-
-def _with_kind(error: Exception, message: str) -> str:
-    kind = type(error).__name__
-    return f"{kind}: {message[:_MAX_CHARACTERS]}" if message else kind
+    message = message[:_MAX_CHARACTERS]
+    kind = "" if message and isinstance(error, OSError | ValueError) else type(error).__name__
+    return ": ".join(filter(None, [kind, message]))
 
 
 # Work on what others wrote, done by another process that cannot take all memory or run for ever.

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import canonical_hash, parse_json, write_atomically
@@ -52,15 +53,10 @@ class Anchors:
 
 
 def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source: str) -> Anchors:
-    """Return so many answers, spread over their labels and conversations; the same ones whenever these are given.
+    """Return `n` answers, or all where there are fewer, spread over their labels and conversations.
 
-    Args:
-        answers: each with its label, such as its task's answerability and whether people liked it.
-        n: how many; all where there are fewer.
-        source: where they are from, in words.
-
-    Raises:
-        ConfigurationError: they are of too few conversations.
+    The same ones come whenever these are given. A label is such as its task's answerability and whether people liked
+    it.
     """
     strata: dict[Hashable, list[Response]] = {}
     for response, label in answers:
@@ -165,7 +161,7 @@ class AnchorVerdicts:
     """Rubric -> fingerprint of its words."""
     conversations: tuple[int, ...]
     """Conversation of each anchor."""
-    values: Mapping[str, tuple[float | None, ...]]
+    values: Mapping[str, tuple[Annotated[float, Field(ge=0, le=1)] | None, ...]]
     """Rubric -> value of each anchor, None without a verdict."""
     served: Mapping[str, int] = field(default_factory=dict)
     """Model that the server named -> verdicts; empty where it names none."""
@@ -173,38 +169,21 @@ class AnchorVerdicts:
     @property
     def json_values(self) -> dict[str, Any]:
         """The record as results and the store hold it."""
-        return {
-            "judge": self.judge,
-            "anchors": self.anchors,
-            "time": self.time,
-            "rubrics": dict(self.rubrics),
-            "conversations": list(self.conversations),
-            "values": {name: list(values) for name, values in self.values.items()},
-            "served": dict(self.served),
-        }
+        values: dict[str, Any] = _VERDICTS.dump_python(self, mode="json")
+        return values
 
     @classmethod
     def of_json(cls, saved: Any) -> AnchorVerdicts | None:
         """Return the record in JSON values; None where they are none, whoever wrote them."""
         try:
-            found = cls(
-                str(saved["judge"]),
-                str(saved["anchors"]),
-                str(saved["time"]),
-                {str(name): str(words) for name, words in saved["rubrics"].items()},
-                tuple(int(number) for number in saved["conversations"]),
-                {
-                    str(name): tuple(None if value is None else float(value) for value in values)
-                    for name, values in saved["values"].items()
-                },
-                {str(name): int(n) for name, n in saved["served"].items()},
-            )
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            found = _VERDICTS.validate_python(saved)
+        except ValidationError:
             return None
-        numbers = [value for values in found.values.values() for value in values if value is not None]
         n = len(found.conversations)
-        is_whole = all(len(values) == n for values in found.values.values())
-        return found if is_whole and all(0 <= value <= 1 for value in numbers) else None
+        return found if all(len(values) == n for values in found.values.values()) else None
+
+
+_VERDICTS = TypeAdapter(AnchorVerdicts)
 
 
 def anchor_verdicts(

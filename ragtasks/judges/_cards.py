@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from ragtasks.files import canonical_hash, parse_json, write_atomically
 
-CARD_VERSION: Literal[2] = 2
-"""Version of what a card measures: cards of other versions are not shown."""
-
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 PAIRS = "pairs as people"
 """How the measures of agreement on pairs begin."""
 
 
+@with_config(_STRICT)
 @dataclass(frozen=True, slots=True)
 class CardRow:
     """One measure of a judge."""
@@ -38,6 +37,7 @@ class CardRow:
     """Answers, pairs or verdicts that it rests on."""
 
 
+@with_config(_STRICT)
 @dataclass(frozen=True, slots=True)
 class JudgeCard:
     """What is known of a judge."""
@@ -52,6 +52,8 @@ class JudgeCard:
     """Rubric -> fingerprint of its words."""
     rows: tuple[CardRow, ...]
     """The measures."""
+    version: Literal[2] = 2
+    """Of what a card measures: cards of other versions are not shown."""
 
     @property
     def is_of_verdicts(self) -> bool:
@@ -67,39 +69,18 @@ class JudgeCard:
     @property
     def json_values(self) -> dict[str, Any]:
         """The card as results and its file hold it."""
-        return {"version": CARD_VERSION, **asdict(self), "rows": [asdict(row) for row in self.rows]}
+        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
 
     @classmethod
     def of_json(cls, saved: Any) -> JudgeCard | None:
         """Return the card in JSON values; None where they are none of this version, whoever wrote them."""
         try:
-            found = _Card.model_validate(saved)
+            return _CARD.validate_python(saved)
         except ValidationError:
             return None
-        rows = tuple(CardRow(**row.model_dump()) for row in found.rows)
-        return cls(found.judge, found.time, found.data, found.rubrics, rows)
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    rubric: str
-    measure: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-class _Card(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    version: Literal[2]
-    judge: str
-    time: str
-    data: str
-    rubrics: dict[str, str]
-    rows: list[_Row]
+_CARD = TypeAdapter(JudgeCard)
 
 
 def store_card(folder: Path, card: JudgeCard) -> Path:

@@ -47,14 +47,7 @@ def judge_responses(
 ) -> Verdicts:
     """Return the verdicts of all judges on all responses; what is in the cache is not asked again.
 
-    Args:
-        responses: what is judged.
-        judges: who is asked.
-        secrets: gives keys.
-        cache_file: holds the replies.
-        rubrics: what is asked.
-        progress: is called as replies come.
-        judging: what tells this judging of the same responses from another one: each has replies of its own.
+    `judging` tells this judging of the same responses from another one: each has replies of its own.
     """
     with ReplyCache(cache_file) as cache:
         ready = [_client(item, secrets) if isinstance(item, Endpoint) else item for item in judges]

@@ -95,12 +95,7 @@ class EncoderIdk:
     """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
 
     def check(self) -> None:
-        """Check that it can run, before a model does whose answers it is to read.
-
-        Raises:
-            ConfigurationError: the device cannot be had.
-            MissingExtraError: what the encoder needs is not installed.
-        """
+        """Check that it can run, before a model does whose answers it is to read."""
         from ragtasks.metrics.idk_encoder import check_reader
 
         check_reader(self.device)
@@ -111,9 +106,6 @@ class EncoderIdk:
 
         The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
         word that says that something is missing; other languages than English are read as by `RuleBasedIdk`.
-
-        Raises:
-            MissingExtraError: what the encoder needs is not installed.
         """
         from ragtasks.metrics.idk_encoder import read
         from ragtasks.metrics.idk_languages import read as read_foreign

@@ -144,11 +144,7 @@ def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric
 
 
 def by_query(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
-    """Return query id -> passage id -> relevance, in the order of the judgements; {} for none.
-
-    Raises:
-        BenchmarkFileError: a pair is judged twice.
-    """
+    """Return query id -> passage id -> relevance, in the order of the judgements; {} for none."""
     judgements: dict[str, dict[str, int]] = {}
     for qrel in qrels:
         judged = judgements.setdefault(qrel.query_id, {})

@@ -26,11 +26,9 @@ from ragtasks.results._given_answers import (
     trajectory_in_doc,
 )
 from ragtasks.results._own_rows import (
-    ROW_KEYS,
     OwnRows,
     holds_own_rows,
     is_own_row,
-    message_text,
     own_rows,
     read_own_rows,
     rows_benchmark,
@@ -79,8 +77,8 @@ from ragtasks.results._saved import (
     unused_note,
     value_at,
 )
-from ragtasks.results._summary import UNKNOWN, MetricSummary, Summary, saved_summary, summaries_of
-from ragtasks.results._traces import Traces, read_traces
+from ragtasks.results._summary import UNKNOWN, Summary, saved_summary, summaries_of
+from ragtasks.results._traces import read_traces
 
 __all__ = [
     "CAUSES",
@@ -93,7 +91,6 @@ __all__ = [
     "NEED_METRICS",
     "REQUEST_FIELDS",
     "ROWS",
-    "ROW_KEYS",
     "TURN_ERROR",
     "UNKNOWN",
     "USAGE_METRICS",
@@ -104,14 +101,12 @@ __all__ = [
     "Group",
     "JudgeAnchors",
     "Kind",
-    "MetricSummary",
     "Note",
     "OwnRows",
     "Row",
     "SavedEvaluation",
     "SavedTask",
     "Summary",
-    "Traces",
     "anchors_in",
     "answers_evaluation",
     "causes_of",
@@ -129,7 +124,6 @@ __all__ = [
     "joined_usage",
     "mapped_rows",
     "merge_evaluations",
-    "message_text",
     "model_names",
     "model_of",
     "own_history",

@@ -76,9 +76,6 @@ class Evaluation:
         """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.
 
         They are read from the logged samples; answers that were scored in this process and saved nowhere have none.
-
-        Raises:
-            BenchmarkFileError: the samples are gone, or hold no questions, as those of older versions.
         """
         rows = {(row.setting, row.task_id): row for row in self.rows}
         for path in self.samples.values():

@@ -427,9 +427,6 @@ def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
 
     A judge is anchored when all of the evaluations asked the same anchors, and none shows drift: neither since the
     first time on its machine, nor between the evaluations.
-
-    Args:
-        records: what each evaluation says of the judge, at least one; None where no anchors were asked.
     """
     given = [record for record in records if record is not None]
     if len(given) < len(records):
@@ -454,9 +451,6 @@ def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     The scores of the rubrics that drifted are put on the scale of the first evaluation with the same anchors; what
     those scores are not made of stays. Scores lie beyond their scale where the line leads there, so that means have no
     bias.
-
-    Raises:
-        ConfigurationError: a judge drifted so that no line says what it would have said.
     """
     found = []
     for item in with_drift(evaluations):
@@ -473,11 +467,7 @@ def _mapped(first: Evaluation, item: Evaluation) -> Evaluation:
 def mapped_rows(
     rows: Sequence[Row], before: Mapping[str, JudgeAnchors], now: Mapping[str, JudgeAnchors], model: str
 ) -> tuple[tuple[Row, ...], list[Recalibration]]:
-    """Return rows with what judges that changed gave mapped on their scale before, and the lines that do it.
-
-    Raises:
-        ConfigurationError: a judge drifted so that no line says what it would have said.
-    """
+    """Return rows with what judges that changed gave mapped on their scale before, and the lines that do it."""
     shared = [name for name in now if name in before and comparable(before[name].now, now[name].now)]
     drifts = [item for name in shared for item in drift_of(before[name].now, now[name].now) if item.is_drift]
     lines = [_line_of(item, before[item.judge].now, now[item.judge].now, model) for item in drifts]

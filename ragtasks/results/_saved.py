@@ -96,16 +96,9 @@ def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, 
 
 
 def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
-    """Return the answers in a results file of the harness and the samples beside it.
+    """Return the answers in a results file of the harness, which belong in `folder` of an output, and its samples.
 
-    Args:
-        file: the results file.
-        folder: where they belong below an output folder.
-        given: options of the new scoring, by the user. Of those in the file only harmless ones are used unasked.
-
-    Raises:
-        BenchmarkFileError: a broken file, with all its errors by line, or logged samples that are not all there.
-        ConfigurationError: an unknown option, or one that would change how the answers were made.
+    Of the options in the file only harmless ones are used unasked; `given` are the user's.
     """
     time = time_of(file)
     assert time, "evaluation_files chose it"

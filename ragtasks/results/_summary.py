@@ -58,11 +58,6 @@ class Summary:
     metrics: Mapping[str, MetricSummary]
     """Metric -> what they scored; without scores of all responses together."""
 
-    @property
-    def json_values(self) -> dict[str, Any]:
-        """The summary as results hold it."""
-        return asdict(self)
-
 
 def summaries_of(rows: Iterable[Row]) -> dict[str, Summary]:
     """Return setting -> summary of its rows, settings in the order of their first row."""
@@ -75,7 +70,7 @@ def summaries_of(rows: Iterable[Row]) -> dict[str, Summary]:
 def saved_summary(rows: Iterable[Row]) -> dict[str, Any]:
     """Return what the results of one harness task say of its rows; nothing where these are not of one setting."""
     found = list(summaries_of(rows).values())
-    return {SUMMARY: found[0].json_values} if len(found) == 1 else {}
+    return {SUMMARY: asdict(found[0])} if len(found) == 1 else {}
 
 
 def read_summary(provenance: Mapping[str, Any], n_samples: int | None) -> Summary | None:

@@ -83,11 +83,7 @@ class _Span:
 
 
 def read_traces(file: Path) -> Traces:
-    """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up.
-
-    Raises:
-        BenchmarkFileError: a file that cannot be read, has more than a million spans, or no answer at all.
-    """
+    """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up."""
     reader = _Reader()
     try:
         with file.open("rb") as stream:

@@ -455,12 +455,7 @@ class Situation:
         return code_of(*shown, *(message.content for message in self.messages))
 
     def read(self, reply: str) -> UserTurn:
-        """Return the user's turn.
-
-        Raises:
-            UnparsableReplyError: the reply is not in the form.
-            RefusedMessageError: it is, and its message cannot be sent.
-        """
+        """Return the user's turn; RefusedMessageError for a reply in form whose message cannot be sent."""
         found = read_coded_object(reply, self._code)
         labels = {} if self.at < 0 else {name: _label(found, name) for name in ("met", "wrong", "contradicts")}
         step = self.when_unmet if labels.get("met") is False else self.when_met

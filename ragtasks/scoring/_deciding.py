@@ -100,19 +100,9 @@ def decide(
 ) -> Decided:
     """Return which system is better, once judges have been asked about as many conversations as that takes.
 
-    Args:
-        paths: saved results; each model in each of them is a system.
-        given: options of the scoring, with the judges.
-        question: what is to be decided.
-        output: folder for the scores of what was asked, and for `DECISION_FILE`.
-        place: where benchmarks and runs are.
-        may_replace: whether results of another question in the output may be replaced.
-        local_judge: loads a judge that is a model of this process.
-        after_wave: called with the state after each wave.
-
-    Raises:
-        ConfigurationError: systems that cannot be compared: alike, without a shared task, with too few conversations.
-        RagtasksError: judges failed, or gave too few verdicts; what they gave is saved.
+    Each model in each of the saved results is a system. The output gets the scores of what was asked, and
+    `DECISION_FILE`; results of another question in it are replaced where `may_replace` lets that be. Where judges fail,
+    or give too few verdicts, what they gave is saved.
     """
     take_failures()
     pool = _pool(paths, given, question, place)

@@ -355,7 +355,7 @@ class ResponseScorer:
 
     def _encoded_with_bar(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
         with step(f"loading the encoder {self.encoder}"):
-            bert.load()
+            bert.loaded()
         with progress_bars() as show:
             bert.progress = lambda done, total: show("BERTScore: texts", done, total)
             try:

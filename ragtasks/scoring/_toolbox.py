@@ -116,11 +116,7 @@ class Toolbox:
         self._corpora: dict[str, StoredSearches] = {}
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Index the corpora of some domains, so that what is missing shows before a model is asked.
-
-        Raises:
-            RagtasksError: a missing corpus, library or server, a full disk.
-        """
+        """Index the corpora of some domains, so that what is missing shows before a model is asked."""
         for domain in dict.fromkeys(domains):
             self._corpus(domain)
 

@@ -1,7 +1,7 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
-from ragtasks.statistics._decisions import ENOUGH_ALIKE, HOPELESS, Look, Race, Values, Verdict
-from ragtasks.statistics._judges import EXACT, NO_PROXY, AssistedMean, Repeatability, assisted_mean, repeatability
+from ragtasks.statistics._decisions import ENOUGH_ALIKE, Look, Race, Values, Verdict
+from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability
 from ragtasks.statistics._means import (
     LEVEL,
     MIN_CLUSTERS,
@@ -31,14 +31,11 @@ from ragtasks.statistics._means import (
 __all__ = [
     "ENOUGH_ALIKE",
     "EXACT",
-    "HOPELESS",
     "LEVEL",
     "MIN_CLUSTERS",
     "NOTHING_SCORED",
     "NOTHING_VARIES",
-    "NO_PROXY",
     "UNBOUNDED",
-    "AssistedMean",
     "Clustered",
     "Column",
     "Comparison",

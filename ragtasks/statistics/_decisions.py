@@ -49,16 +49,12 @@ _EARLY = 0.5  # share of the error that "better" may spend before everything is 
 _HOPELESS = 0.15  # a race ends whose chance of being decided by the rest is below this
 _MARGIN = 0.05  # of the metric's range
 
+# Reasons of a race that ends without a decision.
 NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
-"""The reason of a race that cannot begin."""
 ALL_SCORED = "all answers are scored, and that does not tell"
-"""The reason of a race that came to its end without a decision."""
 HOPELESS = "what is left is unlikely to decide it"
-"""The reason of a race that was given up."""
 NO_SCORES = "no conversation has a score of every system"
-"""The reason of a race in which nothing can be compared."""
 ONE_VALUE = "every answer of every system has the same score"
-"""The reason of a race whose scores tell nothing apart."""
 
 ENOUGH_ALIKE = 100
 """Equal scores after which the others are taken to be equal too: of 3 % others, 100 show one 19 times out of 20."""
@@ -121,19 +117,10 @@ class Race:
     ) -> None:
         """Shuffle the conversations by the seed, and set the looks.
 
-        Args:
-            systems: names, at least two.
-            conversation_of: item that all systems answered -> its conversation.
-            margin: systems that differ by less are equal; default: 5 % of the metric's range.
-            level: chance of calling one of equal systems better, and of calling systems equal that the margin parts.
-            seed: another one is another order.
-            bounds: smallest and largest score.
-            higher_is_better: whether the larger score wins.
-            is_gate: test whether the second of two systems lost more than the margin against the first, or less; the
-                one in whose favour that ends counts as the better one, and nothing is called equal.
-
-        Raises:
-            ConfigurationError: fewer than two systems, or a margin or level that is none.
+        Systems that differ by less than the margin are equal; without one it is 5 % of the metric's range. `level` is
+        the chance of calling one of equal systems better, and of calling systems equal that the margin parts. A gate
+        tests whether the second of two systems lost more than the margin against the first, or less; the one in whose
+        favour that ends counts as the better one, and nothing is called equal.
         """
         width = bounds[1] - bounds[0]
         if margin is None and math.isinf(width):
@@ -157,7 +144,7 @@ class Race:
         self._conversation_of = conversation_of
         self._values: dict[str, dict[str, float | None]] = {name: {} for name in systems}
         self._sizes = look_sizes([conversation_of[item] for item in self.order])
-        self._levels = _Levels.of(self._sizes, level / (len(systems) - 1))
+        self._levels = _levels_of(self._sizes, level / (len(systems) - 1))
         self._n_looks = 0
         if not self._sizes:
             self._end(Verdict.UNDECIDED, NOT_ENOUGH)
@@ -252,7 +239,7 @@ class Race:
 
     def _look(self, first: str, second: str) -> Look:
         gaps = paired_differences(self._column(first), self._column(second))
-        levels = self._levels.at(self._n_looks)
+        levels = self._levels[self._n_looks - 1]
         (found,) = estimate_means([gaps], level=1 - levels.better, tested=self._tested)
         if found.value is None or found.p is None:
             return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
@@ -265,7 +252,7 @@ class Race:
             return Look(first, second, inside, self.n_items, Verdict.EQUAL)
         freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
         margin = None if self.is_gate else self.margin
-        chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels.last, margin)
+        chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels[-1], margin)
         return Look(first, second, found, self.n_items, Verdict.UNDECIDED, chance=chance)
 
     def _is_within(self, gaps: Clustered, level: float) -> bool:
@@ -344,29 +331,14 @@ class _Level:
     """One-sided, on either side."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """What each look tests at, so that all of them together err as often as one test."""
-
-    looks: tuple[_Level, ...]
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], level: float) -> _Levels:
-        if not 0 < level <= 0.25:
-            raise ConfigurationError(f"a race needs a level between 0 and 0.25, not {level:g}")
-        if not sizes:
-            return cls(())
-        shares = tuple(size / sizes[-1] for size in sizes)
-        better = spent_levels(shares, tuple(level * (_EARLY * share + (1 - _EARLY) * (share == 1)) for share in shares))
-        twice = spent_levels(shares, tuple(2 * level * share for share in shares))
-        return cls(tuple(_Level(one, two / 2) for one, two in zip(better, twice, strict=True)))
-
-    def at(self, n_looks: int) -> _Level:
-        return self.looks[n_looks - 1]
-
-    @property
-    def last(self) -> _Level:
-        return self.looks[-1]
+def _levels_of(sizes: Sequence[int], level: float) -> list[_Level]:
+    """Return what each look tests at, so that all of them together err as often as one test."""
+    if not 0 < level <= 0.25:
+        raise ConfigurationError(f"a race needs a level between 0 and 0.25, not {level:g}")
+    shares = tuple(size / sizes[-1] for size in sizes)
+    better = spent_levels(shares, tuple(level * (_EARLY * share + (1 - _EARLY) * (share == 1)) for share in shares))
+    twice = spent_levels(shares, tuple(2 * level * share for share in shares))
+    return [_Level(one, two / 2) for one, two in zip(better, twice, strict=True)]
 
 
 _POINTS = 201
@@ -376,12 +348,9 @@ _POINTS = 201
 def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float, ...]:
     """Return the two-sided level of each look, so that equal systems are called different with the chances given.
 
-    Sums that grow with the data are a random walk; the density of those that no look has stopped is followed from
-    look to look on a grid.
-
-    Args:
-        shares: of all that will be seen, at each look; rising.
-        spent: chance that this look or an earlier one rejects; rising.
+    Sums that grow with the data are a random walk; the density of those that no look has stopped is followed from look
+    to look on a grid. `shares` are those of all that will be seen, `spent` the chances that a look or an earlier one
+    rejects; both rise.
     """
     levels: list[float] = []
     density, places = np.ones(1), np.zeros(1)

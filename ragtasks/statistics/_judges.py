@@ -81,11 +81,8 @@ def repeatability(
 ) -> Repeatability:
     """Return how far the mean of all answers moves where they are judged again.
 
-    Args:
-        judgings: at least two judgings of the same answers, the values in one order, None where unscored.
-        clusters: the conversation of each of these answers.
-        whole: the mean over all answers, these included, in the first judging.
-        bounds: smallest and largest value that can be.
+    `judgings` are at least two of the same answers, `clusters` their conversations, `whole` is the mean over all
+    answers, these included, in the first judging.
     """
     rows = list(zip(*judgings, strict=True))
     scored = [place for place, row in enumerate(rows) if None not in row]
@@ -216,12 +213,6 @@ def assisted_mean(
     whole conversations or not.
 
     Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient prediction-powered inference (2023).
-
-    Args:
-        people: a rating for each answer, None where nobody rated it.
-        judge: the judge's score of each, on any scale.
-        clusters: the conversation of each.
-        bounds: the scale of the ratings.
     """
     alone = estimate_mean(people, clusters, bounds)
     fallback = AssistedMean(alone, alone.value, alone.low, alone.high, 0.0, 0.0)

@@ -17,11 +17,11 @@ from ragtasks.tables import Difference, Value
 # A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval holds the means
 # that the test does not reject at 5 %, so p is at most 0.05 where the interval leaves a mean out, and nowhere else.
 # How far a mean is from another one is the smaller of two distances, both held against Student's quantiles:
-# - the distance in standard errors; where scores have two bounds, as nearly all have, with the standard error that
-# the   other mean would have, as in Wilson's score interval, whose ends never leave the bounds; - where the other
-# mean is on the side of the longer tail, also that distance corrected for skewness by Hall's   transformation. Few
-# conversations often miss a long tail: then their mean is off, and their spread too small. They   show too little
-# skewness for the same reason, so it is taken for larger than it is.
+# - the distance in standard errors; where scores have two bounds, as nearly all have, with the standard error that the
+#   other mean would have, as in Wilson's score interval, whose ends never leave the bounds;
+# - where the other mean is on the side of the longer tail, also that distance corrected for skewness by Hall's
+#   transformation. Few conversations often miss a long tail: then their mean is off, and their spread too small. They
+#   show too little skewness for the same reason, so it is taken for larger than it is.
 # The standard error is that of Bell and McCaffrey (CR2), which makes up for large conversations fitting themselves,
 # with their degrees of freedom less two, for skewness and spread are known together. `perf/mean_tests.py` and
 # `perf/interval_coverage.py` print what this gives beside other methods; docs/statistics.md has the tables.
@@ -85,17 +85,10 @@ class Estimate:
 
 
 def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None) -> list[Estimate]:
-    """Return each column's mean with its interval; [] for none.
+    """Return each column's mean with its interval, whatever the other columns are; [] for none.
 
-    A column's estimate does not depend on the other columns.
-
-    Args:
-        columns: as from `cluster`; each has its own clusters.
-        level: share of benchmarks whose interval should hold the true mean.
-        tested: a mean to give a p value of, such as 0 for differences; None: no p values.
-
-    Raises:
-        ValueError: the level is not between 0 and 1.
+    `level` is the share of benchmarks whose interval should hold the true mean; `tested` a mean to give a p value of,
+    such as 0 for differences.
     """
     if not 0 < level < 1:
         raise ValueError(f"an interval needs a level between 0 and 1, not {level}")
@@ -115,9 +108,7 @@ def estimate_mean(
 def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
     """Return the standard error that a shared map brings into a mean of n values: a jackknife over what it rests on.
 
-    Args:
-        moves: for each value that was mapped, how far it moves when one cluster of the map's data is left out.
-        n: values of the mean, mapped or not.
+    `moves` has for each value that was mapped how far it moves when one cluster of the map's data is left out.
     """
     columns = list(moves)
     if not columns or not n:
@@ -358,16 +349,10 @@ def cluster(
     bounds: tuple[float, float] = UNBOUNDED,
     extra_error: float = 0.0,
 ) -> Clustered:
-    """Return the values summed by cluster.
+    """Return the values (None where unscored) summed by the cluster of each item; NaN and infinity are refused.
 
-    Args:
-        values: one score an item, None where it is unscored.
-        clusters: the cluster of each item, such as its conversation id.
-        bounds: smallest and largest value that can be.
-        extra_error: standard error of the mean from elsewhere.
-
-    Raises:
-        ValueError: lengths differ, or a value is NaN or infinite.
+    `bounds` are the smallest and largest value that can be, `extra_error` is a standard error of the mean from
+    elsewhere.
     """
     if len(values) != len(clusters):
         raise ValueError(f"values and clusters differ in length: {len(values)} and {len(clusters)}")
@@ -590,12 +575,7 @@ class Comparisons:
 def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> Comparisons:
     """Return all columns' means, and every pair that shares context, group and metric.
 
-    Args:
-        columns: what to compare; in a pair, the one that comes earlier is the first.
-        baseline: name of the column that is the first of every pair; None: every pair.
-
-    Raises:
-        ConfigurationError: an unknown baseline, two columns that nothing tells apart, or no pair at all.
+    In a pair, the column that comes earlier is the first; with a baseline, that one is the first of every pair.
     """
     _check(columns, baseline)
     pairs = list(_pairs(columns, baseline))

@@ -12,7 +12,8 @@ import pytest
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Setting
-from ragtasks.results import ROW_KEYS, ROWS, OwnRows, holds_own_rows, message_text, own_rows, read_own_rows
+from ragtasks.results import ROWS, OwnRows, holds_own_rows, own_rows, read_own_rows
+from ragtasks.results._own_rows import ROW_KEYS, message_text
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.results import MetricSummary, Row, Summary, saved_summary, summaries_of
-from ragtasks.results._summary import read_summary, together
+from ragtasks.results import Row, Summary, saved_summary, summaries_of
+from ragtasks.results._summary import MetricSummary, read_summary, together
 from tests.reports._rows import row
 
 SCORES = st.lists(

@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.results import Traces, read_traces
+from ragtasks.results import read_traces
+from ragtasks.results._traces import Traces
 
 TURNS = [
     ("How long may I keep a book?", "Three weeks.", ["Books are lent for three weeks.", "The library opens at nine."]),

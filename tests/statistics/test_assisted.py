@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtasks.statistics import MIN_CLUSTERS, NO_PROXY, AssistedMean, assisted_mean
+from ragtasks.statistics import MIN_CLUSTERS, assisted_mean
+from ragtasks.statistics._judges import NO_PROXY, AssistedMean
 
 TRUTH = 2.8
 

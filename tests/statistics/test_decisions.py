@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.statistics import HOPELESS, Race, Verdict
+from ragtasks.statistics import Race, Verdict
 from ragtasks.statistics._decisions import (
     ALL_SCORED,
+    HOPELESS,
     NO_SCORES,
     NOT_ENOUGH,
     ONE_VALUE,

@@ -123,10 +123,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
     ) -> tuple[int, int]:
         """Remove entries that fit all that is given, all of them where nothing is; return (how many, how many stay).
 
-        Args:
-            older_than_days: last used more days ago than this.
-            encoder: begin of the encoder's name, as `counts` has it.
-            dry_run: remove nothing, only count.
+        `encoder` is the beginning of a name as `counts` has it; a dry run only counts.
         """
         before = time.time() - (older_than_days or 0.0) * 86_400
         condition, values = "used <= ? AND substr(encoder, 1, ?) = ?", (before, len(encoder or ""), encoder or "")
@@ -204,11 +201,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
 
 
 def describe_embeddings(path: Path, max_bytes: int) -> list[str]:
-    """Return lines on a file of embeddings: where it is, its size, and how many texts of which encoder; makes no file.
-
-    Raises:
-        CacheError: the file cannot be used.
-    """
+    """Return lines on a file of embeddings: its place and size, and how many texts of which encoder; makes none."""
     if not path.exists():
         return [f"{path}: no cached embeddings yet"]
     with EmbeddingCache(path, max_bytes) as cache:

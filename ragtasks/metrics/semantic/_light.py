@@ -49,16 +49,7 @@ class LightModel:
     """A loaded encoder: texts to token ids, token ids to states of its last layer."""
 
     def __init__(self, folder: Path, n_layers: int = _N_LAYERS, changes: Mapping[str, Array] | None = None) -> None:
-        """Read tokeniser and weights.
-
-        Args:
-            folder: the packaged encoder.
-            n_layers: layers that a text goes through, from the first.
-            changes: name of a weight -> what is added to it.
-
-        Raises:
-            ConfigurationError: a file is missing or corrupt, or there are fewer layers.
-        """
+        """Read tokeniser and weights of so many layers, and add the changes to weights by their names."""
         if not 1 <= n_layers <= _N_LAYERS:
             raise _unusable(folder, f"at least {n_layers} layers", f"{_N_LAYERS} layers", "choose a lower layer")
         try:

@@ -29,7 +29,6 @@ from ragtasks.metrics.semantic._encoders import (
     require_light,
 )
 from ragtasks.metrics.semantic._light import LightModel
-from ragtasks.records import Score
 
 _GROUP_TOKENS = 2**18
 """Tokens encoded before their pairs are scored: 1 GiB of vectors at the width of deberta-xlarge (1024)."""
@@ -56,7 +55,11 @@ class SemanticScore:
     bert_precision: float
     """Precision against the target."""
     bert_k_precision: float | None
-    """`bert_k_precision` over the passages: faithfulness; None without passages."""
+    """The best precision against one of the passages: faithfulness; None without passages (the official script then
+    scores its aggregate 0). More passages can only raise it, so it compares settings only with as many of them.
+
+    Source: BertK-Prec, after Adlakha et al. 2024; the official `run_algorithmic.py` at cc5b1d4.
+    """
 
 
 class BertScorer:
@@ -66,23 +69,13 @@ class BertScorer:
         n_texts: unique texts in the latest call of `score`, blanks at their ends not counted.
         n_truncated: those among them that were longer than the encoder reads, and were cut at their end.
         n_from_cache: those among them whose vectors were there already.
+        progress: called with (texts done, texts in all) after each text.
     """
 
     def __init__(
-        self,
-        spec: EncoderSpec,
-        *,
-        device: str | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, spec: EncoderSpec, *, device: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Keep the choices; nothing is loaded yet.
-
-        Args:
-            spec: the encoder, as from `resolve_encoder`.
-            device: a torch device; None takes the GPU where there is one, else the path without torch
-                where the encoder has one.
-            progress: called with (texts done, texts in all) after each text.
-        """
+        """Load nothing yet. Without a device the GPU is taken, else the path without torch where there is one."""
         self.spec = spec
         self.n_texts = 0
         self.n_truncated = 0
@@ -96,22 +89,8 @@ class BertScorer:
         """What the encoder runs on, such as `torch 2.13.0`."""
         return engine_of(self.spec, self._device)
 
-    def load(self) -> None:
-        """Load the encoder now rather than at the first pair.
-
-        Raises:
-            ConfigurationError: the encoder is not there or cannot be used.
-            MissingExtraError: a library of the extra `semantic` is not installed.
-        """
-        self.loaded()
-
     def loaded(self) -> TextEncoder:
-        """Return the encoder, loaded at the first call.
-
-        Raises:
-            ConfigurationError: the encoder is not there or cannot be used.
-            MissingExtraError: a library of the extra `semantic` is not installed.
-        """
+        """Return the encoder, loaded at the first call."""
         self._encoder = self._encoder or load_encoder(self.spec, self._device)
         return self._encoder
 
@@ -119,8 +98,8 @@ class BertScorer:
         """Return the BERTScore of each (candidate, reference), without idf weights, in the order of the pairs.
 
         Vectors are single precision and stay on the encoder's device until their last pair: up to a group of about
-        260,000 tokens (1 GiB at width 1024), and those that later pairs need again. Pairs that share texts
-        should therefore stand near each other.
+        260,000 tokens (1 GiB at width 1024), and those that later pairs need again. Pairs that share texts should
+        therefore stand near each other. The cache keeps the vectors of references, and changes no score, not by a bit.
 
         Agrees with bert-score 0.3.13, asked for one pair at a time, to 1e-5: blanks at both ends dropped, special
         tokens weigh nothing but can be matched, long texts cut where the tokeniser names a limit (`ibm_max_tokens`; the
@@ -128,17 +107,6 @@ class BertScorer:
         Different on purpose: a model that numbers its positions is held to them where its tokeniser names no limit; a
         text made of special tokens only scores 0 where bert-score gives no number; and in batches of several pairs
         bert-score lets the zero similarity of padding win where all real ones are negative, which cannot happen here.
-
-        Args:
-            pairs: candidates with their references; repeated texts cost nothing.
-            cache: keeps the vectors of references, and gives those that it has; it changes no score, not by a bit.
-
-        Returns:
-            One BertScore a pair, rescaled where the spec has a baseline; nothing for no pairs.
-
-        Raises:
-            ConfigurationError: the encoder is not there or cannot be used.
-            MissingExtraError: a library of the extra `semantic` is not installed.
 
         Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT", section 3; MTRAG paper, section
         6.3.1; the official `run_algorithmic.py` at cc5b1d4 (deberta-xlarge-mnli, rescaled).
@@ -158,22 +126,6 @@ class BertScorer:
         return [_bert_score(precision, recall, self.spec.baseline) for precision, recall in scores]
 
 
-def bert_k_precision(precisions: Sequence[float]) -> Score:
-    """Return the best BERTScore precision of a response against one of its passages; higher is better.
-
-    More passages can only raise it, so it compares settings only with as many passages.
-
-    Returns:
-        The maximum; unscored where there is no passage (the official script then scores its aggregate 0).
-
-    Source: MTRAG paper, section 6.3.1 (BertK-Prec, after Adlakha et al. 2024); the official `run_algorithmic.py` at
-    cc5b1d4 keeps the list and takes the maximum in its aggregate.
-    """
-    if not precisions:
-        return Score(None, "no passages to compare the response with")
-    return Score(max(precisions))
-
-
 def semantic_scores(
     responses: Sequence[str],
     targets: Sequence[str],
@@ -181,23 +133,7 @@ def semantic_scores(
     scorer: BertScorer,
     cache: EmbeddingCache | None = None,
 ) -> list[SemanticScore]:
-    """Return the BERTScore scores of many responses from one pass over the encoder.
-
-    Args:
-        responses: the models' answers.
-        targets: the benchmark's answer to each.
-        passages: the texts of the passages that each response was given, possibly none.
-        scorer: what to score with; its `n_texts` and `n_truncated` then tell of these texts.
-        cache: keeps the vectors of targets and passages for the next model's responses.
-
-    Returns:
-        One SemanticScore a response, in order; nothing for no responses.
-
-    Raises:
-        ValueError: the three lists differ in length.
-        ConfigurationError: the encoder is not there or cannot be used.
-        MissingExtraError: a library of the extra `semantic` is not installed.
-    """
+    """Return the BERTScore scores of many responses, in order, from one pass over the encoder."""
     compared = [(target, *given) for target, given in zip(targets, passages, strict=True)]
     pairs = [(text, other) for text, row in zip(responses, compared, strict=True) for other in row]
     scores = iter(scorer.score(pairs, cache))
@@ -207,8 +143,8 @@ def semantic_scores(
 
 def _semantic_score(against_target: BertScore, against_passages: Sequence[BertScore]) -> SemanticScore:
     """Return the scores of one response."""
-    best = bert_k_precision([score.precision for score in against_passages])
-    return SemanticScore(against_target.recall, against_target.precision, best.value)
+    best = max((score.precision for score in against_passages), default=None)
+    return SemanticScore(against_target.recall, against_target.precision, best)
 
 
 def _score_groups(

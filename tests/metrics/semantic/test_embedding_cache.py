@@ -74,7 +74,7 @@ def test_no_score_moves_by_a_bit(
 def test_budgets_change_a_vector_by_less_than_1e_6(
     minilm: BertScorer, texts: list[str], budget: tuple[int, int]
 ) -> None:
-    minilm.load()
+    minilm.loaded()
     encoder = minilm._encoder
     assert encoder is not None
     token_ids = dict(zip(texts, encoder.token_ids(texts)[0], strict=True))

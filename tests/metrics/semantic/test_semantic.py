@@ -17,7 +17,6 @@ from ragtasks.metrics import BertScorer, resolve_encoder, semantic_scores
 from ragtasks.metrics.semantic import EncoderSpec, _encoders
 from ragtasks.metrics.semantic import _encoders as _specs
 from ragtasks.metrics.semantic import _semantic as semantic
-from ragtasks.metrics.semantic._semantic import bert_k_precision
 
 TOLERANCE = 1e-5
 BASELINE = (0.3, 0.25, 0.2)
@@ -41,7 +40,7 @@ NO_TOKENS = "\u200b"
 @pytest.fixture(scope="module")
 def minilm() -> BertScorer:
     scorer = BertScorer(resolve_encoder("minilm"), device="cpu")
-    scorer.load()
+    scorer.loaded()
     return scorer
 
 
@@ -143,12 +142,6 @@ def test_a_perfect_answer_has_the_maximum(baseline: tuple[float, float, float] |
     assert_close(as_tuples(scorer.score([(text, text) for text in TEXTS])), [(1.0, 1.0, 1.0)] * len(TEXTS))
 
 
-def test_k_precision_is_the_best_precision_or_unscored() -> None:
-    assert bert_k_precision([0.2, 0.9, -0.1]).value == 0.9
-    assert bert_k_precision([]).value is None
-    assert "no passages" in bert_k_precision([]).reason
-
-
 def test_semantic_scores_agree_with_pairwise_ones(minilm: BertScorer) -> None:
     responses, targets = [TEXTS[0], TEXTS[1], ""], [TEXTS[3], TEXTS[1], TEXTS[0]]
     passages = [[TEXTS[8], TEXTS[5]], [], [TEXTS[8]]]
@@ -217,4 +210,4 @@ def test_a_folder_scores_as_its_last_layer(minilm: BertScorer) -> None:
 
 def test_too_high_a_layer_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="at least 7 layers"):
-        BertScorer(EncoderSpec("minilm", 7, None), device="cpu").load()
+        BertScorer(EncoderSpec("minilm", 7, None), device="cpu").loaded()
