@@ -46,7 +46,6 @@ class Manifest:
     spec: Mapping[str, Any]
     """Everything that decides the result: corpora, queries, retriever, parameters, versions."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path below the run's folder -> sha256."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What is worth knowing and decides nothing: times, counts, the machine."""
 
@@ -284,12 +283,10 @@ class RunLine:
     """What a line of a run says."""
 
     query_id: str
-    """Query, as written."""
     passage_id: str
     rank: str
     """Rank, as written: not every reader asks for one."""
     score: float
-    """Finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +294,7 @@ class Misfit:
     """What is wrong with a line."""
 
     expected: str
-    """In words."""
     found: object
-    """What is there instead."""
 
 
 def run_line(text: str) -> RunLine | Misfit:

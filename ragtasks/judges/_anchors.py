@@ -38,7 +38,6 @@ class Anchors:
     source: str
     """Where they are from, in words."""
     responses: tuple[Response, ...]
-    """The answers, in their order."""
 
     @property
     def name(self) -> str:
@@ -152,15 +151,12 @@ class AnchorVerdicts:
     """One judge's verdicts on a set of anchors."""
 
     judge: str
-    """Name of the judge."""
     anchors: str
-    """Name of the set."""
     time: str
     """When it was asked, as `2026-11-23T12:00:00`."""
     rubrics: Mapping[str, str]
     """Rubric -> fingerprint of its words."""
     conversations: tuple[int, ...]
-    """Conversation of each anchor."""
     values: Mapping[str, tuple[Annotated[float, Field(ge=0, le=1)] | None, ...]]
     """Rubric -> value of each anchor, None without a verdict."""
     served: Mapping[str, int] = field(default_factory=dict)

@@ -32,7 +32,6 @@ class CardRow:
     low: float | None = None
     """Lower end of the 95 % interval over conversations; None where there is none."""
     high: float | None = None
-    """Upper end of it."""
     n: int = 0
     """Answers, pairs or verdicts that it rests on."""
 
@@ -43,7 +42,6 @@ class JudgeCard:
     """What is known of a judge."""
 
     judge: str
-    """Name of the judge."""
     time: str
     """When it was made, as `2026-11-23T12:00:00`."""
     data: str
@@ -51,7 +49,6 @@ class JudgeCard:
     rubrics: Mapping[str, str]
     """Rubric -> fingerprint of its words."""
     rows: tuple[CardRow, ...]
-    """The measures."""
     version: Literal[2] = 2
     """Of what a card measures: cards of other versions are not shown."""
 

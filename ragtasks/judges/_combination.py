@@ -85,7 +85,6 @@ class Combination(BaseModel):
 
     version: Literal[1] = 1
     time: str
-    """When it was fitted."""
     data: str
     """The rated answers, in words."""
     fingerprint: str
@@ -101,7 +100,6 @@ class Combination(BaseModel):
     without: dict[str, str]
     """A name of `TARGETS` -> why there is no prediction of it."""
     card: dict[str, Any]
-    """Its `JudgeCard`, as JSON values."""
 
     def predictions(self, scores: Scores) -> Scores:
         """Return the predicted ratings of an answer by its scores; unscored, with the reason, where one is missing."""

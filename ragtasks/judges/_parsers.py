@@ -17,9 +17,7 @@ from typing import Any
 from ragtasks.errors import JudgeError
 
 LABELS = ("yes", "partial", "no")
-"""What the idk rubric offers."""
 YES_NO = ("yes", "no")
-"""What the rubrics with two labels offer."""
 HIGHEST_RATING = 10
 
 # Marks that models put around a verdict: bold, code, a quote's sign, brackets.

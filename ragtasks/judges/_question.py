@@ -34,7 +34,6 @@ class Finding:
     outcome: VerdictOutcome = VerdictOutcome.GIVEN
     """GIVEN with a value (the ibm profile alone has a label without one), NO_STATEMENTS or NOT_ASKED without."""
     reason: str = ""
-    """Why there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class Question:
     """One prompt to a judge."""
 
     text: str
-    """The whole prompt."""
     read: Callable[[str], Finding | Question]
     """Reply -> what follows; raises UnparsableReplyError where the reply is not as asked."""
     form: str = ""

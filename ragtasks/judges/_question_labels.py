@@ -26,7 +26,6 @@ class Labelling:
     name: str
     """What users call it: the key in files, and the rubric's name."""
     labels: Mapping[str, str]
-    """Label -> what it means."""
     several: bool
     """Whether a question may have more than one."""
 
@@ -86,7 +85,6 @@ class LabelledQuestions:
     unlabelled: tuple[tuple[str, str], ...]
     """(task, why) of the others."""
     judges: tuple[str, ...]
-    """Names of those who were asked."""
 
 
 def question_labels(labelling: Labelling) -> Rubric:

@@ -28,7 +28,6 @@ class VerdictOutcome(str, Enum):
     """What became of a question to a judge."""
 
     GIVEN = "given"
-    """The judge gave a verdict."""
     NO_STATEMENTS = "no statements"
     """The judge answered, and there is nothing in the response that the rubric could count."""
     NOT_ASKED = "not asked"
@@ -38,15 +37,12 @@ class VerdictOutcome(str, Enum):
     UNPARSABLE = "unparsable"
     """The reply holds no verdict in the form asked for."""
     REFUSED = "refused"
-    """The judge declined."""
     FILTERED = "filtered"
     """A content filter stopped question or reply."""
     TRUNCATED = "truncated"
     """The reply reached the token limit (`finish_reason: length`)."""
     EMPTY = "empty"
-    """The reply has no content."""
     THINKING_ONLY = "thinking only"
-    """The reply is nothing but thinking."""
     MALFORMED = "malformed"
     """The server sent no chat completion."""
     FAILED = "failed"
@@ -66,19 +62,14 @@ class Verdict:
     """What one judge said of one response under one rubric, or why it said nothing."""
 
     task_id: str
-    """The task that was responded to."""
     rubric: str
-    """Name of the rubric."""
     judge: str
-    """Name of the client that was asked."""
     outcome: VerdictOutcome
-    """What became of the question."""
     label: str | None = None
     """The judge's word, such as `7` or `partial`; None unless the outcome is GIVEN."""
     value: float | None = None
     """The number derived from the label, 0 to 1; None unless the outcome is GIVEN."""
     reason: str = ""
-    """Why there is no value; empty where there is one."""
     replies: tuple[str, ...] = ()
     """Every reply as it came, in order: several where a rubric has two steps or a reply was asked for again."""
     prompt_hash: str = ""
@@ -105,9 +96,7 @@ class Coverage:
     """How many of the verdicts asked of one judge under one rubric it gave."""
 
     judge: str
-    """Name of the client."""
     rubric: str
-    """Name of the rubric."""
     n_asked: int
     """Responses that the rubric has a question for."""
     n_answered: int

@@ -165,7 +165,6 @@ FOLDER = "scripts/evaluation"
 """Where the official scripts are, below the folder of the checkout."""
 
 Fields = Mapping[str, str]
-"""Name of a place -> what goes in."""
 
 # The scripts' own environment is Jinja's default one; this is the same, and lets a template reach nothing else.
 _JINJA = ImmutableSandboxedEnvironment()

@@ -571,7 +571,6 @@ NOTHING_CITED = Finding(None, None, VerdictOutcome.NOT_ASKED, "no sentence cites
 
 
 Sentences = Callable[[Response], Sequence[CitedSentence]]
-"""What a response says and cites."""
 
 
 def sentences_of(response: Response) -> tuple[CitedSentence, ...]:
@@ -702,7 +701,6 @@ class JudgedPassages:
     unjudged: tuple[tuple[str, str, str], ...]
     """(query, passage, why) of the others."""
     verdicts: Verdicts
-    """Every judge's grade of every pair."""
 
     def n_by_grade(self) -> dict[int, int]:
         """Return grade -> pairs."""

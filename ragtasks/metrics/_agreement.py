@@ -17,7 +17,6 @@ from enum import Enum
 from ragtasks.records import Score
 
 TOO_FEW = "fewer than two items that two raters have rated"
-"""The reason of an agreement without enough ratings."""
 NOTHING_VARIES = "the ratings do not vary, so agreement is not defined"
 """The reason of an agreement where chance alone could not have disagreed."""
 

@@ -171,7 +171,6 @@ def answerability_accuracy(
 
 
 ANS_ACC = Metric("ans_acc", "answerability accuracy: refuses exactly where it should", undefined_on=UNDEFINED_ON)
-"""The metric as suites list it."""
 
 
 # A refusal is right on an unanswerable task and wrong on any other: scores conditioned on answerability.

@@ -106,9 +106,7 @@ class IbmJudged:
     """What LLM judges gave to one response, asked in the official words and read as the official scripts do."""
 
     rb_llm: Score
-    """Rating over 10."""
     rl_f: Score
-    """Share of supported statements."""
     idk: IdkVerdict | None
     """Whether it says that it does not know; None where the scripts say "unknown"."""
     clarification: bool
@@ -122,9 +120,7 @@ class Judged:
     """What LLM judges gave, one item a response in every field."""
 
     rb_llm: Sequence[Score]
-    """Median ratings over 10."""
     rl_f: Sequence[Score]
-    """Median shares of supported statements."""
     clarifications: Sequence[bool | None]
     """Whether the response asks what is meant; None where that was not asked or has no verdict."""
     coverage: Sequence[float]

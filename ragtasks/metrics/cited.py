@@ -145,10 +145,8 @@ def _cited_sentence(text: str, numbers: list[int], n_references: int) -> CitedSe
 # example.
 
 SUPPORT_SCORES = ("support_precision", "support_recall")
-"""Names of the scores on support."""
 
 SUPPORT_WEIGHTS = {Support.FULL: 1.0, Support.PARTIAL: 0.5, Support.NO: 0.0}
-"""What a level counts."""
 
 _NO_SENTENCE = "the answer has no sentence"
 _NOTHING_CITED = "no sentence cites"
@@ -220,7 +218,6 @@ NUGGET_SCORES = (
 """Names of the scores; the first four are those of the track's metrics files."""
 
 SUB_NARRATIVE_SCORES = ("sub_narrative_score", "sub_narratives_answered")
-"""Names of the scores over the parts of a narrative."""
 
 OKAY_WEIGHT = 0.5
 """What an okay nugget counts in the weighted scores; a vital one counts 1."""

@@ -69,7 +69,6 @@ class PassageSpan:
     passage: int
     """Place among the passages, from 0."""
     span: Span
-    """Where in the passage's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,6 @@ class GroundedSentence:
     text: str
     """As it stands in the answer, citations included."""
     span: Span
-    """Where in the answer."""
     share: float | None
     """Share of its units that the passages or the question hold; None where it has no content words."""
     share_with_conversation: float | None

@@ -27,7 +27,6 @@ from ragtasks.records import IdkVerdict
 # linear layer over the first token: `weights/idk_encoder.safetensors`, which `perf/idk_encoder_training.py` makes.
 
 VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
-"""What the probabilities are of, in order."""
 MAX_TOKENS = 512
 """Positions of the encoder: what a response has beyond them is not read."""
 LEAST_YES = 0.8

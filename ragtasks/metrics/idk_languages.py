@@ -56,7 +56,6 @@ _CLOSE = {"bg": "ru", "mk": "ru", "sr": "ru", "uk": "ru", "ca": "es", "mr": "hi"
 _PORTUGUESE = re.compile(r"[ãõçâê]|\b(?:em|um|uma|dos?|das?|os|as|nas?|nos|com|é|ou|isso|pelo|ao)\b")
 """What hardly a short text in Portuguese lacks; without it, what looks like Portuguese is Spanish."""
 _SHORT = 60
-"""Characters of a short text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,10 +232,8 @@ NO_WORDNET = (
     "no WordNet: run `pip install 'ragtasks[meteor]'` or `python -m nltk.downloader wordnet`, "
     "or install the Debian package wordnet-base, and score again"
 )
-"""The reason of a METEOR without a value."""
 
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
-"""Where the package wordnet-base puts its files."""
 
 _FILES = tuple(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv"))
 _N_LEXNAMES = 45

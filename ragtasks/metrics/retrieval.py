@@ -40,7 +40,6 @@ class RetrievalMetric:
     """What a retrieval score is, whoever computes it: between 0 and 1, higher is better, 0 without any passage."""
 
     name: str
-    """Name in tables and logs."""
     title: str
     """Name as the literature writes it."""
     measure: str
@@ -283,7 +282,6 @@ class JudgedRun:
     """The scores of one run over all judged queries."""
 
     name: str
-    """What tables call it."""
     values: Mapping[str, Mapping[str, float | None]]
     """Query id -> metric name -> value, for every judged query; None where the judgements do not apply."""
     domain_of: Mapping[str, str] = field(default_factory=dict)
@@ -309,7 +307,6 @@ class JudgedRun:
 # and RB_alg, each conditioned on answerability.
 
 RANKED_BY = ("rl_f", "rb_llm", "rb_alg")
-"""The three means."""
 
 
 def ranking_score(means: Mapping[str, Score]) -> Score:
@@ -349,7 +346,6 @@ EVIDENCE_METRICS = (
     Metric("map_official_10", "as the official script, which forgets the hits of earlier ranks"),
     Metric("mrr_official_10", "as the official script: a chunk that appears twice takes two ranks"),
 )
-"""Every score, in the order of tables."""
 
 
 def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:

@@ -80,7 +80,6 @@ TURN_ERROR_METRICS = tuple(
 )
 """One a kind: 1 for a turn of this kind, 0 for any other; what went wrong, by its share."""
 TURN_ERROR_NAMES = frozenset(metric.name for metric in TURN_ERROR_METRICS)
-"""Their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,6 @@ class TurnError:
     """What went wrong in a turn."""
 
     kind: TurnErrorKind
-    """Which kind."""
     reason: str
     """What shows it, in a few words."""
 

@@ -43,19 +43,15 @@ class Evaluation:
     """One model on one benchmark."""
 
     model: str
-    """Name for the tables."""
     kind: Kind
     """What it was scored on and with: rows of other kinds do not compare."""
     rows: tuple[Row, ...]
-    """All responses, every setting and domain."""
     suite: str
-    """Name of the suite of metrics."""
     provenance: Mapping[str, Mapping[str, Any]]
     """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
     harness itself says of how the task was asked.
     """
     source: Path
-    """The results file."""
     samples: Mapping[str, Path]
     """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
     files: tuple[str, ...] = field(default=(), compare=False)

@@ -194,7 +194,6 @@ class GivenAnswer:
     """One answer, as it was given."""
 
     text: str
-    """What the system said."""
     passages: tuple[Passage, ...] | None = None
     """What it answered from; None where these are the passages of the setting."""
     no_answer: str = ""

@@ -59,7 +59,6 @@ class OwnRows:
     benchmark: Benchmark
     """The questions, in the order of the rows."""
     given: Mapping[str, GivenAnswer]
-    """Task id -> answer."""
     unread: Mapping[str, int] = field(default_factory=dict)
     """Keys that no row is read by -> rows that have them."""
 

@@ -42,7 +42,6 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 }
 """Cause -> the fields that make scores incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
-"""The fields of all causes."""
 REQUEST_FIELDS = (
     "harness task version",
     "conversational",

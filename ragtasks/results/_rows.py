@@ -30,13 +30,10 @@ class Row:
     setting: str
     """`reference`, `reference_rag` or `full_rag`."""
     answerability: str
-    """Label of the task."""
     question_types: tuple[str, ...]
     """Labels of the question."""
     multi_turn: str
-    """Label of the turn."""
     n_passages: int
-    """Passages that the model was shown."""
     n_references: int
     """Passages that the reference answer rests on."""
     n_found: int
@@ -44,7 +41,6 @@ class Row:
     idk: str | None
     """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
     values: Mapping[str, float | None]
-    """Metric -> value, None where unscored."""
     unscored: Mapping[str, str]
     """Metric -> why it has no value."""
     verdicts: Mapping[tuple[str, str], float | None]
@@ -219,7 +215,6 @@ USAGE_METRICS = tuple(
 )
 """What any answer may have taken, whatever its suite; a row has those that somebody counted."""
 USAGE_NAMES = frozenset(_DESCRIBED)
-"""Their names."""
 
 
 def joined_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

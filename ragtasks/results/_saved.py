@@ -40,9 +40,7 @@ class SavedTask:
     """The answers to one harness task."""
 
     name: str
-    """Name of the harness task."""
     benchmark: str
-    """Name of the benchmark."""
     config: EvaluationConfig
     """What its answers are to be scored with."""
     provenance: Mapping[str, Any]
@@ -52,7 +50,6 @@ class SavedTask:
     rows: tuple[Mapping[str, Any], ...]
     """Logged samples, in the order of the file."""
     responses: tuple[Response, ...]
-    """The answers in them, one a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +57,12 @@ class SavedEvaluation:
     """One model's answers, as one results file and its samples."""
 
     source: Path
-    """The file that they were read from."""
     folder: Path
     """Where they belong below an output folder."""
     time: str
     """What stands in the names of the files that go together."""
     results: Mapping[str, Any]
-    """Content of the results file."""
     tasks: tuple[SavedTask, ...]
-    """Our tasks in it."""
     unused: Mapping[str, Any]
     """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.results`)."""
 
@@ -183,7 +177,6 @@ class LoggedSamples:
     """The logged samples of one harness task."""
 
     path: Path
-    """Their file."""
     n: int | None
     """Samples that the results say were logged; None where they do not say."""
 
@@ -415,7 +408,6 @@ class SampleLine:
     """One line of a file of logged samples."""
 
     number: int
-    """Its number, from 1."""
     sample: dict[str, Any]
     """What stands there; its shape is not checked (`require_sample` does)."""
     problems: Problems

@@ -28,9 +28,7 @@ class MetricSummary:
     """What some responses scored by one metric."""
 
     total: float
-    """Sum of the values."""
     n_scored: int
-    """Responses with a value."""
     unscored: Mapping[str, int]
     """Reason -> responses without a value."""
 
@@ -50,9 +48,7 @@ class Summary:
     """The responses of one setting, without any of them."""
 
     setting: str
-    """Their setting."""
     n: int
-    """How many there are."""
     tasks: str
     """Hash of their task ids, the same in any order; hashes of separate tasks add up (`together`)."""
     metrics: Mapping[str, MetricSummary]

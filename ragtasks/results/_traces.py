@@ -23,7 +23,6 @@ from ragtasks.results._own_rows import message_text
 MOST_SPANS = 1_000_000
 """Spans of one file: they are grouped by trace in memory."""
 MOST_VALUES = 20_000
-"""Values of one span."""
 
 _SESSION = ("session.id", "gen_ai.conversation.id", "langfuse.session.id")
 _KINDS = ("openinference.span.kind", "langfuse.observation.type", "gen_ai.operation.name")

@@ -100,7 +100,6 @@ class _UserReply:
     problems: tuple[str, ...]
     """What was wrong with each reply that could not."""
     calls: tuple[dict[str, Any], ...]
-    """What each reply took."""
 
     def then(self, later: _UserReply) -> _UserReply:
         """Return both replies as one."""
@@ -120,7 +119,6 @@ class _Need:
     """The user's messages about it, each with the answer and what the user made of it."""
     answers: list[GivenAnswer] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
-    """What the user's replies took while it was pursued."""
 
 
 @dataclass(slots=True)
@@ -336,7 +334,6 @@ def _report(conversations: Sequence[_Conversation], min_coverage: float) -> None
 # an earlier one, is none: whoever asks may ask once more, and never writes a message in the user's place.
 
 TEMPLATE = shipped_template("users/turn")
-"""What the user is asked at each turn."""
 
 _FORM = '{"id": "CODE", "met": LABEL, "wrong": LABEL, "contradicts": LABEL, "message": TEXT}'
 _OPENING_FORM = '{"id": "CODE", "message": TEXT}'
@@ -368,7 +365,6 @@ class Step:
     need: int = -1
     """Place of the need that the message is about; of no message -1."""
     why: str = ""
-    """How the conversation ends."""
 
     @property
     def words(self) -> str:

@@ -64,13 +64,9 @@ class Decided:
     race: Race
     """The comparison after its last wave."""
     metric: Metric
-    """What decided."""
     setting: str
-    """Whose answers were compared."""
     judges: tuple[str, ...]
-    """Their names."""
     n_asked: Mapping[str, int]
-    """System -> answers that judges were asked about."""
     n_settled: int
     """Further answers that count without a question to a judge, as a refusal or the kind of task decides."""
     n_answers: int
@@ -80,9 +76,7 @@ class Decided:
     left_out: tuple[str, ...]
     """Rubrics that judges were not asked for at all, as the metric does not rest on them."""
     means: Mapping[str, float | None]
-    """System -> mean over what was scored."""
     output: Path
-    """Where the scores of what was asked are."""
     notes: tuple[str, ...]
     """What makes answers implausible, a line each."""
 

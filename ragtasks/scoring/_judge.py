@@ -44,9 +44,7 @@ class Place:
     """Where things are found, as the outermost layer knows it."""
 
     data_folder: Path
-    """Where fetched benchmarks are."""
     run_store: Path
-    """Where stored runs are."""
 
 
 def rescore(

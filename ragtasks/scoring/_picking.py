@@ -27,7 +27,6 @@ class Picked:
     ratings: tuple[float | None, ...]
     """The judge's rating of each, 0 to 1; None where it gave none, or the answer did not come."""
     calls: tuple[CallUsage, ...] = field(default=(), compare=False)
-    """What each of the judge's replies took."""
 
     @property
     def is_rated(self) -> bool:

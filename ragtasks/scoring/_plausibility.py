@@ -44,11 +44,9 @@ class Plausibility:
     name: str
     """Name of the check, a key of `CHECKS`."""
     count: int
-    """Answers that it found."""
     n: int
     """Answers that there are; requests that failed are none."""
     example: str
-    """Task id of one of them."""
     excerpt: str
     """What its answer shows, on one line and short; empty where there is nothing to show."""
 
@@ -69,7 +67,6 @@ class CheckedAnswers:
     """What all checks found among the answers of one system to one setting."""
 
     where: str
-    """Benchmark and setting, for people."""
     found: tuple[tuple[str, Mapping[str, str]], ...]
     """Task id and what `find_implausible` gives, of every answer that came."""
 
@@ -178,7 +175,6 @@ class Check:
     says: str
     """What is said of the answers, behind their number."""
     find: Callable[[Answers], Found]
-    """Answers -> those that are of the kind."""
     least: float = 0.0
     """Share of the answers below which nothing is said: right answers reach it by chance."""
     counts: bool = True

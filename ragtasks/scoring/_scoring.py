@@ -516,7 +516,6 @@ class ScoredResponse:
     """All scores of one response, and what a reader of the logs wants beside them."""
 
     scores: Scores
-    """Metric name -> score."""
     notes: dict[str, Any]
     """IDK verdict with its reason; metric name -> reason for what is unscored."""
 
@@ -591,9 +590,7 @@ class RefusalLabels:
     labels: Sequence[IdkLabel]
     """In the order of the responses; one of the rules that stands in says so in its reason."""
     n_by_judges: int = 0
-    """Labels that judges gave."""
     n_stand_ins: int = 0
-    """Labels of the rules in the place of a judge's."""
 
 
 def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: IdkDetector) -> RefusalLabels:

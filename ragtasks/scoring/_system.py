@@ -50,7 +50,6 @@ class ScoredSystem:
     name: str
     """Name for tables and files."""
     benchmark: str
-    """Name of the benchmark."""
     setting: Setting | None
     """Whose passages it was given; None where it retrieved for itself, which is full RAG."""
     source: Path
@@ -64,7 +63,6 @@ class SystemScores:
     """What was scored and written."""
 
     file: Path
-    """The results file; the samples lie beside it."""
     n_tasks: int
     """Tasks that the setting has, conversational ones only where they count."""
     missing: Mapping[str, int]
@@ -78,7 +76,6 @@ class SystemScores:
     is_agentic: bool
     """Whether that is scored: in the setting agentic, and of rows of one's own."""
     n_answers: int
-    """Answers in the results."""
     n_failed: int
     """Requests that brought none; they are in the results, unscored."""
     problems: tuple[str, ...]
@@ -110,9 +107,7 @@ class SystemAnswers:
     evaluation: SavedEvaluation
     """The answers, as if the harness had logged them."""
     file: Path
-    """Where the results will be written."""
     has_user: bool = False
-    """Whether a simulated user asked."""
 
 
 def system_to_score(

@@ -41,7 +41,6 @@ class ToolLimits:
     most_k: int = 20
     """Passages that a search shows at most."""
     query_characters: int = 1000
-    """Length of a query."""
     neighbours: int = 1
     """Passages before and behind the one that is read."""
 
@@ -51,7 +50,6 @@ class ToolCall:
     """A call as a model wrote it."""
 
     tool: str
-    """Name of the tool."""
     arguments: Any
     """Its arguments: an object, or the text of one in JSON, as in an OpenAI tool call."""
 
@@ -61,9 +59,7 @@ class ToolResult:
     """What a call gives."""
 
     text: str
-    """What the model reads."""
     passages: tuple[Passage, ...] = ()
-    """The passages in it, in order."""
     problem: CallProblem | None = None
     """Why there are none; None also where a search found nothing."""
     numbers: tuple[int, ...] = ()

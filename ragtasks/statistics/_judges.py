@@ -28,9 +28,7 @@ from ragtasks.tables import Value
 # one judging. Judging some answers again shows both: how far single verdicts move, and whether they move together.
 
 NO_SHARED = "no answer is scored in every judging"
-"""The reason of a repeatability without values."""
 EXACT = "every value is the same each time"
-"""The reason of a repeatability without an error: there is no noise to extrapolate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,6 @@ class Repeatability:
     n_answers: int
     """Answers that every judging scored."""
     n_clusters: int
-    """Conversations of these answers."""
     n_lost: int
     """Answers that some judging scored and another did not: left out."""
     identical: float | None
@@ -184,13 +181,11 @@ class AssistedMean:
     """People's mean over all answers, from ratings of some and a judge's scores of all."""
 
     alone: Estimate
-    """Mean of the ratings alone."""
     value: float | None
     """The mean; people's own where the judge is no help; None without ratings."""
     low: float | None
     """Lower end of the 95 % interval over conversations; None where there is none."""
     high: float | None
-    """Upper end of it."""
     weight: float
     """Of the judge's difference between all and rated answers, in units of people's scale; 0 where it is not used."""
     saved: float
@@ -236,15 +231,10 @@ class _Sums:
     """Sums over conversations, each of shape (conversations,)."""
 
     rated: Floats
-    """Number of rated answers."""
     people: Floats
-    """Sum of their ratings."""
     judge: Floats
-    """Sum of the judge's scores of them."""
     rest: Floats
-    """Number of the others."""
     judge_rest: Floats
-    """Sum of the judge's scores of those."""
 
     def without(self, place: int) -> _Sums:
         """Return the sums without one conversation."""

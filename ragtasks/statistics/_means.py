@@ -34,14 +34,10 @@ MIN_CLUSTERS = 10
 """Fewest clusters of an interval: with fewer, none of the methods tried covers what it says."""
 
 UNBOUNDED = (-math.inf, math.inf)
-"""The range of a score that may be any number."""
 
 NOTHING_SCORED = "nothing is scored"
-"""The reason of a mean without values."""
 TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} conversations"
-"""The reason of a mean without an interval: too few clusters."""
 NOTHING_VARIES = "all conversations have the same mean"
-"""The reason of a mean without an interval: the values say nothing about chance."""
 
 # Chosen by simulation with 10 to 110 conversations, between errors where a tail is long and power where there is none.
 _MISSED_SKEWNESS = 100.0  # the skewness of n conversations counts 1 + this / n² times
@@ -310,7 +306,6 @@ def _variance(mean: float, bounds: tuple[float, float]) -> float:
 # and one count a conversation, and none of the single values.
 
 Floats = NDArray[np.float64]
-"""An array of 64-bit floats."""
 
 ROUNDING = 1e-12
 """Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
@@ -492,7 +487,6 @@ class Column:
     cluster_of: Mapping[str, str]
     """Item -> cluster, such as its conversation id."""
     bounds: tuple[float, float] = UNBOUNDED
-    """Smallest and largest score that can be."""
     higher_is_better: bool | None = True
     """Direction of the metric; None where neither is better."""
     n_offered: int | None = None
@@ -514,7 +508,6 @@ class Mean:
 
     column: Column
     estimate: Estimate
-    """Mean and interval."""
 
     @property
     def cell(self) -> Value:
@@ -567,7 +560,6 @@ class Comparisons:
     """Everything that one call compared."""
 
     means: tuple[Mean, ...]
-    """One a column, in their order."""
     pairs: tuple[Comparison, ...]
     """One a pair of columns that may be compared, in the order of the first and then of the second."""
 

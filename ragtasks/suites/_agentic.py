@@ -139,7 +139,6 @@ def _where(answerability: Answerability, wanted: Answerability, value: float) ->
 
 
 SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False)
-"""What is added to a suite whose models search."""
 
 
 # Passages that carry an instruction (`injected` of the configuration): whether an answer follows it.

@@ -45,7 +45,6 @@ CORAL_METRICS = (
     Metric("citation_precision", "share of the cited passages that the reference answer cites; 0 for no citation"),
     Metric("citation_recall", "share of the passages that the reference answer cites which the answer cites"),
 )
-"""What CORAL has beyond MTRAG's metrics."""
 
 
 def coral_scores(inputs: ScoringInputs) -> list[Scores]:
@@ -132,7 +131,6 @@ INSCIT_METRICS = (
     Metric("response_type", "share of responses of the labelled type: answer, part of one, question back, refusal"),
     Metric("passage_f1", "F1 of the passages that the answer had, by those that the label rests on"),
 )
-"""What INSCIT has beyond MTRAG's metrics."""
 
 
 def inscit_scores(inputs: ScoringInputs) -> list[Scores]:
@@ -191,7 +189,6 @@ LABELS: Mapping[str, Mapping[str, int]] = {
     CORRECTNESS: {"clean": 2, "padded": 1, "none": 0, "wrong": -1},
     FAITHFULNESS: {"full": 1, "partial": 0, "no": -1},
 }
-"""Rubric -> label -> points."""
 
 _FORM = "Verdict CODE: LABEL"
 _NO_PASSAGES = Finding(None, None, VerdictOutcome.NOT_ASKED, "no passages were shown")
@@ -205,7 +202,6 @@ LIVERAG_METRICS = tuple(
          LABELS[FAITHFULNESS].values()),
     )
 )  # fmt: skip
-"""What LiveRAG has beyond MTRAG's metrics."""
 
 
 def correctness() -> Rubric:
@@ -279,7 +275,6 @@ TOPIOCQA_METRICS = (
     Metric("em_best", "exact match with the best of several answers"),
     Metric("f1_best", "F1 of normalised tokens with the best of several answers"),
 )
-"""What TopiOCQA has beyond MTRAG's metrics."""
 
 
 def topiocqa_scores(inputs: ScoringInputs) -> list[Scores]:

@@ -33,7 +33,6 @@ METRICS = (
     Metric("invalid_reply", "share of replies that are no list of numbers of facts", False),
     Metric("coverage", "share of responses whose facts could be read"),
 )
-"""Every metric, in the order of the harness's table."""
 
 _RANKED = ("facts_ndcg_3", "facts_p_3", "facts_r_3", "facts_mrr")
 

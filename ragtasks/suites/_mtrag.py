@@ -33,7 +33,6 @@ from ragtasks.suites._suite import ScoringInputs, Suite
 _LOGGER = logging.getLogger(__name__)
 
 RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
-"""What judges are asked."""
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:

@@ -36,7 +36,6 @@ REFERENCE_REFUSALS = ("Unfortunately, no relevant information is found.",)
 """What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
 
 LEFT_OUT = "the official task leaves out questions without an answer"
-"""The reason of an unanswerable task's scores of overlap."""
 
 METRICS = (
     Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=corpus_bleu),
@@ -55,7 +54,6 @@ METRICS = (
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of the responses to answerable questions that have METEOR and BERTScore"),
 )
-"""Every metric, in the order of the harness's table."""
 
 _OVERLAPS = ("sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall")
 

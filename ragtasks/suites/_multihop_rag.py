@@ -27,7 +27,6 @@ METRICS = (
     Metric("coverage", "share of responses whose accuracy is scored"),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )
-"""Every metric, in the order of the harness's table."""
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:

@@ -61,7 +61,6 @@ METRICS = (
     Metric("reply_words", "words of the whole reply: what was generated", False, bounds=COUNT),
     Metric("coverage", "share of responses whose query was searched"),
 )
-"""Every metric, in the order of the harness's table."""
 
 
 def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:

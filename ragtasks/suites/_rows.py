@@ -52,7 +52,6 @@ METRICS_OF_ROWS = (
     Metric("coverage", "share of answers whose k_precision is scored"),
     _SHARED["judge_coverage"],
 )
-"""Every metric, in the order of tables."""
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:

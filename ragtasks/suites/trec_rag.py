@@ -81,7 +81,6 @@ _METRICS = (
     Metric("empty", "share of answers without a sentence", higher_is_better=False),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )
-"""Every metric, in the order of the harness's table."""
 
 _SUPPORT_UNJUDGED = Score(None, "support was not judged")
 

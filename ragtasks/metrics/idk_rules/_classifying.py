@@ -51,7 +51,6 @@ LABEL_WORDS = 3
 """Words that "N/A" and the like may have beside them and still be all that is said."""
 
 LEAST_ITEMS = 3
-"""Items that make a list."""
 
 _CONTRACTED = frozenset({"t", "cannot", "cant", "dont"})
 _RULED = _CONTRACTED.union(MISSING.split())

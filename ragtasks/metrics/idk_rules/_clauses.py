@@ -26,7 +26,6 @@ class Clause:
     text: str
     """Lower case, contractions written out, markup and openings ("However, ") taken off, quotations as x."""
     is_question: bool
-    """Whether its sentence ends in a question mark."""
     is_grounded: bool
     """Whether it opened with its source: "Based on the passages, ..."."""
     is_conclusion: bool
@@ -34,7 +33,6 @@ class Clause:
     is_reply: bool
     """Whether it says no more than the "Yes" or "No" that it opens with or stands behind."""
     sentence: str
-    """The sentence that it is of."""
 
 
 _CITATION = re.compile(r"\[[\d, ]+\]")

@@ -26,9 +26,7 @@ class Sentences:
     """The sentences of one response, read once."""
 
     tokens: list[list[str]]
-    """`tokens_of` each."""
     features: list[set[str]]
-    """`features_of` each."""
 
     @classmethod
     def of(cls, sentences: Sequence[str], features: Features | None = None) -> Sentences:
@@ -307,7 +305,6 @@ _VERBS_OF_WHICH = _WHO["AUXILIARY"].union(WORDS["BE"].split())
 _LACKERS = frozenset({"SOURCE", "SPEAKER", "INFORMATION", "WHICH", "EXACT"})
 """Classes of what may lack information, or be lacking."""
 _N_WORDS = 1 << 16
-"""Words whose classes are remembered."""
 
 Step = tuple[str, ...]
 """What a word is to the learned part: itself, its classes, or nothing."""

@@ -42,7 +42,6 @@ class EncoderCount:
     """Its name and layer."""
     n_texts: int
     n_bytes: int
-    """Size of their vectors."""
 
 
 class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):

@@ -563,7 +563,6 @@ class Batch:
     rows: int
     """Rows of the batch; those that are over repeat the last text."""
     width: int
-    """Tokens of a row."""
     is_full: bool
     """Whether every text fills its row: a mask would say nothing."""
 

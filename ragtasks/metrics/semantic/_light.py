@@ -25,7 +25,6 @@ from ragtasks.files import canonical_hash
 LIBRARIES = ("onnxruntime", "onnx", "tokenizers", "safetensors")
 """What it needs beside the weights: the extra `semantic-light`."""
 MAX_TOKENS = 512
-"""Positions of the encoder."""
 
 _N_LAYERS, _N_HEADS, _EPSILON = 6, 12, 1e-12
 _SPECIAL = ("[CLS]", "[SEP]")
