@@ -320,12 +320,24 @@ class _Removal:
                 chosen, struck = together, both
         return chosen
 
-    def found_without(self, name: str, place: _Place) -> list[Passage]:
-        """Return what a search for a question still finds once a passage is gone."""
-        domain = self._dialogues[place[0]].domain
-        left = {item.passage_id: item for item in self._pool.passages[domain] if item.passage_id != name}
-        query = {"question": self._turns[place].decontextualized}
-        return [left[found] for found in search(query, left.values(), _SEARCHED)["question"]] if left else []
+    def found_without(self, tried: Mapping[str, frozenset[_Place]]) -> list[tuple[str, _Place, list[Passage]]]:
+        """Return each passage with each question that rests on it, and what a search still finds once it is gone.
+
+        One index a domain is enough: that a single passage is missing hardly moves the weight of a term.
+        """
+        asked: dict[str, dict[str, str]] = {}
+        for place in frozenset().union(*tried.values()):
+            asked.setdefault(self._dialogues[place[0]].domain, {})[str(place)] = self._turns[place].decontextualized
+        found: dict[str, list[Passage]] = {}
+        for domain, queries in asked.items():
+            passages = {item.passage_id: item for item in self._pool.passages[domain]}
+            for place, ranked in search(queries, passages.values(), _SEARCHED + 1).items():
+                found[place] = [passages[name] for name in ranked]
+        return [
+            (name, place, [item for item in found[str(place)] if item.passage_id != name][:_SEARCHED])
+            for name, places in tried.items()
+            for place in sorted(places)
+        ]
 
     def is_repeated(self, place: _Place, found: Sequence[Passage]) -> bool:
         """Return whether something found says what a question rests on once more."""
@@ -340,9 +352,7 @@ class _Removal:
 
 def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: Asker) -> set[str]:
     """Return the passages whose questions others still answer, or may answer for all that is known."""
-    pairs = [
-        (name, place, removal.found_without(name, place)) for name, places in tried.items() for place in sorted(places)
-    ]
+    pairs = removal.found_without(tried)
     repeated = {name for name, place, found in pairs if removal.is_repeated(place, found)}
     open_pairs = [(name, place, found) for name, place, found in pairs if name not in repeated]
     answers = asker.ask("answerability", [removal.question(place, found) for _, place, found in open_pairs])
