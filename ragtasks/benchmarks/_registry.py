@@ -79,7 +79,7 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
     way_out = (
         f"run `ragtasks data fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
     )
-    sample = f'--data {SAMPLE} (harness tasks: --metadata \'{{"data": "{SAMPLE}"}}\')'
+    sample = f"--data {SAMPLE} on the command line, `data: {SAMPLE}` in evaluation.yaml"
     raise BenchmarkFileError(
         f"data of {name}",
         where=str(folder),

@@ -119,8 +119,15 @@ def _tasks(steps: list[str]) -> Iterator[str]:
 def _data(folder: Path, steps: list[str]) -> Iterator[str]:
     origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
     yield f"data folder: {folder} ({origin})"
+    unfetched: list[str] = []
     for name in benchmark_names():
-        yield from _benchmark(source_of(name), folder, steps)
+        lines = list(_benchmark(source_of(name), folder, steps))
+        if lines == [_not_fetched(name)]:
+            unfetched.append(name)
+        else:
+            yield from lines
+    if unfetched:
+        yield f"not fetched: {', '.join(unfetched)} (ragtasks data fetch NAME)"
     for name in added_benchmark_names():
         try:
             yield f"benchmark that another package adds: {name}"
@@ -139,7 +146,11 @@ def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
     if absent:
         options = "" if len(absent) == len(said) else "".join(f" --group {group}" for group in absent)
         groups = "" if len(absent) == len(said) else f", {', '.join(absent)}"
-        yield f"{source.name}{groups}: not fetched (ragtasks data fetch {source.name}{options})"
+        yield _not_fetched(source.name, groups, options)
+
+
+def _not_fetched(name: str, groups: str = "", options: str = "") -> str:
+    return f"{name}{groups}: not fetched (ragtasks data fetch {name}{options})"
 
 
 def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[str] | None:

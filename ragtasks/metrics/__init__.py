@@ -119,6 +119,7 @@ from ragtasks.metrics.semantic import (
     resolve_encoder,
     semantic_scores,
     whole_weights,
+    without_bars,
 )
 from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnErrorKind, turn_error
 
@@ -239,4 +240,5 @@ __all__ = [
     "turn_error",
     "whole_weights",
     "within",
+    "without_bars",
 ]

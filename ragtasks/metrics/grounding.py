@@ -26,7 +26,7 @@ from ragtasks.records import Message, Passage, Support
 
 GROUNDED = Metric(
     "grounded",
-    "share of the answer's words and pairs of words that its passages or the question hold; a diagnosis, no ranking",
+    "share of the answer's words and word pairs in its passages or the question; ranks nobody",
     higher_is_better=None,
     in_groups=False,
 )
@@ -37,7 +37,7 @@ CITED_PRECISION = Metric(
 CITED_RECALL = Metric("cited_recall", "the same over all sentences; one that does not cite counts 0")
 COPIED = Metric(
     "copied",
-    "share of the answer's words in runs of five or more that a passage has word for word; copying wins grounded",
+    "share of the answer's words in runs of five or more that a passage has; ranks nobody",
     higher_is_better=None,
     in_groups=False,
 )

@@ -88,7 +88,13 @@ def gate_section(found: Gate) -> Section:
 
 def _power_section(found: Gate) -> Section:
     has_margins = any(math.isfinite(row.margin) for row in found.rows)
-    tables = [Table("Power", _POWER_COLUMNS, tuple(map(_power_cells, found.rows)), legend=_POWER_LEGEND)]
+    silent: dict[tuple[str, str, str], list[str]] = {}
+    for row in found.rows:
+        if _is_silent(row):
+            silent.setdefault((row.change.reason, row.setting, row.slice), []).append(row.metric.name)
+    none = [f"nothing on {', '.join(names)} in {', '.join(place)}: {why}." for (why, *place), names in silent.items()]
+    shown = tuple(_power_cells(row) for row in found.rows if not _is_silent(row))
+    tables = [Table("Power", _POWER_COLUMNS, shown, legend=(*_POWER_LEGEND, *none))]
     if found.problems:
         tables = [Table("Does not match", (), (), legend=found.problems)]
     elif has_margins and power_status(found):
@@ -96,6 +102,11 @@ def _power_section(found: Gate) -> Section:
         names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
         tables.append(Table("Margins that are too small for these answers", (), (), legend=names))
     return Section("Gate: what it can show", {"candidate": found.candidate, "baseline": found.baseline}, tuple(tables))
+
+
+def _is_silent(row: GateRow) -> bool:
+    """Return whether nothing can be told of the power of a test that nobody asked for by a margin."""
+    return math.isinf(row.margin) and row.least_margin is None and bool(row.change.reason)
 
 
 def _cells(row: GateRow) -> tuple[Cell, ...]:

@@ -7,8 +7,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, Problems, Ranked, canonical_hash, loading, parse_json
-from ragtasks.metrics import retrieval_metric, score_run, token_f1
+from ragtasks.metrics import retrieval_metric, score_run, token_f1, without_bars
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
 from ragtasks.results import rows_benchmark
 from retrieval_cache import (
@@ -183,20 +182,6 @@ def _show_by(progress: Progress, trainer: Any) -> None:
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(EpochProgress())
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """Hide the bars that transformers draws for every file it reads and writes."""
-    from transformers.utils import logging
-
-    was_shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_shown:
-            logging.enable_progress_bar()
 
 
 # A light query rewriter, trained on dialogues whose questions are there in both forms.

@@ -53,7 +53,7 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
     text = str(caught.value)
     assert str(tmp_path / mtrag.SOURCE.folder) in text
     assert "ragtasks data fetch mtrag" in text
-    assert text.endswith('or try the sample: --data sample (harness tasks: --metadata \'{"data": "sample"}\')')
+    assert text.endswith("or try the sample: --data sample on the command line, `data: sample` in evaluation.yaml")
 
 
 def test_the_real_data_is_found_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:

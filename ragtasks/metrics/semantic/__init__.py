@@ -11,6 +11,7 @@ from ragtasks.metrics.semantic._encoders import (
     require_torch,
     resolve_encoder,
     whole_weights,
+    without_bars,
 )
 from ragtasks.metrics.semantic._light import LightModel
 from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, most_different, semantic_scores
@@ -33,4 +34,5 @@ __all__ = [
     "resolve_encoder",
     "semantic_scores",
     "whole_weights",
+    "without_bars",
 ]

@@ -439,6 +439,20 @@ def _failure_of_device(device: str) -> str:
 
 
 @contextmanager
+def without_bars() -> Iterator[None]:
+    """Hide the bars that transformers draws for every file it reads and writes."""
+    from transformers.utils import logging
+
+    was_shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_shown:
+            logging.enable_progress_bar()
+
+
+@contextmanager
 def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
     """Refuse, at the end of the block, a transformers model of which not every weight was in its files.
 
@@ -460,7 +474,7 @@ def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str
         missing.extend(sorted(lacking - unread))
         return (loaded, report) if output_loading_info else loaded
 
-    with _patching:
+    with _patching, without_bars():
         PreTrainedModel.from_pretrained = classmethod(checked)
         try:
             yield missing

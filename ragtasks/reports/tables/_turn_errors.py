@@ -58,7 +58,7 @@ def _most(model: str, rows: Sequence[Row]) -> str:
     named = [(share.value, share, says) for share, says in shares if (share.value or 0.0) >= _LEAST_NAMED]
     most = sorted(named, key=lambda item: -(item[0] or 0.0))[:_MOST_KINDS]
     parts = [f"{says} in {_percent(share)}" for _, share, says in most]
-    return f"{model} {' and '.join(parts)} of {len(rows)} turns" if parts else ""
+    return f"{model}: {' and '.join(parts)} of {len(rows)} turns" if parts else ""
 
 
 def _percent(share: Value) -> str:

@@ -60,7 +60,7 @@ def test_kinds_are_no_scores_of_the_report_and_are_compared_by_name(tmp_path: Pa
 def test_the_conclusion_names_what_went_wrong_most_and_no_kind_that_is_only_possible(tmp_path: Path) -> None:
     found = evaluations(tmp_path, 2, 0)
     (section,) = report_sections(found)
-    sentence = "Went wrong most (reference): model2 invents in 50% of 24 turns."
+    sentence = "Went wrong most (reference): model2: invents in 50% of 24 turns."
     assert section.conclusion is not None
     assert sentence in section.conclusion.legend
     possible = next(kind.value for kind in TurnErrorKind if kind.is_possible)
