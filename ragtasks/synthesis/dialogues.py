@@ -331,8 +331,8 @@ class _Removal:
         found: dict[str, list[Passage]] = {}
         for domain, queries in asked.items():
             passages = {item.passage_id: item for item in self._pool.passages[domain]}
-            for place, ranked in search(queries, passages.values(), _SEARCHED + 1).items():
-                found[place] = [passages[name] for name in ranked]
+            for asked_at, ranked in search(queries, passages.values(), _SEARCHED + 1).items():
+                found[asked_at] = [passages[name] for name in ranked]
         return [
             (name, place, [item for item in found[str(place)] if item.passage_id != name][:_SEARCHED])
             for name, places in tried.items()
