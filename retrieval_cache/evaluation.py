@@ -88,6 +88,8 @@ class Evaluation:
     """Most passages that the run ranks for a query; None where unknown."""
     fallbacks: str = ""
     """How many queries are the last turn in the place of a rewrite, and why; empty where none is, or unknown."""
+    ranking_notes: tuple[str, ...] = ()
+    """What else makes its scores look better or worse than what it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ def evaluate(
         unscored=unscored,
         depth=max(map(len, run.values()), default=0),
         fallbacks=fallbacks,
+        ranking_notes=tuple(ranking_notes(name, run, judgements)),
     )
 
 
@@ -391,6 +394,7 @@ def _notes_on(evaluation: Evaluation) -> Iterator[str]:
         yield f"{evaluation.name}: {evaluation.fallbacks}."
     domain_of = {result.query_id: result.domain for result in evaluation.results}
     yield from coverage_notes(evaluation.name, evaluation.coverage, domain_of)
+    yield from evaluation.ranking_notes
     if n_unjudged := len(evaluation.coverage.unjudged):
         yield f"{evaluation.name}: {n_unjudged} of its queries are not judged (ignored)."
     if evaluation.depth is not None and evaluation.depth < _DEEPEST:
@@ -622,6 +626,25 @@ def coverage_notes(name: str, scores: RunScores, domain_of: Mapping[str, str]) -
         yield f"judged, but without a relevant passage (counted 0): {some(scores.without_relevant)}"
 
 
+_ENOUGH_QUERIES = 10
+
+
+def ranking_notes(name: str, run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
+    """Yield what makes the scores of a run look better or worse than what it found: its ids, its ties, its origin."""
+    judged = {qrel.query_id for qrel in qrels}
+    rankings = {query_id: ranking for query_id, ranking in run.items() if query_id in judged and ranking}
+    relevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance > 0}
+    known = {qrel.passage_id for qrel in qrels}
+    passages = [(query_id, item.passage_id) for query_id, ranking in rankings.items() for item in ranking]
+    if len(rankings) >= _ENOUGH_QUERIES and not any(passage_id in known for _, passage_id in passages):
+        yield f"{name}: none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
+    if len(rankings) >= _ENOUGH_QUERIES and relevant.issuperset(passages):
+        yield f"{name} ranks nothing but relevant passages, as a run that was made of the judgements does"
+    tied = [item for item in rankings.values() if len(item) > 1 and len({one.score for one in item}) == 1]
+    if 2 * len(tied) > len(rankings):
+        yield f"{name}: one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"
+
+
 def missing_domains(judged: Sequence[str], omitted: Sequence[str], domain_of: Mapping[str, str]) -> list[str]:
     """Return the domains of which a run has no judged query at all, where it has some of another."""
     left_out = set(omitted)
@@ -730,6 +753,10 @@ def _judged(
     notes = [f"{ranking.name}: {unscored}, so the judgements do not apply to it"] if unscored else []
     notes += [f"{ranking.name}: {ranking.fallbacks}"] if ranking.fallbacks else []
     notes += coverage_notes(ranking.name, found, domain_of)
+    notes += ranking_notes(ranking.name, ranking.run, qrels)
+    depth = max(map(len, ranking.run.values()), default=0)
+    if deeper := [metric.title for metric in metrics if (metric.k or _cutoff(metric)) > depth]:
+        notes.append(f"{ranking.name} ranks at most {depth} passages a query: {', '.join(deeper)} see no more")
     if found.unjudged:
         # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
         named = "" if domain_of else f": {some(found.unjudged)}"
@@ -738,6 +765,11 @@ def _judged(
     return JudgedRun(
         ranking.name, values, {query: domain_of[query] for query in found.values if domain_of}, tuple(notes)
     )
+
+
+def _cutoff(metric: RetrievalMetric) -> int:
+    cutoff = metric.title.rpartition("@")[2]
+    return int(cutoff) if cutoff.isdecimal() else 0
 
 
 def _official(benchmark: Benchmark) -> Run:

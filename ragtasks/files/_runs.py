@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -353,6 +354,7 @@ def write_trec(path: Path, run: Run, tag: str) -> str:
 def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
     rankings: dict[str, dict[str, float]] = {}
+    ranks: dict[str, list[tuple[int, float]]] = {}
     problems: list[str] = []
     for number, text in enumerate(text_of(path).splitlines(), start=1):
         line = run_line(text)
@@ -362,8 +364,22 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
             problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
             rankings[line.query_id][line.passage_id] = line.score
+            if line.rank.isdecimal() and line.rank.isascii():
+                ranks.setdefault(line.query_id, []).append((int(line.rank[:18]), line.score))
+    if not problems and _are_distances(ranks):
+        problems = [
+            "expected higher scores at better ranks, found the reverse in every query; scores rank, so negate them"
+        ]
     raise_for_run(f"TREC run {path}", problems)
     return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+
+
+def _are_distances(ranks: Mapping[str, list[tuple[int, float]]]) -> bool:
+    """Return whether every query's scores rise from the first rank to the last, as those of distances do."""
+    longer = [sorted(pairs) for pairs in ranks.values() if len(pairs) > 1]
+    return bool(longer) and all(
+        first[0] < second[0] and first[1] < second[1] for pairs in longer for first, second in pairwise(pairs)
+    )
 
 
 def raise_for_run(what: str, problems: Iterable[str]) -> None:

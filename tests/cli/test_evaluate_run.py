@@ -52,6 +52,36 @@ def test_a_file_and_qrels_are_all_that_is_needed(files: tuple[Path, Path]) -> No
     assert "| run.trec | 4 |      0.250 | 0.375 |" in text
 
 
+def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path: Path) -> None:
+    qrels, run = tmp_path / "qrels.txt", tmp_path / "run.trec"
+    qrels.write_text("".join(f"q{n} 0 p{n} 1\nq{n} 0 r{n} 0\n" for n in range(12)), encoding="utf-8")
+
+    def notes(*rankings: str) -> str:
+        lines = [f"q{n} Q0 {item.format(n=n)} t\n" for n in range(12) for item in rankings]
+        run.write_text("".join(lines), encoding="utf-8")
+        return evaluated(run, "--qrels", qrels, "--measures", "nDCG@2,RR")
+
+    assert "Before the scores" not in notes("p{n} 1 2", "r{n} 2 1")
+    assert "run.trec: one score for all passages in 12 of 12 queries, so ids rank them." in notes(
+        "p{n} 1 1", "r{n} 2 1"
+    )
+    assert "run.trec ranks nothing but relevant passages, as a run that was made of the judgements does." in notes(
+        "p{n} 1 2"
+    )
+    assert "run.trec ranks at most 1 passages a query: nDCG@2 see no more." in notes("p{n} 1 2")
+    assert "run.trec: none of its passages is judged, such as P-0; are its ids the corpus's." in notes(
+        "P-{n} 1 2", "R-{n} 2 1"
+    )
+
+
+def test_scores_of_which_the_lower_are_better_are_refused(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    run.write_text("q1 Q0 a 1 0.1 t\nq1 Q0 b 2 0.2 t\nq2 Q0 c 1 1 t\n", encoding="utf-8")
+    done = run_command("evaluate-run", str(run), "--qrels", str(qrels), "--measures", "RR")
+    assert done.status == 1
+    assert "expected higher scores at better ranks, found the reverse in every query" in done.err
+
+
 def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Path) -> None:
     run, qrels = files
     other = tmp_path / "other.trec"
