@@ -14,7 +14,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 def test_every_benchmark_has_a_source_of_its_name() -> None:
     assert {"mtrag", "mtrag_un"} <= set(benchmark_names())
     assert [source_of(name).name for name in benchmark_names()] == benchmark_names()
-    assert source_of("mtrag") is mtrag.SOURCE
+    assert source_of("mtrag") is mtrag.MTRAG_SOURCE
 
 
 def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
 
 def test_a_named_folder_wins_over_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_folder, own = tmp_path / "data", tmp_path / "own"
-    fetched = data_folder / mtrag.SOURCE.folder
+    fetched = data_folder / mtrag.MTRAG_SOURCE.folder
     fetched.mkdir(parents=True)
     (own / "mtrag-human").mkdir(parents=True)  # a checkout is used as it is
     assert benchmark_folder("mtrag", None, data_folder) == fetched
@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
     with pytest.raises(BenchmarkFileError) as caught:
         benchmark_folder("mtrag", None, tmp_path)
     text = str(caught.value)
-    assert str(tmp_path / mtrag.SOURCE.folder) in text
+    assert str(tmp_path / mtrag.MTRAG_SOURCE.folder) in text
     assert "ragtasks data fetch mtrag" in text
     assert text.endswith("or try the sample: --data sample on the command line, `data: sample` in evaluation.yaml")
 
