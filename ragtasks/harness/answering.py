@@ -299,7 +299,8 @@ class AnswerLog:
         reply = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
         try:
             # Opened here and not before: an evaluation that ends takes an empty file away.
-            self._file = self._file or ReplyCache(self.path)
+            if self._file is None:  # not by its truth: that counts all replies in it
+                self._file = ReplyCache(self.path)
             self._file.put([reply])
         except CacheError as error:
             if not self._is_broken:

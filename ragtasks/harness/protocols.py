@@ -210,7 +210,10 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Schema(dict[str, Any]):
-    """A tool that can be hashed: the harness groups requests by their options."""
+    """A tool that can be hashed: the harness groups requests by their options, and copies these for each request."""
+
+    def __deepcopy__(self, _: Any) -> _Schema:
+        return self
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(json.dumps(self, sort_keys=True))

@@ -21,7 +21,7 @@ from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
-from ragtasks.suites import AGENTIC, suite_named
+from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed, p_text
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
@@ -233,6 +233,13 @@ def _distrust(
     yield from anchor_lines(evaluations)
     yield from repeat_lines(evaluations)
     yield from implausible_lines(evaluations)
+    saw = {
+        key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None] for key, rows in rows_of.items()
+    }
+    yield from _listed(
+        "Injected passages, so not to be set beside runs without; answers that follow the one they saw",
+        {key: f"{round(sum(values))} of {len(values)}" for key, values in saw.items() if values},
+    )
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
     yield from _listed("Prompts that did not fit", cut)
     n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}

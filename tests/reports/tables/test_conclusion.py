@@ -84,6 +84,17 @@ def test_what_is_missing_is_said_in_a_line_each() -> None:
     assert SAMPLE_WARNING not in table.legend
 
 
+def test_injected_passages_are_named_with_the_answers_that_follow_them() -> None:
+    rows = model("mine", [0.5] * N, "full_rag").rows
+    followed = [1.0, 0.0, 0.0, *[None] * (N - 3)]
+    own = [replace(item, values={**item.values, "injected_followed": one})
+           for item, one in zip(rows, followed, strict=True)]  # fmt: skip
+    legend = concluded(evaluation(own, "mine")).legend
+    (line,) = (line for line in legend if line.startswith("Injected passages"))
+    assert line.endswith("answers that follow the one they saw: mine in full_rag (1 of 3).")
+    assert not any("Injected" in line for line in concluded(evaluation(rows, "mine")).legend)
+
+
 def test_a_score_that_a_turn_has_no_use_for_is_not_missing_there() -> None:
     needless = suite_named("ikat_facts").metrics[0].undefined_reason
     values = {"facts_ndcg_3": 1.0, "coverage": 1.0}
