@@ -126,7 +126,7 @@ def row_of(sample: Mapping[str, Any]) -> Row:
 
 NEED_MET = "need_met"
 NEED_METRICS = (
-    Metric(NEED_MET, "share of needs that were met, as the simulated user says; one that it never came to was not"),
+    Metric(NEED_MET, "share of needs that were met, as the simulated user says; one that never came up was not"),
     Metric(
         "need_turns",
         "messages of the simulated user about a need that was met",

@@ -198,7 +198,7 @@ def test_a_user_that_cannot_be_read_breaks_off_and_invents_nothing(
         status, out, err = score(system, "--user", user.named())
     assert status == 1
     assert "16 of 16 conversations broke off: no message of the user could be used: no JSON object" in err
-    assert "undecided: 108 needs" in out
+    assert "undecided: 108 of 108 needs" in out
     assert system.n_asked == 0
     assert user.n_asked == 32  # each of them twice
     assert all(row.values["need_met"] is None for item in read_evaluations([Path("results")]) for row in item.rows)
