@@ -85,6 +85,7 @@ def test_examples_can_be_limited(tmp_path: Path) -> None:
     assert "<::>" not in report(tmp_path, "--full", "--examples", 0)
 
 
+@pytest.mark.slow
 def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tables, plots, page = tmp_path / "new" / "report.md", tmp_path / "plots", tmp_path / "page.html"

@@ -146,6 +146,7 @@ def test_short_replies_that_nothing_was_learned_from() -> None:
     assert agreement_of(table, "partial").f1 >= 0.8
 
 
+@pytest.mark.slow
 def test_what_is_learned_is_what_the_detector_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors.torch import load_file, save_file
 
