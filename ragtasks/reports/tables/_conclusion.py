@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
@@ -240,11 +241,29 @@ def _distrust(
         "Injected passages, so not to be set beside runs without; answers that follow the one they saw",
         {key: f"{round(sum(values))} of {len(values)}" for key, values in saw.items() if values},
     )
+    yield from _twin_lines(rows_of)
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
     yield from _listed("Prompts that did not fit", cut)
     n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
     narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
     yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+
+
+_NEARLY_ALL = 0.9
+
+
+def _twin_lines(rows_of: Mapping[_Group, Sequence[Row]]) -> Iterator[str]:
+    """Yield a line for two models of a setting that gave nearly all the same answers: one system under two names."""
+    hashes = {
+        key: {row.task_id: row.answer_hash for row in rows if row.answer_hash}
+        for key, rows in rows_of.items()
+        if not is_baseline(key[1])
+    }
+    for ((setting, one), first), ((other_setting, other), second) in combinations(hashes.items(), 2):
+        shared = first.keys() & second.keys() if setting == other_setting else set()
+        n_same = sum(first[task_id] == second[task_id] for task_id in shared)
+        if len(shared) >= MIN_CLUSTERS and n_same >= _NEARLY_ALL * len(shared):
+            yield f"Same answers: {one} and {other} in {setting}, word for word in {n_same} of {len(shared)} tasks."
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:

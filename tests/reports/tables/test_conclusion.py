@@ -193,6 +193,22 @@ def test_who_has_the_best_mean_by_leaving_hard_tasks_unscored_is_not_called_ahea
     }
 
 
+def test_one_system_under_two_names_is_named() -> None:
+    def answered(name: str, prefix: str, n_others: int = 0) -> Evaluation:
+        found = model(name, [0.5 + 0.01 * place for place in range(20)])
+        texts = [f"{name if place < n_others else prefix}-{place}" for place in range(20)]
+        rows = [replace(row, answer_hash=text) for row, text in zip(found.rows, texts, strict=True)]
+        return replace(found, rows=tuple(rows))
+
+    def lines(*given: Evaluation) -> list[str]:
+        return [line for line in concluded(*given).legend if line.startswith("Same answers")]
+
+    expected = "Same answers: a and b in reference, word for word in 18 of 20 tasks."
+    assert lines(answered("a", "x"), answered("b", "x", 2)) == [expected]
+    assert lines(answered("a", "x"), answered("b", "x", 3)) == []
+    assert lines(answered("a", "x"), answered("ragtasks-oracle", "x")) == []
+
+
 def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
     assert sentence(model("a", [0.5] * N)) == "a has rb_alg 0.500 in reference."
     part = model("a", [0.5] * N)
