@@ -354,62 +354,32 @@ class PanelProgress:
 
     def __init__(self, progress: Progress) -> None:
         """Begin; the rate counts from now."""
-        self._progress, self._lock = progress, threading.Lock()
-        self._judge_progresses: list[JudgeProgress] = []
-        self._begin = time.monotonic()
+        self.lock = threading.Lock()
+        self._progress, self._begin = progress, time.monotonic()
+        self._judges: list[JudgeProgress] = []
 
     def judge_progress(self, name: str, price: Price | None) -> JudgeProgress:
         """Return the share of one more judge."""
-        self._judge_progresses.append(JudgeProgress(self, name, price, Usage(cost=None if price is None else 0.0)))
-        return self._judge_progresses[-1]
-
-    def begin(self, judge_progress: JudgeProgress, n_prompts: int) -> None:
-        """Tell of a judge's new call before its first reply, which may be long in coming."""
-        with self._lock:
-            judge_progress.total = judge_progress.n_done + n_prompts
-            self._show()
-
-    def add(self, judge_progress: JudgeProgress, reply: Reply) -> None:
-        """Count a judge's reply, and tell of all judges."""
-        with self._lock:
-            judge_progress.n_done += 1
-            judge_progress.usage += usage_of(reply, judge_progress.price)
-            self._show()
-
-    def hold_up(self, judge_progress: JudgeProgress, why: str) -> None:
-        """Tell what a judge waits for, empty where it waits for nothing."""
-        with self._lock:
-            if why != judge_progress.held_up:
-                judge_progress.held_up = why
-                self._show()
+        self._judges.append(JudgeProgress(self, name, price, Usage(cost=None if price is None else 0.0)))
+        return self._judges[-1]
 
     def close(self) -> None:
         """Tell the sums, where there was anything to do."""
-        with self._lock:
-            if any(judge_progress.total for judge_progress in self._judge_progresses):
-                self._show(whole=True)
+        with self.lock:
+            if any(judge.total for judge in self._judges):
+                self.show(whole=True)
 
-    def _show(self, *, whole: bool = False) -> None:
-        usage = sum((judge_progress.usage for judge_progress in self._judge_progresses), Usage())
-        note = usage.note(time.monotonic() - self._begin, whole=whole)
-        n_done, total = (
-            sum(judge_progress.n_done for judge_progress in self._judge_progresses),
-            sum(judge_progress.total for judge_progress in self._judge_progresses),
-        )
-        waits = [
-            f"{judge_progress.name}: {judge_progress.held_up}"
-            for judge_progress in self._judge_progresses
-            if judge_progress.held_up and not whole
-        ]
+    def show(self, *, whole: bool = False) -> None:
+        """Tell of all judges, with the lock held."""
+        note = sum((judge.usage for judge in self._judges), Usage()).note(time.monotonic() - self._begin, whole=whole)
+        waits = [f"{judge.name}: {judge.held_up}" for judge in self._judges if judge.held_up and not whole]
+        n_done, total = sum(judge.n_done for judge in self._judges), sum(judge.total for judge in self._judges)
         self._progress("\t".join([self._name(), note, *waits]), n_done, total)
 
     def _name(self) -> str:
-        names = ", ".join(judge_progress.name for judge_progress in self._judge_progresses)
-        return (
-            names
-            if len(names) <= _LONGEST_NAMES or len(self._judge_progresses) == 1
-            else f"{len(self._judge_progresses)} judges"
-        )
+        names = ", ".join(judge.name for judge in self._judges)
+        is_short = len(names) <= _LONGEST_NAMES or len(self._judges) == 1
+        return names if is_short else f"{len(self._judges)} judges"
 
 
 @dataclass(slots=True)
@@ -425,13 +395,22 @@ class JudgeProgress:
     held_up: str = ""
 
     def begin(self, n_prompts: int) -> None:
-        """Begin a new call of so many prompts."""
-        self.bar.begin(self, n_prompts)
+        """Tell of a new call of so many prompts before its first reply, which may be long in coming."""
+        with self.bar.lock:
+            self.total = self.n_done + n_prompts
+            self.bar.show()
 
     def follow(self, what: str, _done: int, _total: int | None) -> None:
-        """Take from a client's own progress what it waits for."""
-        self.bar.hold_up(self, "".join(what.split("\t")[2:]))
+        """Take from a client's own progress what it waits for, empty where it waits for nothing."""
+        why = "".join(what.split("\t")[2:])
+        with self.bar.lock:
+            if why != self.held_up:
+                self.held_up = why
+                self.bar.show()
 
     def add(self, reply: Reply) -> None:
-        """Count a reply."""
-        self.bar.add(self, reply)
+        """Count a reply, and tell of all judges."""
+        with self.bar.lock:
+            self.n_done += 1
+            self.usage += usage_of(reply, self.price)
+            self.bar.show()
