@@ -30,6 +30,7 @@ from ragtasks.results._saved import (
     nothing_there,
     provenance_of_answers,
     samples_of,
+    unusable,
     value_at,
 )
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
@@ -82,7 +83,7 @@ class Evaluation:
                         answer = response_of(doc, line.sample["filtered_resps"][0])
                     except (LookupError, TypeError, ValueError) as error:
                         found = f"{type(error).__name__}: {error} in line {line.number}"
-                        raise _error(str(path), "the answer with its question and passages", found) from error
+                        raise unusable("results", path, "the answer with its question and passages", found) from error
                     yield row, answer
 
     @property
@@ -205,7 +206,7 @@ def _evaluations(
         results = parse_json(file.read_bytes())
         model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
+        raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, [task for names in parts.values() for task in names])
     found = [
         Evaluation(
@@ -277,10 +278,6 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
         part = (run, own_history(provenance), without_agentic(suite), kind_of(provenance))
         parts.setdefault(part, []).append(task)
     return parts
-
-
-def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN)
 
 
 # Origin of the answers in a results file: the model, its history, the kind of evaluation.

@@ -156,17 +156,18 @@ def nothing_there(what: str, path: Path, expected: str) -> BenchmarkFileError:
     return BenchmarkFileError(what, where=str(path), expected=expected, found=found, next_step=next_step)
 
 
-def unusable(what: str, where: Path, expected: str, found: str) -> BenchmarkFileError:
-    """Return the error for answers that cannot be scored again."""
-    return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=RUN_AGAIN)
-
-
 # The files of one evaluation of the harness: results, and beside them a file of logged samples for each task.
 # A samples file that is missing or shortened would change every mean without a word, so all of them have to be
 # there, with as many lines as the results say.
 
 RUN_AGAIN = "run the evaluation again, by `ragtasks eval` or by lm_eval with --output_path DIR --log_samples"
 """The next step where files cannot be fixed."""
+
+
+def unusable(what: str, where: Path, expected: str, found: str, next_step: str = RUN_AGAIN) -> BenchmarkFileError:
+    """Return the error for results or answers that cannot be read."""
+    return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=next_step)
+
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _BRING_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"
@@ -183,7 +184,7 @@ class LoggedSamples:
     def require(self, n_found: int) -> None:
         """Refuse a file of more or fewer samples."""
         if self.n not in {None, n_found}:
-            raise _error(self.path, f"{self.n} lines, as its results file says", str(n_found), _BRING_ALL)
+            raise unusable("results", self.path, f"{self.n} lines, as its results file says", str(n_found), _BRING_ALL)
 
 
 def time_of(file: Path) -> str | None:
@@ -200,10 +201,10 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
     }
     missing = [samples for samples in found.values() if not samples.path.is_file()]
     if time is None or len(missing) == len(found):
-        raise _error(file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none", RUN_AGAIN)
+        raise unusable("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
     if missing:
         named = ", ".join(f"no {item.path.name} (lines: {item.n or 'unknown'})" for item in missing)
-        raise _error(file, "the logged samples of all its ragtasks tasks beside it", named, _BRING_ALL)
+        raise unusable("results", file, "the logged samples of all its ragtasks tasks beside it", named, _BRING_ALL)
     return found
 
 
@@ -218,10 +219,6 @@ def n_logged(results: Mapping[str, Any], task: str) -> int | None:
     """Return how many samples of a harness task were logged; None where the results do not say."""
     number = value_at(results, "n-samples", task, "effective")
     return number if isinstance(number, int) else None
-
-
-def _error(where: Path, expected: str, found: str, next_step: str) -> BenchmarkFileError:
-    return BenchmarkFileError("results", where=str(where), expected=expected, found=found, next_step=next_step)
 
 
 # Which settings of a results file are used where nobody asked for them: the one list, an explicit one.
