@@ -310,20 +310,22 @@ def _surroundings(response: Response) -> Iterator[str]:
     yield from (passage.text for passage in response.passages)
 
 
+def _texts(is_one: Callable[[str], object]) -> Callable[[Answers], Found]:
+    """Return what yields the answers of which something holds by their text alone."""
+    return lambda answers: ((place, item.text) for place, item in enumerate(answers.responses) if is_one(item.text))
+
+
+def _without_text(text: str) -> bool:
+    return not any(map(str.isalnum, text))
+
+
 def _empty(answers: Answers) -> Found:
-    for place, (response, reply) in enumerate(zip(answers.responses, answers.replies, strict=True)):
-        if not any(map(str.isalnum, response.text)) and not any(map(str.isalnum, reply)):
-            yield place, response.text
+    return ((place, text) for place, text in _texts(_without_text)(answers) if _without_text(answers.replies[place]))
 
 
 def _emptied(answers: Answers) -> Found:
-    for place, (response, reply) in enumerate(zip(answers.responses, answers.replies, strict=True)):
-        if not any(map(str.isalnum, response.text)) and any(map(str.isalnum, reply)):
-            yield place, reply
-
-
-def _tool_calls(answers: Answers) -> Found:
-    return ((place, item.text) for place, item in enumerate(answers.responses) if is_tool_call(item.text))
+    replies = ((place, answers.replies[place]) for place, _ in _texts(_without_text)(answers))
+    return ((place, reply) for place, reply in replies if not _without_text(reply))
 
 
 _LEAST_LOOP = 30  # words
@@ -361,10 +363,6 @@ _THOUGHT = re.compile(
     r"|i should (?:answer|check|respond))",
     re.I,
 )
-
-
-def _thinking_aloud(answers: Answers) -> Found:
-    return ((place, item.text) for place, item in enumerate(answers.responses) if _THOUGHT.match(item.text))
 
 
 _LATIN = re.compile(r"(?<!\w)[a-z\u00df-\u00ff]{3,}(?!\w)")
@@ -411,10 +409,6 @@ def _bare(answers: Answers) -> Found:
     for place, (words, target) in enumerate(zip(answers.words, answers.targets, strict=True)):
         if 0 < len(words) <= 2 and len(target) >= _FULL_ANSWER and not _YES_OR_NO & set(words):
             yield place, answers.responses[place].text
-
-
-def _errors(answers: Answers) -> Found:
-    return ((place, item.text) for place, item in enumerate(answers.responses) if is_error_text(item.text))
 
 
 _LEAST_REPEATS = 3
@@ -768,8 +762,8 @@ def _ids(passages: Collection[Passage]) -> frozenset[str]:
 CHECKS: Mapping[str, Check] = {
     "empty": Check("are empty", _empty),
     "emptied": Check("hold a thought that never ends, and nothing behind it", _emptied),
-    "error": Check("are an error's text", _errors),
-    "tool_call": Check("call a tool and answer nothing", _tool_calls),
+    "error": Check("are an error's text", _texts(is_error_text)),
+    "tool_call": Check("call a tool and answer nothing", _texts(is_tool_call)),
     "identical": Check("are word for word the same for different questions", _identical, 0.1),
     "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
     "wrapped": Check("are wrapped in JSON, tags, HTML or a Markdown fence", _wrapped, 0.02),
@@ -778,7 +772,7 @@ CHECKS: Mapping[str, Check] = {
     "pasted": Check("hold a whole passage word for word", _pasted, 0.05, counts=False),
     "looping": Check("say the same again and again", _looping),
     "running_on": Check("go on as the user, or hold marks of a chat template", _running_on, 0.02),
-    "thinking_aloud": Check("think aloud before they answer", _thinking_aloud, 0.05),
+    "thinking_aloud": Check("think aloud before they answer", _texts(_THOUGHT.match), 0.05),
     "garbled": Check("are codes, or words that stand in no text around", _garbled, 0.05),
     "bare": Check("are a word or two where the reference answer is a text", _bare, 0.3, counts=False),
     "echo": Check("repeat the conversation before they answer", _echo, 0.05),
