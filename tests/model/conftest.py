@@ -40,6 +40,13 @@ def deaf_server(weights: Path, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def forgetful_server(weights: Path, tmp_path: Path) -> Iterator[str]:
+    """The same with its format of chats for tools, which leaves out what they found."""
+    with _serving(weights, tmp_path / "log.txt", chat_format="chatml-function-calling") as address:
+        yield address
+
+
 @contextmanager
 def _serving(weights: Path, log: Path, **further: str) -> Iterator[str]:
     pytest.importorskip("llama_cpp", reason="no server for the real model (extra: model-tests)")

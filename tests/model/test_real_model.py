@@ -75,6 +75,30 @@ def test_twenty_real_tasks_are_answered(command: Command, model_server: str, tmp
     )  # fmt: skip
 
 
+def test_a_server_that_calls_tools_and_hides_their_results_is_refused(
+    command: Command, forgetful_server: str, tmp_path: Path
+) -> None:
+    done = command(
+        "--model", "local-chat-completions", "--apply_chat_template", "--tasks", "mtrag_agentic_govt", "--limit", "1",
+        "--model_args", f"base_url={forgetful_server}/chat/completions,model=gemma,eos_string=</s>",
+        "--output_path", str(tmp_path), metadata={"search_protocol": "tool_calls"},
+    )  # fmt: skip
+    assert done.status == 1
+    assert "the server does not show its model what calls found" in done.err
+
+
+def test_a_model_that_never_saw_a_tag_answers_or_searches(command: Command, model_server: str, tmp_path: Path) -> None:
+    done = command(
+        "--model", "local-completions", "--tasks", "mtrag_agentic_govt", "--limit", "2", "--log_samples",
+        "--model_args", f"base_url={model_server}/completions,model=gemma,tokenizer_backend=none,eos_string=</s>",
+        "--gen_kwargs", "max_gen_toks=32", "--output_path", str(tmp_path), metadata={"search_calls": 2},
+    )  # fmt: skip
+    assert done.status == 0, done.err[-2000:]
+    rows = samples_in(tmp_path)
+    assert {row["doc"]["trajectory"]["ending"] for row in rows} <= {"answered", "gave_up", "out_of_calls"}
+    assert all(len(row["doc"]["trajectory"]["steps"]) <= 3 for row in rows)
+
+
 def test_a_prompt_that_does_not_fit_is_a_request_that_failed(
     command: Command, model_server: str, tmp_path: Path
 ) -> None:
