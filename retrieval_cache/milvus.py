@@ -1,6 +1,6 @@
 """Milvus behind the retriever protocol: one code for the embedded file, a standalone server and a distributed cluster.
 
-The vectors are made here and stored there (`_vectors_of`, `_term_weights`), so `milvus` in mode `dense` gives the run
+The vectors are made here and stored there, so `milvus` in mode `dense` gives the run
 of `dense`, and in mode `bm25` the ranking of `bm25`: moving to an engine changes where a corpus lies and no score.
 Search is exact (FLAT, or an inverted index), never an approximation that a comparison of retrievers would measure.
 """

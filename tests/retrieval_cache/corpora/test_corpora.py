@@ -291,7 +291,7 @@ def test_the_real_corpora(mtrag_root: Path, domain: str, n_passages: int, n_blan
 PEAK = """
 import re, sys
 from pathlib import Path
-from retrieval_cache.corpora import read_corpus
+from retrieval_cache.corpora.passages import read_corpus
 n = sum(1 for _ in read_corpus(sys.argv[1]))
 # Not `ru_maxrss`: on Linux a child inherits that from the process which started it.
 print(n, re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
