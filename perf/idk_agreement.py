@@ -17,8 +17,8 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
-A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in five
-rounds, each written after the rules and read once before they were changed for it.
+A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in seven
+rounds, each read once before anything was changed for it; `perf/idk_languages_training.py` leaves one out at a time.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the

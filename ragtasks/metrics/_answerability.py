@@ -50,7 +50,7 @@ class RuleBasedIdk:
     """The offline detector: it reads the response's text by rules, and neither question nor passages.
 
     What the rules for English do not know is decided by weights learned from labelled sentences
-    (`perf/idk_training.py`); twelve other languages are read by tables of phrases (`idk_languages.py`). It stands
+    (`perf/idk_training.py`); twelve other languages are read by tables (`idk_languages/`). It stands
     in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far they agree. It
     misses a refusal without any of the usual words ("That is for a lawyer to say").
     """
