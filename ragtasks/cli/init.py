@@ -157,7 +157,6 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
 
 
 def _write(output: Path, asked: dict[str, Any]) -> None:
-
     text = _text(asked)
     checked_text(text, str(output))
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli.app import echo
+from ragtasks.cli.options import named_benchmark
 from ragtasks.clients import Endpoint, endpoint_of
 from ragtasks.config import UserConfig, config_from_metadata, config_from_options
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
@@ -207,12 +207,12 @@ class LookAhead:
         if asks is not None:
             tables = [
                 *asks(settings),
-                *([planning.spending_table((), judging, _config(options))] if has_judges else []),
+                *([planning.spending_table((), judging, config_from_metadata(options))] if has_judges else []),
             ]
         else:
             tables = [
                 planning.prompts_table(settings, is_estimate=self.tokenizer is None),
-                planning.spending_table(settings, judging, _config(options)),
+                planning.spending_table(settings, judging, config_from_metadata(options)),
             ]
         provenance = {"tasks": ", ".join(tasks)}
         if rate := self.prompts_per_minute:
@@ -226,7 +226,7 @@ class LookAhead:
 
         with progress_bars() as progress:
             _, judging = planning.plan(tasks, options, planning.estimated_tokens, limit=self.limit, progress=progress)
-        _say_cost(planning.spending_table((), judging, _config(options)))
+        _say_cost(planning.spending_table((), judging, config_from_metadata(options)))
 
 
 def _say_cost(spending: Table) -> None:
@@ -252,10 +252,5 @@ def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequenc
     if user is None:
         return [planning.system_table(plans)] if intention.system is not None else []
     ((name, _),) = intention.parts
-    benchmark = open_benchmark(name, benchmark_folder(name, intention.config.data, data_folder()).resolve())
+    benchmark = named_benchmark(name, intention.config.data)
     return [planning.conversations_table(planned_messages(benchmark, intention.config, user))]
-
-
-def _config(options: Mapping[str, Any]) -> Any:
-
-    return config_from_metadata(options)

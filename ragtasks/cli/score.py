@@ -382,7 +382,6 @@ def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
 
 
 def _write_rows(target: Path, lines: bytes, *, force: bool) -> None:
-
     if target.exists() and not may_be_replaced([target], force=force):
         raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")
     write_atomically(target, lines)

@@ -7,7 +7,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -238,7 +238,8 @@ def train_rewriter(
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
     split = split_by_dialogue(later_turns, fitting.seed)
     recipe = Recipe(_kind(base), is_conditional, MAX_SOURCE_TOKENS, MAX_NEW_TOKENS)
-    made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": _checksum(later_turns, gold)}
+    data = _checksum((task.task_id, source_text(task), gold[task.task_id]) for task in later_turns)
+    made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": data}
 
     def make_trainer(work: Path) -> Any:
         sets = (split.train, split.validation)
@@ -287,10 +288,11 @@ def _kind(base: str) -> Any:
     return "seq2seq" if config.is_encoder_decoder else "causal"
 
 
-def _checksum(tasks: Sequence[Task], gold: Any) -> str:
+def _checksum(rows: Iterable[tuple[str, ...]]) -> str:
+    """Return the hash of texts: what a model is trained on decides whether a killed training may go on."""
     digest = hashlib.sha256()
-    for task in tasks:
-        digest.update(f"{task.task_id}\0{source_text(task)}\0{gold[task.task_id]}\0".encode())
+    for row in rows:
+        digest.update("".join(f"{text}\0" for text in row).encode())
     return digest.hexdigest()
 
 
@@ -389,7 +391,8 @@ def train_retriever(
     split = split_by_dialogue([task for task in benchmark.tasks if task.task_id in qrels], fitting.seed)
     texts = {item.passage_id: passage_text(item) for item in _passages(benchmark, split.train + split.validation)}
     pairs = [_pairs(tasks, queries, qrels, texts) for tasks in (split.train, split.validation)]
-    made_by = {"fitting": asdict(fitting), "base": base, "form": form, "data": _retriever_checksum(pairs)}
+    data = _checksum((pair["anchor"], pair["positive"]) for part in pairs for pair in part)
+    made_by = {"fitting": asdict(fitting), "base": base, "form": form, "data": data}
 
     def make_trainer(work: Path) -> Any:
         return _retriever_trainer(base, fitting, work, pairs)
@@ -450,14 +453,6 @@ def _pairs(
     return [
         {"anchor": queries[task.task_id], "positive": texts[name]} for task in tasks for name in qrels[task.task_id]
     ]
-
-
-def _retriever_checksum(pairs: Sequence[Sequence[Mapping[str, str]]]) -> str:
-    digest = hashlib.sha256()
-    for part in pairs:
-        for pair in part:
-            digest.update(f"{pair['anchor']}\0{pair['positive']}\0".encode())
-    return digest.hexdigest()
 
 
 def _retriever_trainer(base: str, fitting: Fitting, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:

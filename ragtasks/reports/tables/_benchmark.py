@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
@@ -73,10 +73,7 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
 def _labelled(
     dimension: str, tasks: Sequence[Task], labels: Callable[[Task], tuple[str, ...]]
 ) -> Iterator[tuple[str, str, int, Value]]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for task in tasks:
-        for label in labels(task):
-            counts[label] += 1
+    counts = Counter(label for task in tasks for label in labels(task))
     is_number = all(label.isdecimal() for label in counts)
     order = sorted(counts, key=int) if is_number else sorted(counts, key=lambda label: (-counts[label], label))
     for label in order[:_MOST_TURNS]:

@@ -30,11 +30,9 @@ def question_labels_table(
         n_given = sum(kind in given for given in labels.values())
         share = Value(n_given / n_labelled, n_labelled, len(tasks)) if n_labelled else "-"
         rows.append((kind, n_given, share, *_agreement(both, labels, kind)))
-    return Table("Kinds of questions", _COLUMNS, tuple(rows), _NOTE if both else "") if both else _counts(rows)
-
-
-def _counts(rows: Sequence[tuple[str | int | Value, ...]]) -> Table:
-    return Table("Kinds of questions", _COLUMNS[:3], tuple(row[:3] for row in rows))
+    n_columns = len(_COLUMNS) if both else 3
+    cells = tuple(row[:n_columns] for row in rows)
+    return Table("Kinds of questions", _COLUMNS[:n_columns], cells, _NOTE if both else "")
 
 
 def _agreement(
