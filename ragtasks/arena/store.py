@@ -450,11 +450,6 @@ _COLUMNS = "assignment_id, rater, battle_id, view, is_turned, state, until"
 _TAKEN = "(state = 'voted' OR (state = 'open' AND until > ?))"
 
 
-def _none(battle_id: str) -> Sequence[str]:
-    """Return no pairs, whatever the pair."""
-    return ()
-
-
 class VoteRefusedError(RagtasksError):
     """A vote that cannot be taken: the pair has it already, was skipped, or went to others."""
 
@@ -499,7 +494,7 @@ class Queue:
         *,
         lease_seconds: float = LEASE_SECONDS,
         view: str = "blinded",
-        related: Callable[[str], Sequence[str]] = _none,
+        related: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         """Take what there is to hand out."""
         self._database, self._view, self._related = store.database, view, related

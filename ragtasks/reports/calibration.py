@@ -22,7 +22,7 @@ from ragtasks.benchmarks.mtrag import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.ragchecker import LabelledPair, load_labelled_pairs
+from ragtasks.benchmarks.ragchecker import load_labelled_pairs
 from ragtasks.clients import Secrets, endpoint_of
 from ragtasks.errors import ConfigurationError, MissingExtraError, close_matches
 from ragtasks.judges import (
@@ -101,7 +101,8 @@ def calibrate_judges(
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
     rubrics = _rubrics(metrics, prompts)
-    labelled = [] if ragchecker is None else list(map(_of_ragchecker, load_labelled_pairs(ragchecker)))
+    known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
+    labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
     with step("answers that people rated, and who refuses by the rules"):
         answers = load_human_evaluation(root)
         responses = [row.response for row in answers]
@@ -122,7 +123,7 @@ def calibrate_judges(
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
         columns = [
-            _column(answers, found, verdicts["judges"], rubric, judge)
+            Column(rubric, judge, _conditioned(answers, found.judge_scores(rubric, judge), verdicts["judges"]))
             for rubric in (*JUDGED_INPUTS, *metrics)
             for judge in found.judges
         ]
@@ -173,10 +174,6 @@ def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: 
         judge: list(pairwise_rows(pairs, list(zip(given[::2], given[1::2], strict=True)), judge, people=people))
         for judge, given in values.items()
     }
-
-
-def _of_ragchecker(pair: LabelledPair) -> RatedPair:
-    return RatedPair(pair.first, pair.second, pair.models, pair.labels)
 
 
 def _combined(
@@ -261,20 +258,10 @@ def _rubrics(metrics: Sequence[str], prompts: str) -> Sequence[Rubric]:
     return rubrics
 
 
-def _column(
-    answers: Sequence[RatedResponse],
-    found: Verdicts,
-    idk: dict[tuple[str, str], IdkVerdict | None],
-    rubric: str,
-    judge: str,
-) -> Column:
-    """Return one judge's scores, conditioned as the paper's are."""
-    return Column(rubric, judge, _conditioned(answers, found.judge_scores(rubric, judge), idk))
-
-
 def _conditioned(
     answers: Sequence[RatedResponse], scores: Sequence[Score], idk: Mapping[AnswerKey, IdkVerdict | None]
 ) -> dict[AnswerKey, float | None]:
+    """Return scores conditioned as the paper's are."""
     return {
         row.key: condition_paper(score, row.response.task.answerability, idk[row.key]).value
         for row, score in zip(answers, scores, strict=True)

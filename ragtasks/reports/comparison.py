@@ -109,7 +109,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
     """Return the parts in the order of what compares, settings and evaluations."""
     parts = []
     for alike in comparable_evaluations(evaluations):
-        context, suite = _context(alike), alike[0].suite
+        context = heading(alike[0].kind[0], {**scored_on(alike[0]), **request_differences(alike)})
         rows_of: dict[tuple[str, str], dict[str, Row]] = {}
         for evaluation in alike:
             for row in evaluation.rows:
@@ -117,16 +117,18 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
         offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
         stopped = {item.model: stopped_judging(item.provenance.values()) for item in alike}
         metrics_of = [
-            _Part(context, suite, *key, rows, missing_from(list(rows.values()), offered.get(key)), stopped[key[1]])
+            _Part(
+                context,
+                alike[0].suite,
+                *key,
+                rows,
+                missing_from(list(rows.values()), offered.get(key)),
+                stopped[key[1]],
+            )
             for key, rows in rows_of.items()
         ]
         parts += sorted(metrics_of, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
     return parts
-
-
-def _context(alike: Sequence[Evaluation]) -> str:
-    """Return what evaluations that compare share, and where they were asked otherwise, as a heading."""
-    return heading(alike[0].kind[0], {**scored_on(alike[0]), **request_differences(alike)})
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:

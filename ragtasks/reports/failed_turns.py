@@ -81,7 +81,11 @@ def _write(chosen: Sequence[tuple[Row, Response]], folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     turns = written_lines(_conversation(rows, shown) for rows in conversations.values())
     write_atomically(folder / "conversations.jsonl", turns)
-    write_atomically(folder / "passages.jsonl", written_lines(_passage(*item) for item in shown.values()))
+    passages = (
+        {"_id": one.passage_id, "text": one.text, "title": one.title, "domain": domain}
+        for domain, one in shown.values()
+    )
+    write_atomically(folder / "passages.jsonl", written_lines(passages))
     run = [
         f"{row.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
         for row, response in chosen
@@ -120,7 +124,3 @@ def _turn(response: Response, known: Collection[str]) -> dict[str, Any]:
         "question_types": list(task.question_types),
         "multi_turn": task.multi_turn,
     }
-
-
-def _passage(domain: str, one: Passage) -> dict[str, str]:
-    return {"_id": one.passage_id, "text": one.text, "title": one.title, "domain": domain}

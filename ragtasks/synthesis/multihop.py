@@ -304,7 +304,9 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
     ]
     questions: list[Question[_Found]] = [
-        question_of("claims", partial(_claims_read, article), _piece_fields(article, piece), most=MOST_CLAIMS)
+        question_of(
+            "claims", partial(_claims_read, article), {"title": article.title, "piece": piece.text}, most=MOST_CLAIMS
+        )
         for article, piece in pieces
     ]
     claims: list[Claim] = []
@@ -319,10 +321,6 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         claims += accepted
         counts += dropped
     return claims, left_out, counts
-
-
-def _piece_fields(article: Article, piece: Passage) -> dict[str, str]:
-    return {"title": article.title, "piece": piece.text}
 
 
 def _claims_read(article: Article, reply: str) -> _Found:

@@ -95,11 +95,8 @@ def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list
     """Return the passage that gave a proposition, and its neighbours where these share its words: they overlap."""
     item = passages[place]
     neighbours = [*passages[max(0, place - 1) : place], *passages[place + 1 : place + 2]]
-    return [item, *(one for one in neighbours if one.document_id == item.document_id and _covers(one, text))]
-
-
-def _covers(item: DocumentPassage, text: str) -> bool:
-    return covered_share(text, item.passage.text) >= HELD
+    near = [one for one in neighbours if one.document_id == item.document_id]
+    return [item, *(one for one in near if covered_share(text, one.passage.text) >= HELD)]
 
 
 def _unit(number: int, text: str, origins: Sequence[DocumentPassage]) -> Unit:

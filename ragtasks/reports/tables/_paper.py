@@ -83,9 +83,10 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     if not any(name.endswith("_raw") for name in columns):
         return
     rows: list[tuple[Cell, ...]] = []
+    label = Answerability.UNANSWERABLE.value
     for setting in Setting:
         for item in evaluations:
-            chosen = [row for row in item.rows if row.setting == setting.value and _is_unanswerable(row)]
+            chosen = [row for row in item.rows if row.setting == setting.value and row.answerability == label]
             scores = [mean_of(chosen, name, present[name].bounds) for name in columns]
             rows += [(setting.value, item.model, "ours", len(chosen), *scores)] if chosen else []
         if rows and setting is Setting.REFERENCE and evaluations[0].kind[0] == _BENCHMARK:
@@ -95,10 +96,6 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     if rows:
         title = "Before and after conditioning, on unanswerable tasks"
         yield Table(title, ("setting", "model", "by", "n", *columns), tuple(rows), _CONDITIONED_NOTE)
-
-
-def _is_unanswerable(row: Row) -> bool:
-    return row.answerability == Answerability.UNANSWERABLE.value
 
 
 def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:

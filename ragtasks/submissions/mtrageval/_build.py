@@ -110,8 +110,9 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
         scores = list(_estimated_scores(request.task, built, benchmark, saved, missing))
     write_atomically(request.target, content)
     changes = _changes(built, request.limit, len(missing))
+    sample = [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
     return [
-        *_sample(benchmark),
+        *sample,
         *scores,
         *changes,
         *render_text(report),
@@ -210,10 +211,6 @@ def _scores_of_answers(
     # An answer without text has scores of its own; a task that nobody was asked has none.
     n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
     yield from describe_answers(columns, n_missing)
-
-
-def _sample(benchmark: Benchmark) -> list[str]:
-    return [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
 
 
 def _changes(built: Built, limit: int, n_missing: int) -> Iterator[str]:
