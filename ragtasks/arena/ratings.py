@@ -99,9 +99,7 @@ class Rating:
     n_battles: int
     """Votes that it was in."""
     n_wins: int
-    """Votes that it won."""
     n_losses: int
-    """Votes that the other one won."""
     n_ties: int
     """Votes that both are equally good; with wins, losses and `n_both_bad` they add up to the votes."""
     n_both_bad: int

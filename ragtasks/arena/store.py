@@ -477,7 +477,6 @@ class Standing:
     """How far a rater has come."""
 
     n_done: int
-    """Items that this rater is done with."""
     n_left: int
     """Items that this rater may still be given."""
     n_skipped: int = 0

@@ -67,7 +67,6 @@ class Vote(BaseModel):
     """Who voted: a person's name, or a judge's."""
     kind: RaterKind
     view: View = "blinded"
-    """What the rater knew of the systems."""
     reason: str = Field(default="", max_length=LONGEST_REASON)
     time: float | None = None
     """Seconds since 1970; None for judges, so that the same replies give the same file."""

@@ -345,9 +345,7 @@ class Correlation:
     score: Score
     """The correlation, -1 to 1, or why there is none."""
     n_scored: int
-    """Answers with a score."""
     n_answers: int
-    """Answers that should have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +360,6 @@ class ModelMean:
     score: Score
     """Mean over the ANSWERABLE answers that have a score."""
     n_scored: int
-    """Answers with a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +372,6 @@ class IdkAgreement:
     n_scored: int
     """Those that the judge gave a verdict on; the scores cover these."""
     accuracy: Score
-    """Share of equal labels."""
     precision: Score
     """Share of the judge's `yes` that are labelled so."""
     recall: Score

@@ -125,7 +125,6 @@ class GateRow:
     change: Estimate
     """Mean of the differences, better is above 0; its p is of a drop of exactly the margin."""
     margin: float
-    """Largest drop that is allowed."""
     decides: bool
     """Whether the status rests on it; False for what is only shown."""
     least_margin: float | None
@@ -151,7 +150,6 @@ class Gate:
     problems: tuple[str, ...]
     """What makes the two systems no match, a line each; then nothing is tested."""
     notes: tuple[str, ...]
-    """What a reader should know beside the tests."""
 
     @property
     def verdict(self) -> Verdict:

@@ -386,7 +386,6 @@ class Difference:
     fields: Mapping[str, tuple[str, str]]
     """Field of provenance that differs -> what it is in the first and in the second."""
     means: tuple[MeanDifference, ...]
-    """Every metric that either has."""
 
     @property
     def causes(self) -> list[str]:
@@ -408,7 +407,6 @@ class Differences:
     only_first: tuple[Entry, ...]
     """What the second file lacks."""
     only_second: tuple[Entry, ...]
-    """What the first file lacks."""
 
     @property
     def comparable(self) -> bool:

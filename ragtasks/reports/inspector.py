@@ -49,9 +49,7 @@ class Exported:
     """Tasks; one in several settings counts as several."""
     n_results: int
     n_documents: int
-    """Passages, each once."""
     left_out: tuple[str, ...]
-    """What was left out and why, a line each."""
 
     def describe(self) -> list[str]:
         """Return lines that say all of it."""
@@ -242,7 +240,6 @@ class Choice:
     keys: Mapping[Key, None]
     """Tasks in the order of the first model, as a mapping for fast look-ups."""
     left_out: Sequence[str]
-    """What does not fit and why, a line each."""
 
 
 def choose(table: ScoreTable, most_unscored: float) -> Choice:

@@ -63,7 +63,6 @@ class JudgedAnswers:
     scores: Mapping[str, Mapping[AnswerKey, float | None]]
     """Rubric -> answer -> score, conditioned as the metric is."""
     idk: Mapping[AnswerKey, IdkVerdict | None]
-    """Answer -> whether it refuses."""
     verdicts: Verdicts
     seconds: float
     repeats: Mapping[str, Repeatability]

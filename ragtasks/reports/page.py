@@ -319,7 +319,6 @@ class Opening:
     axis: tuple[str, str]
     """What the ends of the first picture's axis are."""
     groups: Mapping[str, tuple[Mark, ...]]
-    """Setting -> its models."""
     alt: str
     """What the first picture shows, in words."""
     bars: Mapping[str, tuple[Piece, ...]]

@@ -223,9 +223,7 @@ class Named:
 
     evaluation: Evaluation
     model: str
-    """Name of the model, as in the tables."""
     group: Group
-    """What it may be compared with."""
     metric: Metric | None
     """The score that losses are of: the first asked for, else the suite's first, that any of the group has; None where
     none has.

@@ -59,7 +59,6 @@ class Finding:
     task_id: str
     """Task, as the file or the input writes it; empty where there is none."""
     rule: str
-    """Name of the rule, one of the track's table."""
     severity: Severity
     expected: str
     found: str
@@ -86,7 +85,6 @@ class Report:
     findings: tuple[Finding, ...]
     """Every problem, in the order of the lines; those of the whole file first."""
     unchecked: tuple[str, ...] = ()
-    """What was not looked at, and why."""
     warnings_fail: bool = True
     """Whether a warning fails the file; not where the track repairs what it warns of."""
     unit: str = "lines"

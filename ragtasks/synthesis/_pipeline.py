@@ -177,7 +177,6 @@ class Settings:
     """How documents become dialogues."""
 
     cut: Cut = field(default_factory=Cut)
-    """How documents are cut into passages."""
     unit: str = "propositions"
     """What dialogues are written from: `propositions`, `sentences` of the documents, or `passages` as they are."""
     list_size: int = 30
@@ -192,7 +191,6 @@ class Settings:
     folders_are_domains: bool = False
     """Whether each folder of documents is a corpus of its own."""
     most_bytes: int = MOST_BYTES
-    """Largest file that is read."""
     mtrag_s: str = ""
     """Corpus of MTRAG that the documents stand for, where dialogues are written in MTRAG-S's format; else empty."""
     most_dialogues: int | None = None

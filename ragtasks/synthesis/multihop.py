@@ -291,7 +291,6 @@ class Bridge:
     name: str
     """The entity or topic that they share."""
     is_entity: bool
-    """Which of both."""
     claims: tuple[Claim, ...]
     """Two to four, each of another article, by date."""
 

@@ -54,7 +54,6 @@ class Fitting:
     epochs: int = 100
     """Most passes over the training dialogues."""
     batch_size: int = 8
-    """Examples a step."""
     learning_rate: float = 1e-4
     """Divided by ten after ten looks at the validation dialogues without a better one."""
     patience: int = 15

@@ -271,7 +271,6 @@ class Pipeline:
     """One system."""
 
     name: str
-    """Name in ratings."""
     search: Search
     stream: Stream
 

@@ -37,7 +37,6 @@ class Wording:
     """What a site calls itself."""
 
     name: str
-    """In the head of every page."""
     heading: str
     welcome: str
     """What somebody who comes in will do."""

@@ -45,13 +45,10 @@ class Request:
     task: SubmissionTask
     target: Path
     run: str | None = None
-    """Stored run to take rankings from (task A)."""
     results: Path | None = None
-    """Results to take contexts and answers from."""
     input_file: Path | None = None
     """Official input; None for the benchmark's own tasks."""
     limit: int = MAX_CONTEXTS
-    """Contexts that a task may have."""
     allow_missing: bool = False
     """Whether a task without a ranking or an answer is handed in empty."""
     documents: bool = True

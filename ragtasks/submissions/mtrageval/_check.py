@@ -260,7 +260,6 @@ class Against:
     documents: Documents | None = None
     """The documents that there are; None: not compared."""
     unchecked: tuple[str, ...] = ()
-    """What is not compared, and why."""
 
 
 def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:

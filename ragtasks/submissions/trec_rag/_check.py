@@ -51,7 +51,6 @@ class CheckedFile:
     n_rows: int = 0
     """Lines that are not blank."""
     unchecked: tuple[str, ...] = ()
-    """What was not looked at, and why."""
 
     def add(self, line: int, topic_id: str, problem: Problem) -> None:
         """Note a problem in a line, 0 for the file as a whole."""
