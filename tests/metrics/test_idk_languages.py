@@ -52,6 +52,22 @@ def test_who_lacks_information_decides_in_other_languages(text: str, verdict: Id
     assert _detect(text) is verdict
 
 
+def test_the_reason_quotes_the_clause_that_refuses() -> None:
+    refusal = "Das weiß ich leider nicht. Am besten fragen Sie im Rathaus nach."
+    assert classify(refusal, "de") == (YES, "(de) clause 1 of 2: weiß ich leider nicht")
+    remark = "Die Fähre fährt um 9 Uhr. Zum Fahrpreis steht in den Unterlagen leider nichts."
+    verdict, reason = classify(remark, "de")
+    assert (verdict, reason.split(":")[0]) == (PARTIAL, "(de) clause 2 of 2")
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_long_answer_that_denies_much_is_no_refusal(code: str) -> None:
+    rows = [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+    plain = [row["text"] for row in rows if (row["language"], row["idk"], row["round"]) == (code, "no", 5)]
+    assert classify(" ".join(plain), code)[0] is not YES
+    assert classify(" ".join(plain[:4]), code)[0] is not YES
+
+
 def test_a_language_without_a_table_is_not_read() -> None:
     verdict, reason = read("Jag kan tyvärr inte hitta någon information om detta i dokumenten som du gav mig.") or (
         NO,
