@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class RagtasksError(Exception):
@@ -77,6 +78,24 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
 def misfits(error: ValidationError) -> list[str]:
     """Return what does not fit a typed model, a line each, without the values, which may be long or secret."""
     return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
+
+
+_KINDS = {"string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"} | dict.fromkeys(
+    ("dict", "model", "mapping", "dataclass"), "keys with values"
+) | dict.fromkeys(("list", "tuple", "set", "frozen"), "a list")  # fmt: skip
+_FOUND = {str: "a text", bool: "true or false", list: "a list", dict: "keys with values", type(None): "nothing"}
+
+
+def misfit(item: ErrorDetails) -> str:
+    """Return an error of pydantic in plain words, without the value, which may be long or secret."""
+    kind, given = item["type"], item["input"]
+    if kind.endswith(("_type", "_parsing")) and (expected := _KINDS.get(kind.partition("_")[0])):
+        return f"expected {expected}, found {_FOUND.get(type(given), 'a number')}"
+    if kind in {"literal_error", "enum"} and isinstance(given, str):
+        choices = str(item["ctx"]["expected"])
+        names = choices.replace(" or ", ", ").replace("'", "").split(", ")
+        return f"expected {choices}; {close_matches(given, names)}"
+    return item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
 
 
 def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:

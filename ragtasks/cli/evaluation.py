@@ -70,8 +70,18 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
     place = _Place(found, folder, look, force=force, full=full)
+    _require_places(place)
     _require_others(found.evaluation)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
+
+
+def _require_places(place: _Place) -> None:
+    """Refuse a file where the folder of the results shall be, and a folder where the page shall be."""
+    there = next((one for one in (place.folder, *place.folder.parents) if one.exists()), Path())
+    if not there.is_dir():
+        raise ConfigurationError(f"output: {there} is a file, and results are a folder. Next step: name another folder")
+    if place.page is not None and place.page.is_dir():
+        raise ConfigurationError(f"report.html: {place.page} is a folder. Next step: name a file, such as page.html")
 
 
 def _require_others(evaluation: EvaluationFile) -> None:

@@ -255,7 +255,9 @@ class Scoring:
         systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
         files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
         user = next((piece.user for piece in pieces if piece.user is not None), None)
-        missing = [] if self.look.dry_run else [_not_there(file) for file in files if not file.is_file()]
+        missing = [
+            _not_there(file) for file in files if not file.is_file() and (file.is_dir() or not self.look.dry_run)
+        ]
         intention = Intention(
             parts=parts,
             opened=own,
@@ -323,6 +325,9 @@ class Scoring:
 
 
 def _not_there(file: Path) -> str:
+    if file.is_dir():
+        more = f"`ragtasks score {file} --output DIR` scores saved results"
+        return f"answers {file}: a folder. Next step: name the file with answers; {more}"
     return (
         f"answers {file}: there is no such file. Next step: correct its path; `ragtasks tasks export` writes the tasks"
     )

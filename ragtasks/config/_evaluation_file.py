@@ -24,7 +24,15 @@ from ragtasks.config._options import (
     config_from_options,
     user_of,
 )
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, masked_text, missing_path
+from ragtasks.errors import (
+    ConfigurationError,
+    RagtasksError,
+    close_matches,
+    is_secret_name,
+    masked_text,
+    misfit,
+    missing_path,
+)
 from ragtasks.records import Setting
 
 FILE_NAME = "evaluation.yaml"
@@ -76,6 +84,13 @@ class ModelSection(BaseModel):
     generation: dict[str, Any] = Field(
         default_factory=dict, description="how answers are sampled, as after lm_eval's --gen_kwargs"
     )
+
+    @field_validator("name")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value.startswith("ragtasks-") and value not in BASELINES:
+            raise ValueError(f"no such baseline; {close_matches(value, BASELINES)}")
+        return value
 
     @field_validator("arguments", "generation")
     @classmethod
@@ -360,8 +375,12 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Co
         raise ConfigurationError(
             f"{path}: there is no such file. Next step: `ragtasks init` writes one{hint}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: not text in UTF-8. Next step: save it with this encoding") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path}: cannot be read ({error.strerror}). Next step: name the file itself, and check its permissions"
+        ) from None
     if path.suffix in {".jsonl", ".csv", ".tsv"}:
         raise ConfigurationError(
             f"{path}: expected an evaluation in YAML, as `ragtasks init` writes it, and found a {path.suffix} file. "
@@ -392,7 +411,7 @@ def _read(
     try:
         evaluation = EvaluationFile.model_validate(own)
     except ValidationError as error:
-        found = [_reported(item["loc"], item["type"], item["msg"], commands) for item in error.errors()]
+        found = [_reported(item["loc"], item["type"], misfit(item), commands) for item in error.errors()]
         named = {line.partition(":")[0] for line in secrets}
         problems += [line for line in found if line.partition(":")[0] not in named]
     if problems:  # outside the handler: the chained error would show values
@@ -416,7 +435,12 @@ def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
         content = {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigurationError(f"{path}: expected keys with values, such as `benchmark: mtrag`; `ragtasks init`")
-    return content, dict(_lines(node, ""))
+    named = list(_lines(node, ""))
+    lines: dict[str, int] = {}
+    for key, line in named:
+        if lines.setdefault(key, line) != line:
+            raise ConfigurationError(f"{path}: line {line}: {key} stands in line {lines[key]} already; leave one out")
+    return content, lines
 
 
 def _lines(node: Any, above: str) -> Iterator[tuple[str, int]]:
@@ -491,7 +515,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
     """Return one line for an error of pydantic."""
     name = ".".join(map(str, loc))
     if kind != "extra_forbidden":
-        return f"{name}: {message.removeprefix('Value error, ')}" if name else message.removeprefix("Value error, ")
+        return f"{name}: {message}" if name else message
     sections: dict[str, type[BaseModel]] = {
         "model": ModelSection,
         "answers": AnswersSection,

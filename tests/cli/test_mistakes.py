@@ -15,6 +15,8 @@ FILES = {
     "rows.csv": "question,answer\nWho?,Ada\n",
     "broken.jsonl": '{"question": "Who?", "answer": "Ada."\n',
     "evaluation.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\ndata: sample\n",
+    "twice.yaml": "model: ragtasks-oracle\ndata: sample\ndata: other\n",
+    "answers.yaml": "benchmark: mtrag\ndata: sample\nanswers: empty\n",
     "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
 }
 
@@ -27,6 +29,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "encoded.txt").write_bytes("model: Käse\n".encode("latin-1"))
 
 
 @pytest.mark.parametrize(
@@ -45,10 +48,24 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("report empty", ["a results file that an evaluation wrote", "name the folder that an evaluation wrote"]),
         ("compare a b", ["no file or folder 'a', and no run of that name"]),
         ("results show nothere", ["no file or folder 'nothere'"]),
-        ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml?"]),
+        ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml"]),
         ("eval rows.jsonl", ["expected an evaluation in YAML", "ragtasks score rows.jsonl"]),
         ("eval keys.yaml", ["line 3: encoder: no such key; it is an option and stands under `options`"]),
         ("eval evaluation.yaml --set model.generation={max_gen_toks:80}", ["write max_gen_toks: 80, with a space"]),
+        ("eval evaluation.yaml --set settings=[reference_rga]", ["settings.0: expected", "'reference_rag'"]),
+        ("eval evaluation.yaml --set benchmark=[mtrag,inscit]", ["benchmark: expected a text, found a list"]),
+        ("eval evaluation.yaml --set model=[a]", ["model: expected keys with values, found a list"]),
+        ("eval evaluation.yaml --set model.limit=many", ["model.limit: expected a whole number, found a text"]),
+        (
+            "eval evaluation.yaml --set model.name=ragtasks-orcale",
+            ["model.name: no such baseline", "'ragtasks-oracle'"],
+        ),
+        ("eval evaluation.yaml --set output=rows.jsonl", ["output: rows.jsonl is a file"]),
+        ("eval evaluation.yaml --set report.html=empty", ["report.html: empty is a folder"]),
+        ("eval twice.yaml", ["line 3: data stands in line 2 already"]),
+        ("eval encoded.txt", ["encoded.txt: not text in UTF-8"]),
+        ("eval empty", ["empty: cannot be read (Is a directory)"]),
+        ("eval answers.yaml", ["answers empty: a folder"]),
         (
             "eval evaluation.yaml --set model.name=gpt-4o --set options.encoder=none --no-probe",
             ["has no weights to be loaded here", "openai/gpt-4o"],
