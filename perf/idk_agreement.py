@@ -17,7 +17,7 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
-A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in seven
+A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in eight
 rounds, each read once before anything was changed for it; `perf/idk_languages_training.py` leaves one out at a time.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
@@ -53,6 +53,8 @@ IDEAL = {
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
 LANGUAGES = Path(__file__).with_name("idk_languages.jsonl")
+HELD_BACK = 8
+"""The round of these that nothing learns from."""
 PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""

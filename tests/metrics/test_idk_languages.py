@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perf.idk_agreement import HELD_BACK, response_of
 from perf.idk_agreement import LANGUAGES as SENTENCES
-from perf.idk_agreement import response_of
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_languages import LANGUAGES, classify, read, table_of
 from ragtasks.records import Answerability, IdkVerdict
@@ -24,8 +25,13 @@ def _detect(text: str) -> IdkVerdict | None:
     return label.verdict
 
 
+def _labelled(*, held_back: bool) -> list[dict[str, Any]]:
+    rows = map(json.loads, SENTENCES.read_text(encoding="utf-8").splitlines())
+    return [row for row in rows if (row["round"] == HELD_BACK) is held_back]
+
+
 def test_refusals_and_what_looks_like_them_are_told_apart_in_twelve_languages() -> None:
-    rows = [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+    rows = _labelled(held_back=False)
     assert {row["language"] for row in rows} == set(LANGUAGES)
     right: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
@@ -33,6 +39,13 @@ def test_refusals_and_what_looks_like_them_are_told_apart_in_twelve_languages() 
         right[row["language"]].append(verdict is not None and verdict.value == row["idk"])
     assert Counter(row["idk"] for row in rows)["yes"] >= 0.49 * len(rows)
     assert all(sum(of_one) >= 0.95 * len(of_one) for of_one in right.values())
+
+
+def test_of_sentences_that_nothing_was_changed_for_five_in_six_are_read() -> None:
+    rows = _labelled(held_back=True)
+    right = [(_detect(row["text"]) is YES) is (row["idk"] == "yes") for row in rows]
+    assert len(right) == 720
+    assert sum(right) >= 600
 
 
 @pytest.mark.parametrize(
