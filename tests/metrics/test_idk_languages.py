@@ -89,6 +89,10 @@ def test_a_language_without_a_table_is_not_read() -> None:
     assert (verdict, reason) == (None, "not read: its language is sv, which has no table")
 
 
+def test_english_that_looks_like_another_language_is_a_refusal_by_no_word_alone() -> None:
+    assert read("Half a year later, so in December.") == (NO, "no phrase that says that information is missing (it)")
+
+
 def test_a_short_text_in_a_script_of_several_languages_is_not_read_unless_it_refuses() -> None:
     assert read("Москва.") == (None, "not read: it is no English, and too short to tell its language")
     assert _detect("Не знаю.") is YES  # noqa: RUF001

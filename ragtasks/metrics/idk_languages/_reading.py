@@ -59,13 +59,13 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
         )
     codes = _possible(text)
     for one in codes:
-        verdict, reason = classify(text, one)
+        verdict, reason = _by_phrase(text, one)
         if verdict is not IdkVerdict.NO:
             return verdict, reason
     if not codes:
         return None
     if len(codes) == 1 and re.search(table_of(codes[0]).sure, text.lower()):
-        return classify(text, codes[0])
+        return _by_phrase(text, codes[0])
     return None, "not read: it is no English, and too short to tell its language"
 
 
@@ -82,6 +82,14 @@ def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
     place = weights().refusing(clauses)
     where = f" clause {place + 1} of {len(clauses)}:" if len(clauses) > 1 else ""
     return verdict, f"({code}){where} {clauses[place].phrase or clauses[place].text.strip()}"
+
+
+def _by_phrase(text: str, code: str) -> tuple[IdkVerdict, str]:
+    """Return what `classify` does of a text that may be English, where a phrase says so: `so` is `I know` in Italian."""
+    verdict, reason = classify(text, code)
+    if verdict is IdkVerdict.NO or any(clause.phrase for clause in clauses_in(text, code)):
+        return verdict, reason
+    return IdkVerdict.NO, f"no phrase that says that information is missing ({code})"
 
 
 def _possible(text: str) -> list[str]:
