@@ -85,7 +85,7 @@ def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
 
 
 def _by_phrase(text: str, code: str) -> tuple[IdkVerdict, str]:
-    """Return what `classify` does of a text that may be English, where a phrase says so: `so` is `I know` in Italian."""
+    """Return what `classify` does, where a phrase says so: words alone may be English (`so` is `I know` in Italian)."""
     verdict, reason = classify(text, code)
     if verdict is IdkVerdict.NO or any(clause.phrase for clause in clauses_in(text, code)):
         return verdict, reason
