@@ -52,13 +52,13 @@ FIRST_AND_LAST_JUDGED = {
     "govt": ("c8db6e06ff46669e-50302-52227", "dd2c94212064f84d-10973-13089"),
     "cloud": ("ibmcld_00474-7885-8455", "ibmcld_03713-3269-5168"),
 }
-# The corpora at hand are subsets of the official ones.
+# The corpora at hand are subsets of the official ones; three passages of the cloud have no text and are left out.
 PASSAGE_COUNTS = {"clapnq": 12628, "fiqa": 15332, "govt": 1258, "cloud": 13294}
 FIRST_TENTH_LAST = {
     "clapnq": ("502521937_296-544-0-248", "502521937_15794-20065-0-2284", "866527796_37031-37750-0-719"),
     "fiqa": ("63-0-1365", "536-0-340", "599925-0-916"),
     "govt": ("0027bff8d2a891ff-41576-43247", "02b1baa61e22252a-1694-3851", "ffe67df745fed74d-1646-3736"),
-    "cloud": ("ibmcld_00004-0-0", "ibmcld_00020-2739-4633", "ibmcld_16729-326786-328759"),
+    "cloud": ("ibmcld_00007-7-2159", "ibmcld_00020-4245-6252", "ibmcld_16729-326786-328759"),
 }
 
 
