@@ -443,6 +443,7 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
 
     reader = AnswerReader(benchmark.source, note, "answer")
     given = dict(item for number, row in enumerate(rows, start=1) if (item := reader.read(number, row)))
+    reader.require_answers(f"to {benchmark.label}", data_folder())
     if problems:
         raise ConfigurationError(
             "answers",

@@ -19,7 +19,7 @@ from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.clients import Batch, BatchWaits, Endpoint, SystemProtocol, system_endpoint
 from ragtasks.config import UserConfig, config_from_options, user_of
-from ragtasks.config.environment import run_store, secret
+from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.progress import progress_bars
@@ -339,7 +339,7 @@ def _answering(piece: Piece) -> Callable[..., Any]:
     from ragtasks.scoring import System, ask_endpoint
 
     if piece.endpoint is None:
-        return lambda benchmark, _config, _results: read_answers(piece.source, benchmark)
+        return lambda benchmark, _config, _results: read_answers(piece.source, benchmark, data_folder())
     return ask_endpoint(System(*piece.endpoint, secret), piece.setting or Setting.FULL_RAG, run_store())
 
 

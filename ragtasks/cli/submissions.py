@@ -258,7 +258,7 @@ def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
     from ragtasks.results import read_answers
 
     opened = named_benchmark(benchmark, data)
-    given = read_answers(file, opened)
+    given = read_answers(file, opened, data_folder())
     n_passages = sum(answer.passages is not None for answer in given.values())
     echo(
         f"{file}: no error",

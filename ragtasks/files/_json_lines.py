@@ -10,6 +10,7 @@ import codecs
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ LONGEST_LINE = 1 << 26
 """Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
 
 _MAX_LISTED = 20
+_MAX_ALIKE = 3  # of errors of one kind that are listed where there are many
+_VARYING = re.compile(r"\d+| \(did you mean .*")  # between errors of one kind
 _NAN = b"NaN"
 _KEY_END = len(b'x": ')
 _NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
@@ -39,7 +42,7 @@ class Problems:
         self.path = path
         self._what = what
         self._next_step = next_step
-        self._lines: list[str] = []
+        self._lines: list[tuple[str, str]] = []  # what is expected, and the error
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -48,7 +51,8 @@ class Problems:
         """Note one error; `line` counts from 1, and 0 means the file as a whole."""
         place = f"line {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
-        self._lines.append(f"{place}{task}: expected {expected}, found {_short(found)}")
+        kind = _VARYING.sub("", expected)
+        self._lines.append((kind, f"{place}{task}: expected {expected}, found {_short(found)}"))
 
     def unreadable(self, error: OSError) -> BenchmarkFileError:
         """Return the one error of a file that is not there or may not be read."""
@@ -59,9 +63,10 @@ class Problems:
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
 
     def raise_if_any(self) -> None:
-        """Raise one error with every error noted so far."""
+        """Raise one error with every error noted so far; of many of one kind, with the first ones."""
         if self._lines:
-            raise listed_error(f"{self._what}: {self.path}", self._lines, self._next_step)
+            what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
+            raise listed_error(what, shown, self._next_step, n_errors=len(self))
 
 
 def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
@@ -70,14 +75,28 @@ def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
     return text.encode("utf-8", errors="replace")
 
 
-def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:
-    """Return one error with the first of several, and how many there are."""
-    return BenchmarkFileError("\n  ".join([*heading_and_first(what, lines), f"next step: {next_step}"]))
+def listed_error(what: str, lines: Sequence[str], next_step: str, *, n_errors: int = 0) -> BenchmarkFileError:
+    """Return one error with the first of several lines; `n_errors` where not each line is one."""
+    return BenchmarkFileError("\n  ".join([*heading_and_first(what, lines, n_errors), f"next step: {next_step}"]))
 
 
-def heading_and_first(what: str, lines: Sequence[str]) -> list[str]:
+def heading_and_first(what: str, lines: Sequence[str], n_errors: int = 0) -> list[str]:
     """Return how many errors there are, and the first of them."""
-    return [f"{what}: {len(lines)} error{'s' if len(lines) > 1 else ''}", *first_of(lines)]
+    n = n_errors or len(lines)
+    return [f"{what}: {n} error{'s' if n > 1 else ''}", *first_of(lines)]
+
+
+def _first_of_each_kind(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the first errors of each kind, in the order of the file, and behind them how many more there are."""
+    n_of = Counter(kind for kind, _ in lines)
+    n_seen: Counter[str] = Counter()
+    shown: list[str] = []
+    for kind, text in lines:
+        n_seen[kind] += 1
+        n_more = n_of[kind] - _MAX_ALIKE if n_seen[kind] == _MAX_ALIKE else 0
+        if n_seen[kind] <= _MAX_ALIKE:
+            shown.append(f"{text} (and {n_more} more like it)" if n_more else text)
+    return shown
 
 
 def first_of(lines: Sequence[str]) -> list[str]:

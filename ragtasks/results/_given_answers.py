@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, relevant_passages, response_of, trajectory_row
+from ragtasks.benchmarks import (
+    SAMPLE,
+    Benchmark,
+    added_benchmark_names,
+    benchmark_folder,
+    benchmark_names,
+    build_doc,
+    contexts_for,
+    open_benchmark,
+    relevant_passages,
+    response_of,
+    trajectory_row,
+)
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.metrics import answer_text
 from ragtasks.records import (
@@ -182,6 +195,7 @@ ANSWER_KEYS = {
 Note = Callable[[int, str, object, str], None]
 """Takes (number of the record from 1, what was expected, what was found, id of the task)."""
 
+_FEW_FOREIGN = 3  # mistyped ids, each of which is listed
 _MOST_HINTS = 20  # comparing an id with all others takes milliseconds, and a file of another benchmark has only such
 _NEXT_STEP = (
     'fix these lines; each is {"id": ..., "answer": "text", "contexts": [{"text": ...}]} (docs/score-your-system.md). '
@@ -214,13 +228,17 @@ class AnswerReader:
     def __init__(self, benchmark: Benchmark, note: Note, place: str = "line") -> None:
         """Begin."""
         self._label, self._note, self._place = benchmark.label, note, place
+        self._is_sample = benchmark.is_sample
         self._ids = _spellings(benchmark)
         self._task_ids = [task.task_id for task in benchmark.tasks]
+        self._foreign: dict[str, int] = {}
+        self._n_read = 0
         self._number_of: dict[str, int] = {}
         self._n_hints = 0
 
     def read(self, number: int, row: object) -> tuple[str, GivenAnswer] | None:
         """Return task id and answer of a record; None where it has an error, which is noted."""
+        self._n_read += 1
         if not isinstance(row, Mapping):
             self._note(number, "an object with `id` and `answer`", type(row).__name__, "")
             return None
@@ -244,8 +262,11 @@ class AnswerReader:
         if written is None:
             self._note(number, f"`id`: a task of {self._label}", "no `id`", "")
             return None
+        is_number = isinstance(written, int) and not isinstance(written, bool)
+        written = str(written) if is_number else written  # as TREC's topics are named
         task_id = self._ids.get(_normal(written)) if isinstance(written, str) else None
         if task_id is None:
+            self._foreign.setdefault(str(written), number)
             self._note(number, f"`id`: a task of {self._label}{self._hint(written)}", written, "")
             return None
         first = self._number_of.setdefault(task_id, number)
@@ -253,6 +274,28 @@ class AnswerReader:
             self._note(number, "each task once", f"a task that stands in {self._place} {first} already", task_id)
             return None
         return task_id
+
+    def require_answers(self, where: str, data: Path | None) -> None:
+        """Refuse answers of which most are to no task of the benchmark, by one error that says whose they may be.
+
+        `data` is the folder in which other benchmarks are looked for, beside the samples.
+        """
+        n = len(self._foreign)
+        if n <= max(_FEW_FOREIGN, self._n_read / 2):
+            return
+        first, number = next(iter(self._foreign.items()))
+        found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._place} {number}"
+        example = f"ids are such as {self._task_ids[0]!r} (`ragtasks tasks export` writes them)"
+        step = f"{example}; if another benchmark was answered, name that one"
+        if fits := _benchmarks_with(self._foreign, data):
+            found += f"; these are of {' and '.join(item.label for item in fits)}"
+            named, option = f"`benchmark: {fits[0].name}`", f"--benchmark {fits[0].name}"
+            if fits[0].is_sample:
+                named, option = f"{named} and `data: sample`", f"{option} --data sample"
+            more = ", and leave `data` out" if self._is_sample and not fits[0].is_sample else ""
+            step = f"name what was answered: {named} in evaluation.yaml, {option} on the command line{more}"
+        expected = f"ids of tasks of {self._label}"
+        raise BenchmarkFileError("answers", where=where, expected=expected, found=found, next_step=step)
 
     def _hint(self, written: object) -> str:
         self._n_hints += 1
@@ -280,8 +323,24 @@ class AnswerReader:
             return None, False
 
 
-def read_answers(file: Path, benchmark: Benchmark) -> dict[str, GivenAnswer]:
-    """Return task id -> answer in a file of JSON lines, an object a line."""
+def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]:
+    """Return the benchmarks at hand that have the most of some ids, and at least half."""
+    n_of: list[tuple[int, Benchmark]] = []
+    names = (*benchmark_names(), *added_benchmark_names())
+    for name, of in [(name, of) for name in names for of in (SAMPLE, None) if of or data]:
+        with suppress(RagtasksError):
+            benchmark = open_benchmark(name, benchmark_folder(name, of, data or Path()).resolve())
+            known = _spellings(benchmark)
+            n_of.append((sum(_normal(written) in known for written in ids), benchmark))
+    most = max([n for n, _ in n_of], default=0)
+    return [benchmark for n, benchmark in n_of if n == most and n >= len(ids) / 2]
+
+
+def read_answers(file: Path, benchmark: Benchmark, data: Path | None = None) -> dict[str, GivenAnswer]:
+    """Return task id -> answer in a file of JSON lines, an object a line.
+
+    `data` is the data folder, where the benchmark is looked for that was answered in the place of this one.
+    """
     problems = Problems(file, "answers", _NEXT_STEP)
 
     def note(line: int, expected: str, found: object, task_id: str) -> None:
@@ -289,6 +348,7 @@ def read_answers(file: Path, benchmark: Benchmark) -> dict[str, GivenAnswer]:
 
     reader = AnswerReader(benchmark, note)
     given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
+    reader.require_answers(str(file), data)
     problems.raise_if_any()
     return given
 

@@ -110,6 +110,19 @@ def test_one_message_names_every_problem(tmp_path: Path) -> None:
     assert last == "  next step: do this"
 
 
+def test_of_many_errors_of_a_kind_the_first_three_are_listed_and_the_rest_counted(tmp_path: Path) -> None:
+    problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
+    for number in range(1, 31):
+        problems.add(number, f"a text in part {number} (did you mean 'part {number}'?)", number)
+    problems.add(31, "a number", "x")
+    with pytest.raises(BenchmarkFileError) as caught:
+        problems.raise_if_any()
+    lines = str(caught.value).split("\n")
+    assert lines[0].endswith(": 31 errors")
+    assert [line.partition(":")[0] for line in lines[1:-1]] == ["  line 1", "  line 2", "  line 3", "  line 31"]
+    assert lines[3].endswith("found 3 (and 27 more like it)")
+
+
 @QUICK
 @given(VALUES)
 def test_labels_are_texts_only(value: object) -> None:

@@ -94,6 +94,36 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
     assert "docs/score-your-system.md" in lines[-1]
 
 
+def test_answers_of_another_benchmark_are_one_error_that_names_it(tmp_path: Path) -> None:
+    answered = sample("multihop_rag").tasks
+    file = written(tmp_path / "a.jsonl", *({"id": task.task_id, "answer": "x"} for task in answered))
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_answers(file, sample("mtrag"))
+    text = str(caught.value)
+    assert f"{len(answered)} of {len(answered)} ids are of none, such as '{answered[0].task_id}' in line 1" in text
+    assert "these are of multihop_rag (sample)\n" in text
+    assert "`benchmark: multihop_rag` and `data: sample` in evaluation.yaml" in text
+    assert "--benchmark multihop_rag --data sample on the command line" in text
+
+
+def test_ids_of_no_benchmark_are_one_error_that_says_how_ids_look(tmp_path: Path) -> None:
+    rows = [{"id": f"question {n}", "answer": "x"} for n in range(4)]
+    with pytest.raises(BenchmarkFileError, match="4 of 6 ids are of none") as caught:
+        read_answers(
+            written(tmp_path / "a.jsonl", *rows, *({"id": FIRST, "answer": "x"} for _ in range(2))), sample("mtrag")
+        )
+    assert f"ids are such as '{FIRST}'" in str(caught.value)
+    few = written(tmp_path / "few.jsonl", *rows[:3])
+    with pytest.raises(BenchmarkFileError, match="3 errors\n  line 1: expected `id`"):
+        read_answers(few, sample("mtrag"))
+
+
+def test_an_id_may_be_a_number(tmp_path: Path) -> None:
+    task = sample("trec_rag25").tasks[0]
+    file = written(tmp_path / "a.jsonl", {"id": int(task.task_id), "answer": "x"})
+    assert list(read_answers(file, sample("trec_rag25"))) == [task.task_id]
+
+
 def test_whose_passages_count(tmp_path: Path) -> None:
     benchmark = sample("mtrag")
     published = benchmark.read_contexts(Setting.FULL_RAG).passages
