@@ -9,6 +9,9 @@ ragtasks reports), and of the size that `ragtasks compare` calls detectable. Col
 - t: the mean in standard errors over conversations against Student's t;
 - ours: `ragtasks.statistics`; where it gives no p, it finds nothing.
 
+The last table has equal systems: in how many benchmarks any of them is called worse than the one with the best mean, by
+Holm over the differences to it, and over all pairs, as `report` and the leaderboard do. `--equal` prints it alone.
+
     python perf/mean_tests.py --benchmarks 2000
 """
 
@@ -22,7 +25,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics import UNBOUNDED, Clustered, Floats, detectable_difference, estimate_means
+from ragtasks.statistics import (
+    LEVEL,
+    UNBOUNDED,
+    Clustered,
+    Floats,
+    cluster,
+    detectable_difference,
+    estimate_means,
+    holm,
+    pairs_without_best,
+)
 
 LARGEST = 13
 N_TURNINGS = 999
@@ -204,6 +217,31 @@ def rows(n: int, cluster_counts: Sequence[int]) -> Iterator[str]:
         yield f"| {name} |" + "".join(cell(shares) for shares in cells)
 
 
+def equal_systems(n: int, cluster_counts: Sequence[int], sizes: Sequence[int] = (2, 3, 5, 10, 20)) -> Iterator[str]:
+    """Yield the table of systems that are all alike, one of which has the best mean."""
+    yield "| equal systems, any called worse than the best, in % (to it, all pairs) |" + "".join(
+        f" {k} |" for k in cluster_counts
+    )
+    yield "| --- |" + "---:|" * len(cluster_counts)
+    for n_systems in sizes:
+        chance = np.random.default_rng(3)
+        cells = [np.mean([worse_than_best(n_systems, k, chance) for _ in range(n)], axis=0) for k in cluster_counts]
+        yield f"| {n_systems} |" + "".join(cell(shares.tolist()) for shares in cells)
+
+
+def worse_than_best(n_systems: int, n_clusters: int, chance: Chance) -> tuple[bool, bool]:
+    """Return whether any of equal systems is called worse than the best, by the differences to it and by all pairs."""
+    values = np.clip(chance.normal(0.6, 0.15, n_clusters) + chance.normal(0, 0.2, (n_systems, n_clusters)), 0, 1)
+    names = [f"{number:03}" for number in range(n_clusters)]
+    best, *others = values[np.argsort(-values.mean(axis=1))]
+    found = estimate_means([cluster((one - best).tolist(), names, DIFFERENCES) for one in others], tested=0.0)
+    p_values = [item.p for item in found]
+    plain, corrected = (
+        min(1.0 if p is None else p for p in holm(p_values, n)) for n in (0, pairs_without_best(n_systems))
+    )
+    return plain <= LEVEL, corrected <= LEVEL
+
+
 def cell(shares: Sequence[float]) -> str:
     """Return shares in per cent as a cell."""
     return f" {' / '.join(f'{100 * share:.1f}' for share in shares)} |"
@@ -214,9 +252,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--benchmarks", type=int, default=2000, help="simulated benchmarks a cell")
     parser.add_argument("--conversations", type=int, nargs="+", default=[10, 18, 30, 110])
+    parser.add_argument("--equal", action="store_true", help="only the table of equal systems")
     options = parser.parse_args()
     start = time.perf_counter()
-    for line in rows(options.benchmarks, options.conversations):
+    for line in () if options.equal else rows(options.benchmarks, options.conversations):
+        print(line, flush=True)
+    for line in equal_systems(options.benchmarks, options.conversations):
         print(line, flush=True)
     error = 100 * math.sqrt(0.05 * 0.95 / options.benchmarks)
     print(f"{options.benchmarks} benchmarks a cell: 5 % is sure to +- {2 * error:.1f} points")

@@ -21,7 +21,7 @@ from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_te
 from ragtasks.reports.page import asset_text, content_policy, template
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
-from ragtasks.statistics import LEVEL, Comparison, compare_columns
+from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Comparison, compare_columns, holm, pairs_without_best
 from ragtasks.tables import coded, fixed, p_text
 
 _HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
@@ -50,6 +50,8 @@ class Table:
     """The cost that fronts are of, empty for none."""
     missing: str
     """How many tasks of how many it is about, where some are missing: then nobody has a rank."""
+    too_few: int
+    """Conversations where they are too few for a test: then no score is marked as the best. 0 where they are enough."""
     standings: tuple[Standing, ...]
     """Best first."""
 
@@ -133,8 +135,17 @@ def _table(entries: Sequence[Entry]) -> Table:
     fields = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
     found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
     found = _with_front(found, cost)
-    best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
-    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, _missing(entries), tuple(found))
+    too_few = _too_few(entries)
+    marked = [] if too_few else order
+    best = {metric.name: value for metric in marked if (value := _best(found, metric)) is not None}
+    missing = _missing(entries)
+    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(found))
+
+
+def _too_few(entries: Sequence[Entry]) -> int:
+    """Return how many conversations several entries are about, where these are too few for a test; else 0."""
+    conversations = {name for entry in entries if entry.ranking for name in entry.ranking.cluster_of.values()}
+    return len(conversations) if len(entries) > 1 and len(conversations) < MIN_CLUSTERS else 0
 
 
 def _cost(entries: Sequence[Entry]) -> str:
@@ -194,7 +205,7 @@ class Standing:
     difference: float | None = None
     """Its mean less the best's, over the tasks that both scored; None where they were not compared."""
     p: float | None = None
-    """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
+    """That it is as good as the best, by Holm over all pairs; None where they were not compared or not tested."""
     untested: str = ""
     is_ahead: bool = False
     """Whether it is better than the best mean on the tasks that both scored, as the two left others unscored."""
@@ -247,7 +258,9 @@ def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
     }
     if len(columns) < 2 or "0" not in columns:
         return list(found)
-    pairs = {pair.second.name: pair for pair in compare_columns(list(columns.values()), "0").pairs}
+    found_pairs = compare_columns(list(columns.values()), "0").pairs
+    corrected = holm([pair.p for pair in found_pairs], pairs_without_best(len(columns)))
+    pairs = {pair.second.name: replace(pair, adjusted_p=p) for pair, p in zip(found_pairs, corrected, strict=True)}
     return [_with_comparison(item, str(place), pairs, metric) for place, item in enumerate(found)]
 
 

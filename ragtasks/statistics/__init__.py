@@ -25,6 +25,7 @@ from ragtasks.statistics._means import (
     holm,
     mean_columns,
     p_of_signs,
+    pairs_without_best,
     shared_error,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "holm",
     "mean_columns",
     "p_of_signs",
+    "pairs_without_best",
     "repeatability",
     "shared_error",
 ]

@@ -664,7 +664,7 @@ def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
 # Holm's correction: who looks at many differences finds some by chance.
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
+def holm(p_values: Sequence[float | None], n_more: int = 0) -> list[float | None]:
     """Return the adjusted p values, in their order, each at least the plain one and at most 1; [] for none.
 
     Calling a difference real where its adjusted p is at most 5 % errs about even one of those that are not real in at
@@ -675,6 +675,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Args:
         p_values: of everything that was tested together; None where nothing could be tested, which stays None and does
             not count.
+        n_more: tests that belong to these and have no p here (`pairs_without_best`).
 
     Raises:
         ValueError: a p value outside 0 to 1.
@@ -685,9 +686,17 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for place, (p, index) in enumerate(tested):
-        largest = max(largest, min(1.0, (len(tested) - place) * p))
+        largest = max(largest, min(1.0, (len(tested) + n_more - place) * p))
         adjusted[index] = largest
     return adjusted
+
+
+def pairs_without_best(n_columns: int) -> int:
+    """Return how many pairs of columns are tested, though nobody sees it, where all others are held against the best.
+
+    The best is found by the scores that are tested: each pair could have been that of the best and the worst.
+    """
+    return (n_columns - 1) * (n_columns - 2) // 2 if n_columns else 0
 
 
 # What difference a benchmark could have shown: no difference found is not the same as no difference.

@@ -85,7 +85,7 @@ def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp
     assert (top.is_best, near.is_tie, far.is_tie, oracle.is_tie) == (True, True, False, False)
     assert near.difference == pytest.approx(-0.1 / 12)
     assert far.p is not None
-    assert far.p < 0.01
+    assert far.p < 0.02
     mean = far.entry.means["rb_alg"]
     assert mean.value is not None
     assert mean.low is not None
@@ -95,6 +95,35 @@ def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp
     assert text.count('class="tie"') == 1
     assert "baseline: not ranked" in text
     assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.873"]
+
+
+def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number:02}", 1) for number in range(12))
+
+    def p_of(*models: str) -> float:
+        folder = tmp_path / "-".join(models)
+        for model in models:
+
+            def of(task_id: str, model: str = model) -> dict[str, float | None]:
+                number = int(task_id[1:].partition("<")[0])
+                return {"rb_alg": 0.6 if model == "top" else 0.5 + (number % 3) / 20}
+
+            save(folder / model, model, tasks=tasks, values=of)
+        (table,) = tables_of(folder)
+        return float(next(item.p for item in table.standings if item.entry.model == models[-1]) or 0.0)
+
+    assert p_of("top", "a", "b", "c", "d") == pytest.approx(10 * p_of("top", "d"))
+
+
+def test_below_ten_conversations_no_score_is_marked_as_the_best_and_the_page_says_why(tmp_path: Path) -> None:
+    for number, n in enumerate((9, 10)):
+        folder = tmp_path / str(n)
+        for model, value in {"top": 0.9, "low": 0.5}.items():
+            tasks = tuple((f"c{place}", 1) for place in range(n))
+            save(folder / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value})
+        page = page_of(folder)
+        assert page.count("best in this column") == number
+        assert page.count("Fewer than 10 conversations (9): nothing can be tested") == 1 - number
 
 
 def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_shared_ones(tmp_path: Path) -> None:
@@ -145,8 +174,9 @@ def test_who_is_better_or_takes_less_is_on_the_front_of_those_that_counted(tmp_p
 
 
 def test_of_two_systems_the_better_score_is_marked_and_of_equal_ones_none(tmp_path: Path) -> None:
+    tasks = tuple((f"c{place}", 1) for place in range(10))
     for model, value in {"a": 0.5, "b": 0.25}.items():
-        save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": value, "rouge_l": 0.75})
+        save(tmp_path / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value, "rouge_l": 0.75})
     (table,) = tables_of(tmp_path)
     assert table.best == {"rb_alg": 0.5}
     assert re.findall(r'best in this column">([0-9.]+)', page_of(tmp_path)) == ["0.500"]

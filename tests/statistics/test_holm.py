@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.statistics import holm
+from ragtasks.statistics import holm, pairs_without_best
 
 P_VALUES = st.lists(st.none() | st.floats(0, 1), max_size=12)
 
@@ -49,3 +49,8 @@ def test_adjusted_values_are_no_smaller_and_keep_the_order(p_values: list[float 
 def test_what_is_no_p_value_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="not between 0 and 1"):
         holm([0.5, bad])
+
+
+def test_tests_without_a_p_of_their_own_count() -> None:
+    assert holm([0.01, None, 0.004], 4) == pytest.approx([0.05, None, 0.024])
+    assert [pairs_without_best(n) for n in (0, 1, 2, 3, 10)] == [0, 0, 0, 1, 36]  # of 45 pairs the best has 9

@@ -21,7 +21,16 @@ from ragtasks.reports.tables._scores import (
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
-from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
+from ragtasks.statistics import (
+    LEVEL,
+    MIN_CLUSTERS,
+    Column,
+    Comparison,
+    Estimate,
+    compare_columns,
+    holm,
+    pairs_without_best,
+)
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed, p_text
 
@@ -32,8 +41,9 @@ TO_THE_BEST = "difference to the best"
 _BESIDE = ("ans_acc", "coverage", "judge_coverage")
 _MOST_NAMED = 4  # models or evaluations in one line
 _NOTE = (
-    "Differences are over the tasks that both models scored, and significant where p over conversations, corrected by "
-    "Holm over this table, is at most {level}. Baselines are ranked only where there is nothing else."
+    "Differences are over the tasks that both models scored, and significant where p over conversations is at most "
+    "{level}, corrected by Holm over all pairs of this table, as any of them could have been the best. Baselines are "
+    "ranked only where there is nothing else."
 )
 
 _Group = tuple[str, str]
@@ -81,6 +91,7 @@ def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
     others = {model: difference for (name, model), difference in found.items() if name == setting}
     rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, present[main])}
     second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
+    has_lead = bool(others) and all(_is_sure(item) for item in others.values())
     if second is None:
         opening = f"{best} has {main} {score} in {setting}"
     elif rivals:
@@ -89,9 +100,11 @@ def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
         gap = _how_sure(*others[rival])
         opening = f"{best} has the best mean {main} {score} in {setting}, but {shared} {gap}"
     elif _is_equal(*others[second]):
-        opening = f"{best} and {second} lead in {setting} with {main} {score}"
+        opening = f"{best} and {second} share the best mean {main} {score} in {setting}"
     else:
-        opening = f"{best} leads in {setting} with {main} {score}{_ahead(second, *others[second])}"
+        words = f"leads in {setting} with" if has_lead else "has the best mean"
+        where = "" if has_lead else f" in {setting}"
+        opening = f"{best} {words} {main} {score}{where}{_ahead(second, *others[second])}"
     behind = {name: found[name, best] for name in bests if (name, best) in found}
     elsewhere = {
         name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], present[main])
@@ -169,6 +182,7 @@ def _differences(
     ranked = _ranked(whole)
     bests: dict[str, str] = {}
     pairs: list[Comparison] = []
+    n_more = 0
     for setting in Setting:
         inside = {model: rows for (name, model), rows in ranked.items() if name == setting.value}
         columns = [column_of(rows, metric, model, group=setting.value) for model, rows in inside.items()]
@@ -177,7 +191,8 @@ def _differences(
             bests[setting.value] = best
         if best is not None and len(columns) > 1:
             pairs += compare_columns(columns, best).pairs
-    adjusted = zip(pairs, holm([pair.p for pair in pairs]), strict=True)
+            n_more += pairs_without_best(len(columns))
+    adjusted = zip(pairs, holm([pair.p for pair in pairs], n_more), strict=True)
     # The best is the first of a pair, and differences are second less first.
     return bests, {(pair.first.group, pair.second.name): (pair.difference, p) for pair, p in adjusted}
 

@@ -70,7 +70,7 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     return [Table(TITLE, columns, cells, _NOTE, tuple(legend))]
 
 
-_SURE = "beaten: both differences are sure by their intervals over conversations; not surely beaten: they are not."
+_SURE = "beaten: both differences are significant by Holm over all pairs; not surely beaten: they are not."
 
 
 def _columns(
@@ -148,7 +148,7 @@ def _gaps(columns: Sequence[Column]) -> _Gaps:
     sign = 1 if columns[0].higher_is_better else -1
     for pair in compare_columns(columns).pairs:
         first, second = pair.first.name, pair.second.name
-        value, is_sure = sign * (pair.difference.value or 0.0), pair.p is not None and pair.p <= LEVEL
+        value, is_sure = sign * (pair.difference.value or 0.0), pair.adjusted_p is not None and pair.adjusted_p <= LEVEL
         found[second, first] = value, is_sure and value > 0
         found[first, second] = -value, is_sure and value < 0
     return found
