@@ -47,7 +47,7 @@ lint: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
 
-# What takes three seconds or more each, or a browser, apart from the default suite, which stays short.
+# What takes two seconds or more each, or a browser, apart from the default suite, which stays short.
 slow-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --numprocesses auto --maxprocesses 8 --dist worksteal
 

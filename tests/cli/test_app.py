@@ -235,6 +235,7 @@ def light_harness(tmp_path: Path) -> Path:
     return package
 
 
+@pytest.mark.slow
 def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
     search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
     stubs = light_harness / "tasks" / "ragtasks"

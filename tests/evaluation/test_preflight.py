@@ -178,6 +178,7 @@ class Listing(BaseHTTPRequestHandler):
         """Stay quiet."""
 
 
+@pytest.mark.slow
 def test_a_context_that_does_not_hold_the_prompts_is_found(command: Command) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Listing)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -22,6 +22,7 @@ def test_the_page_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1] == "1.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["vLLM's", "SGLang", "Ollama", "llama.cpp", "Azure"])
 def test_each_server_s_line_is_asked_at_its_path(server: str, endpoint: Endpoint, command: Command) -> None:
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {server}")]

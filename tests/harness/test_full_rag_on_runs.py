@@ -18,6 +18,7 @@ GROUP = "mtrag_un_full_rag"
 Command = Callable[..., CommandResult]
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_answered_and_handed_in_as_task_c(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

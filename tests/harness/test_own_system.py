@@ -75,6 +75,7 @@ def values(row: dict[str, Any]) -> str:
     return json.dumps([named, notes, row["doc"]["passages"], row["filtered_resps"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "setting"), PAIRS)
 def test_the_oracles_answers_get_the_oracles_scores(oracle: Path, tmp_path: Path, benchmark: str, setting: str) -> None:
     """Questions out by `tasks export`, the reference answers in their place, back in by `score`."""
@@ -109,6 +110,7 @@ def _same_means(theirs: dict[str, Any], own: dict[str, Any]) -> None:
                 assert value == pytest.approx(expected[metric], abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_only_the_questions_that_differ_most_are_exported(tmp_path: Path) -> None:
     place = ("--benchmark", "mtrag", "--setting", "reference", "--data", "sample")
     few, every = tmp_path / "few.jsonl", tmp_path / "every.jsonl"

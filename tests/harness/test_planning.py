@@ -205,6 +205,7 @@ def test_a_context_holds_what_fits_into_it(tokens: list[int], reply: int, contex
     assert item.quantile(0) <= item.quantile(0.5) <= item.quantile(0.99) <= item.quantile(1) == max(tokens)
 
 
+@pytest.mark.slow
 def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
     from tokenizers import models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -258,6 +259,7 @@ def test_a_longest_reply_that_would_not_be_in_force_is_refused(sampling: str, te
     assert text in done.err
 
 
+@pytest.mark.slow
 def test_a_task_without_conversations_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Tasks not found"):
         plan(["mtrag_nothing"], {"data": "sample"}, estimated_tokens)

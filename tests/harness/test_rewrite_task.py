@@ -39,6 +39,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "form"), [("ragtasks-oracle", "rewrite"), ("ragtasks-refuse", "last_turn")])
 def test_the_scores_are_those_of_the_precompute_stage(
     model: str, form: str, store: Path, evaluate: Callable[..., dict[str, Any]], benchmark_sample: Benchmark

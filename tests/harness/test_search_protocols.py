@@ -258,6 +258,7 @@ def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speakin
     assert set(behind) == {"tool", "assistant"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", [LLAMA, MISTRAL], ids=["llama", "mistral"])
 def test_templates_take_earlier_searches(speaking: Speaking, template: str) -> None:
     task = "mtrag_live_agentic_govt"
@@ -319,6 +320,7 @@ def test_calls_for_ever_end_at_the_limit(speaking: Speaking, protocol: str) -> N
     assert scores(output)["out_of_calls"] == 1
 
 
+@pytest.mark.slow
 @each_protocol
 def test_results_that_outgrow_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
     words = ("permit", "park", "credit", "recycling", "water")

@@ -156,6 +156,7 @@ def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fa
         assert len(set(steady.asked)) == len(steady.asked)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_that_is_stored(tmp_path: Path) -> None:
     cache = tmp_path / "replies.sqlite"
     many = [response(f"Answer {number}. " + "More. " * 200, task_id=f"c<::>{number + 1}") for number in range(40)]

@@ -228,7 +228,8 @@ def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
         return time.process_time() - start
 
     small = max(0.1, seconds(12_500))
-    assert seconds(50_000) < 12 * small  # 4 times if linear, 16 if quadratic
+    # 4 times if linear, 16 if quadratic; the best of three, as a busy machine makes any one slow.
+    assert any(seconds(50_000) < 12 * small for _ in range(3))
 
 
 PIECES = [

@@ -110,6 +110,7 @@ def attack(kind: Kind, seeds: range, place: Place) -> Counter[str]:
     return endings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_few_mutations_of_every_kind(kind: Kind, place: Place) -> None:
     attack(kind, range(A_FEW), place)

@@ -45,6 +45,7 @@ def process() -> Iterator[TemplateProcess]:
     process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", TOO_MUCH_MEMORY)
 def test_memory_and_text_are_bounded(source: str, process: TemplateProcess) -> None:
     with pytest.raises(TemplateProcessError, match=r"memory|characters|0\.3 seconds"):
@@ -52,6 +53,7 @@ def test_memory_and_text_are_bounded(source: str, process: TemplateProcess) -> N
     assert process.fill_in("{{ 1 }}", {}) == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", TOO_LONG)
 def test_time_is_bounded_and_the_next_template_is_filled_in(source: str, process: TemplateProcess) -> None:
     with pytest.raises(TemplateProcessError, match=r"0\.3 seconds|memory"):

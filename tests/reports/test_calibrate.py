@@ -20,6 +20,7 @@ from tests.clients._server import chat_server, refusal
 SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py"
 
 
+@pytest.mark.slow
 def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
     picture = tmp_path / "calibration.png"
     text, verdicts = calibrate_judges(

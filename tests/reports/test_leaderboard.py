@@ -362,6 +362,7 @@ def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
     assert sum(HOSTILE in text for text in page.texts) >= 10
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="/\\"), min_size=1))
 def test_any_name_comes_back_from_the_page(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -96,6 +96,7 @@ def table(evaluations: list[Evaluation], title: str) -> Table:
     return next(item for item in section.tables if item.title.startswith(title))
 
 
+@pytest.mark.slow
 def test_a_user_talks_with_a_system_until_it_is_satisfied(
     score: Score, user: ScriptedUser, benchmark: Benchmark
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_user_talks_with_a_system_until_it_is_satisfied(
     assert (row.values["need_met"], row.values["need_turns"], row.values["need_recovered"]) == (1, 2, 1)
 
 
+@pytest.mark.slow
 def test_the_system_never_sees_the_goal(score: Score, user: ScriptedUser, benchmark: Benchmark) -> None:
     with (system := ScriptedSystem(benchmark, wrong)).running():
         score(system, "--user", user.named())
@@ -204,6 +206,7 @@ def test_a_user_that_cannot_be_read_breaks_off_and_invents_nothing(
     assert all(row.values["need_met"] is None for item in read_evaluations([Path("results")]) for row in item.rows)
 
 
+@pytest.mark.slow
 def test_a_message_that_gives_the_answer_away_is_refused_and_asked_for_again(
     score: Score, user: ScriptedUser, benchmark: Benchmark
 ) -> None:
@@ -378,6 +381,7 @@ def test_a_user_needs_a_running_system(score: Score, capsys: pytest.CaptureFixtu
     assert "`converse` is now `ragtasks score --endpoint ADDRESS --user JUDGE`" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_evaluation_file_names_a_user(user: ScriptedUser, benchmark: Benchmark, score: Score) -> None:
     user.noise = 0
     with (system := ScriptedSystem(benchmark, complete)).running():

@@ -134,6 +134,7 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
     assert again.partition("good is better")[2] == text.partition("good is better")[2]
 
 
+@pytest.mark.slow
 def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
@@ -145,6 +146,7 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
     assert (done.exit_code, "judges are asked --until-decided only" in str(done.exception)) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idk", ["judges", "rules"])
 def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, judge: Any, idk: str) -> None:
     good, refusing = saved("good", GOOD), saved("refusing", "", answer="I do not know.")
@@ -159,6 +161,7 @@ def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, jud
     assert ("settled without a judge: 10 more" in decision_text(found)) == (idk == "rules")
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judge: Any, tmp_path: Path) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     decide(poor, good, "--judge", judge(by_word)[1])
@@ -257,6 +260,7 @@ def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: An
     decide(good, poor, "--judge", named, "--margin", 0.2, "--force")
 
 
+@pytest.mark.slow
 def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
@@ -319,6 +323,7 @@ def gate(*arguments: object) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.slow
 def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)

@@ -116,6 +116,7 @@ def test_judgings_that_shift_as_a_whole_widen_the_interval(place: Place, tmp_pat
     assert any("whole judgings shift by" in text for text in section.conclusion.legend)
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(place: Place, tmp_path: Path) -> None:
     with NoisyServer(lambda *_: -9, "m-2026-01") as server:
         asked = iter(range(10_000))

@@ -198,6 +198,7 @@ def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_
     assert any("judge_cost_per_1000" in row.values for row in rows)
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_counted_once(
     saved: Path, tmp_path: Path, place: Place
 ) -> None:

@@ -101,6 +101,7 @@ def test_dialogues_over_passages_in_the_format_of_mtrag_s(server: ChatServer, tm
         Settings(mtrag_s="gov")
 
 
+@pytest.mark.slow
 def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 8)
     make(server.base_url, tmp_path, unanswerable=0.2, pool="propositions")
@@ -129,6 +130,7 @@ def test_what_a_model_still_finds_answered_stays_answerable(tmp_path: Path, answ
     assert check_folder(tmp_path / "out").passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", sorted(FAULTS))
 def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServer, tmp_path: Path, word: str) -> None:
     write_towns(tmp_path / "docs", 3)

@@ -65,6 +65,7 @@ def written(found: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
     return {side: "".join(piece[side] for piece in pieces) for side in "AB"}
 
 
+@pytest.mark.slow
 def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "slow") as (served, visitor, bodies):
         address = ask(visitor, question="When does the ferry run?").headers["location"]

@@ -413,6 +413,7 @@ def write_one(root: Path, row: object) -> None:
     (root / "sample.json").write_text(json.dumps({"version": "0", "counts": counts}), encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES, ids=str)
 @settings(
     max_examples=25,

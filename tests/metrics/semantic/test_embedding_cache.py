@@ -99,6 +99,7 @@ def test_the_shape_of_a_batch_follows_from_the_text_alone(lengths: dict[str, int
             assert lengths[text] <= batch.width <= 600
 
 
+@pytest.mark.slow
 def test_another_encoder_or_layer_or_batch_finds_nothing(minilm: BertScorer, cache: EmbeddingCache) -> None:
     scores(minilm, FIRST, cache)
     other = BertScorer(minilm.spec.__class__("minilm", 4, None), device="cpu")

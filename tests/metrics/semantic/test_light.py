@@ -57,6 +57,7 @@ def texts() -> list[str]:
     return list(dict.fromkeys([*(task.target for task in tasks), *(task.question for task in tasks), *ODD]))
 
 
+@pytest.mark.slow
 def test_tokens_and_scores_are_those_of_torch(light: BertScorer, by_torch: BertScorer, texts: list[str]) -> None:
     assert light.loaded().token_ids(texts) == by_torch.loaded().token_ids(texts)
     pairs = [(text, other) for text, other in zip(texts, [*texts[1:], texts[0]], strict=True)]
@@ -122,6 +123,7 @@ print(read(["Sorry, the passages do not say."])[0][0].value)
 """
 
 
+@pytest.mark.slow
 def test_it_runs_where_torch_is_absent(by_torch: BertScorer) -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT_TORCH], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -23,6 +23,7 @@ def test_one_text_of_each_subject_is_chosen_before_a_second_of_any() -> None:
     assert (ferry in {0, 1, 2}, bread in {3, 4}, election) == (True, True, 5)
 
 
+@pytest.mark.slow
 def test_more_are_those_of_fewer_and_others() -> None:
     chosen = [set(most_different(TEXTS, n)) for n in range(1, 6)]
     assert all(few < more for few, more in itertools.pairwise(chosen))

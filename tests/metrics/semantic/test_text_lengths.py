@@ -41,6 +41,7 @@ def bert_score(folder: Path) -> list[tuple[float, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+@pytest.mark.slow
 def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     tokeniser = _encoders.Encoder(EncoderSpec(str(unlimited), LAYER, None), "cpu")
     lengths = [len(ids) for ids in tokeniser.token_ids([SHORT, LONG, LONGER])[0]]
@@ -54,6 +55,7 @@ def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimi
         assert own == pytest.approx(theirs, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_limit_that_the_tokeniser_names_is_kept_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     limited = write_deberta(tmp_path, model_max_length=512)
     found, n_truncated = ours(limited)

@@ -325,6 +325,7 @@ def test_names_are_neither_cut_nor_read_as_markup() -> None:
     assert "…" not in text
 
 
+@pytest.mark.slow
 def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) -> None:
     found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
     assert found.title == "mtrag (sample)"

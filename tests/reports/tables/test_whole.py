@@ -45,6 +45,7 @@ def never_refuses(task: Task) -> str:
     return task.target if task.answerability is not Answerability.UNANSWERABLE else "It is in the passages."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("benchmark", "data", "n", "n_left"),
     [

@@ -132,6 +132,7 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_
         near_duplicates(list, width=0)
 
 
+@pytest.mark.slow
 def test_on_real_segments_the_shingles_of_nine_find_what_all_pairs_find() -> None:
     path = REAL_DATA / "trec_rag" / "retrieve_results" / "rzrho.researchy_small.jsonl"
     if not path.is_file():

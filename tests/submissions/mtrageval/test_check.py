@@ -317,6 +317,7 @@ def test_a_problem_between_carriage_returns_is_found_in_its_line() -> None:
     assert problems(checked(b"\r" + b"\n".join([*lines[:2], lines[3] + b"\r", *lines[4:]]), "A")) == {MISSING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["turn", "Collection", "conversation_id", "further"])
 def test_json_at_the_edge_of_what_can_be_nested_is_no_crash(field: str) -> None:
     """Somewhere in these depths Python's reader begins to fail, and before it its writer."""

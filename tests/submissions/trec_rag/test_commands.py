@@ -150,6 +150,7 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
 
 
+@pytest.mark.slow
 def test_narratives_go_from_logged_answers_to_scores_by_part(
     judge: dict[str, Any], command: Command, tmp_path: Path
 ) -> None:
