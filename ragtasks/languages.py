@@ -1,4 +1,4 @@
-"""Languages: which one a text or a conversation is in, and what a word is in it.
+"""Languages: which one a text is in, and what a word is in it.
 
 English texts are cut into words where they are measured, as the official scripts do. Every other language is cut here.
 """
@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
-
-from ragtasks.records import Task
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 ENGLISH = "en"
-LANGUAGE = "language"
-"""Key of `Task.extra` with the ISO 639-1 code of a conversation; it is not there where that is English."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _ENGLISH_WORDS = (  # those of Dutch, Danish or French ("is", "of", "for", "or") are left out
@@ -80,35 +73,6 @@ def _identifier() -> LanguageIdentifier:
     return found
 
 
-def with_languages(tasks: Iterable[Task], given: Mapping[str, str]) -> tuple[Task, ...]:
-    """Return tasks that know their conversation's language: the one that is given, else detected.
-
-    A conversation that is too short to tell has the language of most others; nothing is noted of English.
-
-    Args:
-        tasks: of whole conversations.
-        given: conversation id -> ISO 639-1 code, for those whose language the data say.
-    """
-    chosen = tuple(tasks)
-    texts: dict[str, list[str]] = {}
-    for task in chosen:
-        texts.setdefault(task.conversation_id, []).extend((task.question, task.target))
-    found = {name: given.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
-    usual = Counter(filter(None, found.values())).most_common(1)
-    codes = {name: code or (usual[0][0] if usual else ENGLISH) for name, code in found.items()}
-    return tuple(
-        task
-        if codes[task.conversation_id] == ENGLISH
-        else replace(task, extra={**task.extra, LANGUAGE: codes[task.conversation_id]})
-        for task in chosen
-    )
-
-
-def language_in(task: Task) -> str:
-    """Return the ISO 639-1 code of a task's conversation."""
-    return str(task.extra.get(LANGUAGE, ENGLISH))
-
-
 class _Signs(dict[int, str]):
     """Character -> what it is between words: itself, or apart from its neighbours, or a blank."""
 
@@ -139,8 +103,3 @@ def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
     words = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS).split()
     without = frozenset() if articles else frozenset(_ARTICLES.get(language, "").split())
     return [word for word in words if word not in without]
-
-
-def n_words(text: str, language: str = ENGLISH) -> int:
-    """Return how many words a text has: in English what stands between blanks."""
-    return len(text.split() if language == ENGLISH else words_of(text, language))

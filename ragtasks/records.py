@@ -51,6 +51,10 @@ class Role(str, Enum):
     ASSISTANT = "assistant"
 
 
+LANGUAGE = "language"
+"""Key of `Task.extra` with the ISO 639-1 code of a conversation; it is not there where that is English."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One utterance of a conversation."""
@@ -100,6 +104,11 @@ class Task:
     def question(self) -> str:
         """The last user message."""
         return self.messages[-1].text
+
+    @property
+    def language(self) -> str:
+        """ISO 639-1 code of the conversation."""
+        return str(self.extra.get(LANGUAGE, "en"))
 
     @property
     def variants(self) -> tuple[Task, ...]:

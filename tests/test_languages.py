@@ -14,8 +14,8 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.harness.models import extract_answer
 from ragtasks.harness.prompts import system_text
-from ragtasks.languages import ENGLISH, language_in, n_words, words_of
-from ragtasks.metrics import RuleBasedIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall
+from ragtasks.languages import ENGLISH, words_of
+from ragtasks.metrics import RuleBasedIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall, word_count
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.results import read_own_rows
@@ -44,7 +44,7 @@ def twin(code: str, folder: Path) -> Benchmark:
 )
 def test_each_language_has_its_words(language: str, text: str, words: list[str]) -> None:
     assert words_of(text, language) == words
-    assert n_words(text, language) == len(words)
+    assert word_count(text, language) == len(words)
 
 
 def test_articles_are_left_out_where_english_ones_are() -> None:
@@ -66,13 +66,13 @@ def test_scores_of_words_read_other_scripts_and_english_stays_as_it_was() -> Non
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_language_is_detected_or_as_the_data_say(code: str, tmp_path: Path) -> None:
-    assert {language_in(task) for task in twin(code, tmp_path).tasks} == {code}
+    assert {task.language for task in twin(code, tmp_path).tasks} == {code}
     rows = [json.loads(line) for line in (TWINS / code / "conversations.jsonl").read_text("utf-8").splitlines()]
     rows[0]["language"] = "nl"
     file = tmp_path / code / "conversations.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / code).rename(tmp_path / "named")
-    languages = [language_in(task) for task in open_benchmark("custom", tmp_path / "named").tasks]
+    languages = [task.language for task in open_benchmark("custom", tmp_path / "named").tasks]
     assert languages == ["nl"] * 3 + [code] * 7
 
 
@@ -98,7 +98,7 @@ def test_rows_of_ones_own_know_their_language(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = read_own_rows(file)
-    assert [language_in(task) for task in own.benchmark.tasks] == ["de", "de", "en"]
+    assert [task.language for task in own.benchmark.tasks] == ["de", "de", "en"]
     assert not own.unread
 
 

@@ -1,6 +1,13 @@
 """Benchmarks: pinned official files, how they are fetched and checked, and raw file to records."""
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._definition import (
+    ROWS,
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    rows_benchmark,
+    with_languages,
+)
 from ragtasks.benchmarks._docs import (
     Doc,
     build_doc,
@@ -53,6 +60,7 @@ __all__ = [
     "MOST_SEARCHES",
     "NO_REWRITE",
     "PARSER_VERSION",
+    "ROWS",
     "SAMPLE",
     "Benchmark",
     "BenchmarkDefinition",
@@ -82,8 +90,10 @@ __all__ = [
     "relevant_passages",
     "response_of",
     "retrieval_side",
+    "rows_benchmark",
     "source_of",
     "targets_of",
     "tasks_checksum",
     "trajectory_row",
+    "with_languages",
 ]

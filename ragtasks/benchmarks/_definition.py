@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +13,9 @@ import orjson
 
 from ragtasks.benchmarks.download import Source, SourceFile, storing
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import Problems, Run, broken_statistics, sample_statistics, written_aside
-from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
+from ragtasks.files import Problems, Run, broken_statistics, canonical_hash, sample_statistics, written_aside
+from ragtasks.languages import ENGLISH, language_of
+from ragtasks.records import LANGUAGE, Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
 
@@ -261,3 +263,45 @@ def read_edition(
         return True, statistics["version"], read(statistics["counts"])
     except (LookupError, TypeError, ValueError) as error:
         raise broken_statistics(root, "version, counts", error) from error
+
+
+# Questions of somebody's own: in any language, and in no folder.
+
+
+def with_languages(tasks: Iterable[Task], given: Mapping[str, str]) -> tuple[Task, ...]:
+    """Return tasks that know their conversation's language: the one that is given, else detected.
+
+    A conversation that is too short to tell has the language of most others; nothing is noted of English.
+
+    Args:
+        tasks: of whole conversations.
+        given: conversation id -> ISO 639-1 code, for those whose language the data say.
+    """
+    chosen = tuple(tasks)
+    texts: dict[str, list[str]] = {}
+    for task in chosen:
+        texts.setdefault(task.conversation_id, []).extend((task.question, task.target))
+    found = {name: given.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
+    usual = Counter(filter(None, found.values())).most_common(1)
+    codes = {name: code or (usual[0][0] if usual else ENGLISH) for name, code in found.items()}
+    return tuple(
+        task
+        if codes[task.conversation_id] == ENGLISH
+        else replace(task, extra={**task.extra, LANGUAGE: codes[task.conversation_id]})
+        for task in chosen
+    )
+
+
+ROWS = "rows"
+"""Name of the benchmark and of the suite of rows of one's own."""
+
+
+def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
+    """Return the benchmark that some questions are; it lies in no folder, and its passages are those of the answers."""
+    chosen = tuple(tasks)
+    asked = [[task.task_id, task.conversation_id, task.question, task.target] for task in chosen]
+    return Benchmark(ROWS, Path(), False, canonical_hash(asked)[:16], "", chosen, _no_contexts, suite=ROWS)
+
+
+def _no_contexts(setting: Setting) -> Contexts:
+    raise ConfigurationError(f"rows of your own have no published passages, for {setting.value} or any other setting")

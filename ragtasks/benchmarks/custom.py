@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._definition import FOLDER as DERIVED
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, with_languages
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, missing_path
 from ragtasks.files import (
@@ -29,7 +29,7 @@ from ragtasks.files import (
     qrel_lines,
     run_line,
 )
-from ragtasks.languages import ENGLISH, language_in, with_languages, words_of
+from ragtasks.languages import ENGLISH, words_of
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -360,7 +360,7 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
     for domain in folder.domains:
         tasks = [task for task in folder.tasks if task.domain == domain]
         texts = {task.task_id: queries[task.task_id] for task in tasks}
-        ((language, _),) = Counter(map(language_in, tasks)).most_common(1)
+        ((language, _),) = Counter(task.language for task in tasks).most_common(1)
         found |= search(texts, folder.corpus.of_domain(domain), _DEPTH, language)
     return found
 

@@ -103,7 +103,7 @@ def _commands(context: typer.Context) -> Sequence[str]:
 
 def _label(evaluation: EvaluationFile) -> str:
     """Return what a model or system is evaluated on, as folders are named."""
-    from ragtasks.results import ROWS
+    from ragtasks.benchmarks import ROWS
 
     answers, named = evaluation.answers, evaluation.named_benchmark
     if evaluation.traces is not None or (answers is not None and is_of_own_rows(answers.file, named)):

@@ -280,8 +280,8 @@ class Scoring:
 
     def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
         """Return whether to score saved evaluations again; refuse what their answers lack for that."""
+        from ragtasks.benchmarks import ROWS
         from ragtasks.harness.preflight import Intention
-        from ragtasks.results import ROWS
 
         # What each will be scored with: the saved configuration where it may be taken, and the options.
         groups: dict[tuple[bool, str | None], dict[str, list[SavedTask]]] = {}
@@ -351,7 +351,8 @@ def _is_saved(path: Path) -> bool:
 
 def is_of_own_rows(file: Path, benchmark: str | None) -> bool:
     """Return whether a file answers questions of its own, where a benchmark is named or not."""
-    from ragtasks.results import ROWS, holds_own_rows
+    from ragtasks.benchmarks import ROWS
+    from ragtasks.results import holds_own_rows
 
     return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file))
 

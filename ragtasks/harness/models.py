@@ -22,7 +22,8 @@ from ragtasks.benchmarks import Doc, passage_rows, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.agentic import AgenticTask, Search
 from ragtasks.harness.prompts import REFUSAL
-from ragtasks.languages import ENGLISH, LANGUAGE, words_of
+from ragtasks.languages import ENGLISH, words_of
+from ragtasks.records import LANGUAGE
 
 # The harness makes its own models known only while no other is: ours must not be the first.
 

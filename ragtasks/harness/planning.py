@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, response_of
+from ragtasks.benchmarks import ROWS, Benchmark, response_of, rows_benchmark
 from ragtasks.clients import Endpoint, Price, Progress, dollars_of, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
@@ -28,7 +28,7 @@ from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
 from ragtasks.metrics import RuleBasedIdk, is_settled, parse_cited
 from ragtasks.records import Answerability, IdkVerdict, Response
-from ragtasks.results import ROWS, SavedTask, rows_benchmark
+from ragtasks.results import SavedTask
 from ragtasks.scoring import Place, given_metrics, open_named
 from ragtasks.suites import Suite, suite_named
 from ragtasks.tables import Cell, Table

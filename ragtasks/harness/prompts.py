@@ -17,8 +17,8 @@ from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK
-from ragtasks.languages import LANGUAGE
 from ragtasks.prompts import PromptTemplate, load_template, shipped_template
+from ragtasks.records import LANGUAGE
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
 """What a YAML calls its templates; the harness knows no such keys."""

@@ -81,6 +81,7 @@ from ragtasks.metrics.lexical import (
     sentence_bleu,
     token_f1,
     token_recall,
+    word_count,
 )
 from ragtasks.metrics.retrieval import (
     CUTOFFS,
@@ -241,4 +242,5 @@ __all__ = [
     "whole_weights",
     "within",
     "without_bars",
+    "word_count",
 ]

@@ -11,7 +11,6 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtasks.languages import language_in
 from ragtasks.metrics._answer_text import is_no_answer
 from ragtasks.metrics._answerability import (
     ANS_ACC,
@@ -150,7 +149,7 @@ def score_responses(
     """
     tasks = [response.task for response in responses]
     overlaps = rouge_l_batch(
-        [response.text for response in responses], [task.target for task in tasks], list(map(language_in, tasks))
+        [response.text for response in responses], [task.target for task in tasks], [task.language for task in tasks]
     )
     found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
     clarifications = judged.clarifications if judged else [None] * len(responses)
@@ -191,7 +190,7 @@ def _score(evidence: _Evidence, reason: str) -> Scores:
         **rb_alg,
         "ans_acc": answerability_accuracy(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
         "rouge_l": Score(evidence.rouge_l),
-        "token_recall": Score(token_recall(evidence.response.text, task.target, language_in(task))),
+        "token_recall": Score(token_recall(evidence.response.text, task.target, task.language)),
         **{name: bert[name] for name in ("bert_recall", "bert_precision", "bert_k_precision")},
         "idk_yes": has_verdict(evidence.label, IdkVerdict.YES),
         "idk_partial": has_verdict(evidence.label, IdkVerdict.PARTIAL),

@@ -134,6 +134,11 @@ def normalised_tokens(text: str, language: str = ENGLISH) -> list[str]:
 _NO_WORD = re.compile(r"[^\w\s]")
 
 
+def word_count(text: str, language: str = ENGLISH) -> int:
+    """Return how many words a text has: in English what stands between blanks."""
+    return len(text.split() if language == ENGLISH else words_of(text, language))
+
+
 def extractiveness(response: str, passages: Sequence[str], language: str = ENGLISH) -> float | None:
     """Return how far the response is a copy of a passage, 0 to 1: the largest value over the passages; None for none.
 

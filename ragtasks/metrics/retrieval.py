@@ -13,8 +13,9 @@ from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import Ranked, Run
-from ragtasks.languages import ENGLISH, n_words
+from ragtasks.languages import ENGLISH
 from ragtasks.metrics._metric import Metric, Scores
+from ragtasks.metrics.lexical import word_count
 from ragtasks.records import Qrel, Score, Task, compact
 
 # Scores of a run against relevance judgements: one value a judged query and metric.
@@ -512,7 +513,7 @@ def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
 
 def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:
     """Return the words of the rewrite over those of the question; a question without a word counts as one."""
-    return n_words(rewrite, language) / max(n_words(question, language), 1)
+    return word_count(rewrite, language) / max(word_count(question, language), 1)
 
 
 def is_changed(rewrite: str, question: str) -> bool:

@@ -31,7 +31,6 @@ from ragtasks.judges import (
     left_out_predictions,
     weights_of,
 )
-from ragtasks.languages import language_in
 from ragtasks.metrics import answerability_accuracy, is_no_answer, k_precision, spearman
 from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.statistics import MIN_CLUSTERS, Repeatability, estimate_mean
@@ -381,7 +380,7 @@ def combination_inputs(
         "ans_acc": {row.key: _ans_acc(row, idk.get(row.key)) for row in rows},
         "k_precision": {
             row.key: k_precision(
-                row.response.text, [item.text for item in row.response.passages], language_in(row.response.task)
+                row.response.text, [item.text for item in row.response.passages], row.response.task.language
             )
             or 0.0
             for row in rows

@@ -14,7 +14,6 @@ from ragtasks.results._evaluations import (
 )
 from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
-    ROWS,
     AnswerReader,
     GivenAnswer,
     Note,
@@ -31,7 +30,6 @@ from ragtasks.results._own_rows import (
     is_own_row,
     own_rows,
     read_own_rows,
-    rows_benchmark,
 )
 from ragtasks.results._provenance import (
     CAUSES,
@@ -90,7 +88,6 @@ __all__ = [
     "NEED_MET",
     "NEED_METRICS",
     "REQUEST_FIELDS",
-    "ROWS",
     "TURN_ERROR",
     "UNKNOWN",
     "USAGE_METRICS",
@@ -139,7 +136,6 @@ __all__ = [
     "recalibrated",
     "request_differences",
     "row_of",
-    "rows_benchmark",
     "samples_of",
     "saved_summary",
     "scored_on",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import (
+    ROWS,
     SAMPLE,
     Benchmark,
     added_benchmark_names,
@@ -38,9 +39,6 @@ from ragtasks.records import (
 )
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.suites import AGENTIC, suite_with
-
-ROWS = "rows"
-"""Name of the benchmark and of the suite of rows of one's own."""
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"
 

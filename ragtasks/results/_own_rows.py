@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
-from ragtasks.files import USAGE_KEYS, Problems, canonical_hash, contexts_in, json_lines, usage_in_record, used_in
-from ragtasks.languages import with_languages
+from ragtasks.benchmarks import Benchmark, rows_benchmark, with_languages
+from ragtasks.errors import BenchmarkFileError, close_matches
+from ragtasks.files import USAGE_KEYS, Problems, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, Trajectory
-from ragtasks.results._given_answers import CONTEXTS_OF_FILE, ROWS, GivenAnswer, Note
+from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
 
 ROW_KEYS = {
     "question": ("question", "user_input", "input"),
@@ -77,17 +76,6 @@ class OwnRows:
             hint = close_matches(key, known)
             named.append(f"{key} ({n} rows{f'; {hint}' if hint.startswith('did') else ''})")
         return f"not read: {', '.join(named)}" if named else ""
-
-
-def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
-    """Return the benchmark that some questions are; it lies in no folder, and its passages are those of the answers."""
-    chosen = tuple(tasks)
-    asked = [[task.task_id, task.conversation_id, task.question, task.target] for task in chosen]
-    return Benchmark(ROWS, Path(), False, canonical_hash(asked)[:16], "", chosen, _no_contexts, suite=ROWS)
-
-
-def _no_contexts(setting: Setting) -> Contexts:
-    raise ConfigurationError(f"rows of your own have no published passages, for {setting.value} or any other setting")
 
 
 def holds_own_rows(file: Path) -> bool:

@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import ROWS, Benchmark, benchmark_folder, open_benchmark, rows_benchmark
 from ragtasks.clients import Batch
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.results import (
-    ROWS,
     SavedEvaluation,
     SavedTask,
     evaluation_files,
     read_predictions,
     read_results,
-    rows_benchmark,
     unused_note,
     value_at,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark, Doc, contexts_to_export, exported_tasks
+from ragtasks.benchmarks import ROWS, Benchmark, Doc, contexts_to_export, exported_tasks
 from ragtasks.clients import (
     CachedClient,
     ChatMessage,
@@ -30,7 +30,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
-from ragtasks.results import ROWS, GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
+from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible

@@ -21,7 +21,6 @@ from ragtasks.judges import (
     Rubric,
     rubrics_named,
 )
-from ragtasks.languages import language_in
 from ragtasks.metrics import (
     CITED_PRECISION,
     CITED_RECALL,
@@ -127,8 +126,7 @@ RECALL = _judged(
 
 def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inputs: ScoringInputs) -> Sequence[Score]:
     found = [
-        compare(item.text, [passage.text for passage in item.passages], language_in(item.task))
-        for item in inputs.responses
+        compare(item.text, [passage.text for passage in item.passages], item.task.language) for item in inputs.responses
     ]
     return [Score(value, "" if value is not None else "no passages") for value in found]
 

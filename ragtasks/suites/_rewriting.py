@@ -19,7 +19,6 @@ from ragtasks.benchmarks import (
     read_reply,
     retrieval_side,
 )
-from ragtasks.languages import language_in, n_words
 from ragtasks.metrics import (
     COUNT,
     QUERY_METRICS,
@@ -29,6 +28,7 @@ from ragtasks.metrics import (
     is_changed,
     length_ratio,
     query_scores,
+    word_count,
 )
 from ragtasks.records import Qrel, Response, Score, Task
 from ragtasks.suites._suite import ScoringInputs, Suite
@@ -93,7 +93,7 @@ def _qrels(inputs: ScoringInputs) -> list[Qrel]:
 
 def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:
     """Return all scores of one response; `found` has the scores of its queries in the order of `_OF_QUERY`."""
-    own, language = found[0], language_in(response.task)
+    own, language = found[0], response.task.language
     scores = {
         name + suffix: score for suffix, values in zip(_OF_QUERY, found, strict=True) for name, score in values.items()
     }
@@ -104,7 +104,7 @@ def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Sco
         "invalid_reply": Score(float(bool(reading.problem))),
         "length_ratio": _of_valid(reading, length_ratio(reading.query, response.task.question, language)),
         "unneeded_rewrite": _unneeded(response.task, reading),
-        "reply_words": Score(float(n_words(response.text, language))),
+        "reply_words": Score(float(word_count(response.text, language))),
         "coverage": Score(float(own["ndcg_5"].value is not None)),
     }
 
@@ -149,7 +149,7 @@ def _saved(response: Response) -> Scores:
     says_so = reading.question_class is QuestionClass.STANDALONE
     return {
         "no_rewrite": Score(float(says_so)),
-        "saved_words": Score(float(n_words(str(task.extra["rewrite"]), language_in(task)) if says_so else 0)),
+        "saved_words": Score(float(word_count(str(task.extra["rewrite"]), task.language) if says_so else 0)),
     }
 
 

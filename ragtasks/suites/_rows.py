@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from ragtasks.config import SAMPLE_ENCODER
 from ragtasks.judges import IDK, RB_LLM, RL_F, RL_R, Finding, Rubric, VerdictOutcome, rubrics_named
-from ragtasks.languages import language_in
 from ragtasks.metrics import (
     COUNT,
     METRICS,
@@ -66,7 +65,7 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
     """Return the scores of one response that need no judge."""
     grounding = _of_contexts(response, _k_precision(response))
-    bert, language = bert_scores(semantic, reason), language_in(response.task)
+    bert, language = bert_scores(semantic, reason), response.task.language
     return {
         "k_precision": grounding,
         "bert_k_precision": _of_contexts(response, bert["bert_k_precision"]),
@@ -81,7 +80,7 @@ def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None,
 
 
 def _k_precision(response: Response) -> Score:
-    value = k_precision(response.text, [passage.text for passage in response.passages], language_in(response.task))
+    value = k_precision(response.text, [passage.text for passage in response.passages], response.task.language)
     return Score(value, "" if value is not None else _NO_WORDS)
 
 

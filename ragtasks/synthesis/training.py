@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark, retrieval_side
+from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark, retrieval_side, rows_benchmark
 from ragtasks.benchmarks.custom import REWRITE as OWN_REWRITE
 from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.clients import Progress, no_progress
@@ -23,7 +23,6 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, Problems, Ranked, canonical_hash, loading, parse_json
 from ragtasks.metrics import retrieval_metric, score_run, token_f1, without_bars
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
-from ragtasks.results import rows_benchmark
 from retrieval_cache import (
     REWRITE,
     DenseRetriever,

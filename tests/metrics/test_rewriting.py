@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.files import Ranked
-from ragtasks.languages import n_words
-from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, query_scores
+from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, query_scores, word_count
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 
 QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
@@ -85,9 +84,9 @@ def test_a_rewrite_is_changed_where_words_are(rewrite: str, changed: bool) -> No
     assert is_changed(rewrite, "What about winter?") is changed
 
 
-def test_length_is_counted_in_words() -> None:
-    assert n_words(" one  two\nthree ") == 3
-    assert n_words("") == 0
+def test_length_is_counted_iword_count() -> None:
+    assert word_count(" one  two\nthree ") == 3
+    assert word_count("") == 0
     assert length_ratio("one two three", "one two") == 1.5
     assert length_ratio("one", "  ") == 1
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy
 import pytest
 
+from ragtasks.benchmarks import ROWS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Setting
-from ragtasks.results import ROWS, OwnRows, holds_own_rows, own_rows, read_own_rows
+from ragtasks.results import OwnRows, holds_own_rows, own_rows, read_own_rows
 from ragtasks.results._own_rows import ROW_KEYS, message_text
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."

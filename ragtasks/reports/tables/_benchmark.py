@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
 from ragtasks.benchmarks import Benchmark, extra_tables
-from ragtasks.languages import language_in, n_words
+from ragtasks.metrics import word_count
 from ragtasks.records import Answerability, Task
 from ragtasks.tables import Section, Table, Value
 
@@ -47,8 +47,8 @@ def _measures(tasks: Sequence[Task]) -> Iterator[int | Value]:
     yield _mean(max(task.turn for task in group) for group in conversations)
     yield _mean(len({passage.passage_id for task in group for passage in task.references}) for group in conversations)
     yield _mean((len(task.references) for task in answered), len(tasks))
-    yield _mean(n_words(task.question, language_in(task)) for task in tasks)
-    yield _mean((n_words(task.target, language_in(task)) for task in answered), len(tasks))
+    yield _mean(word_count(task.question, task.language) for task in tasks)
+    yield _mean((word_count(task.target, task.language) for task in answered), len(tasks))
 
 
 def _mean(counts: Iterable[int], n: int | None = None) -> Value:

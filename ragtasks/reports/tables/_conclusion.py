@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
+from ragtasks.benchmarks import ROWS
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import largest_loss, loss_sentence
@@ -19,7 +20,7 @@ from ragtasks.reports.tables._scores import (
     plain_mean,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
-from ragtasks.results import NEED_METRICS, ROWS, Evaluation, Row, shortened_prompts, stopped_judging
+from ragtasks.results import NEED_METRICS, Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     LEVEL,
