@@ -523,7 +523,7 @@ def _no_margin(side: Side) -> str:
 
 SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
     "prompts": ("system prompt", "plain prompt", "system instruction", "max_words"),
-    "retriever": ("retriever", "run key"),
+    "retriever": ("retriever", "run key", "search retriever"),
 }
 """What a change of the system may be meant to change: these may differ where `may_differ` says so."""
 _BY_SYSTEM = {name for names in SYSTEM_FIELDS.values() for name in names}

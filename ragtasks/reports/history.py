@@ -25,6 +25,7 @@ from ragtasks.reports.tables import COSTS, EMPTY, METRICS, column_of
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
+    SCORED_BY,
     UNKNOWN,
     Evaluation,
     Row,
@@ -548,7 +549,10 @@ def _pair(pair: Difference) -> Iterator[str]:
 def _verdict(pair: Difference) -> str:
     if pair.causes:
         return f"not comparable: other {', '.join(pair.causes)}"
-    return f"comparable, but asked with other {', '.join(pair.request_fields)}" if pair.request_fields else "comparable"
+    others = [name for name in pair.request_fields if name != SCORED_BY]
+    notes = [f"asked with other {', '.join(others)}"] * bool(others)
+    notes += ["scored by another version of ragtasks, or an unknown one"] * (SCORED_BY in pair.request_fields)
+    return f"comparable, but {' and '.join(notes)}" if notes else "comparable"
 
 
 def _title(entry: Entry) -> str:

@@ -42,19 +42,28 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 }
 """Cause -> the fields that make scores incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
+SCORED_BY = "scored by"
+"""The version of ragtasks that made the scores: answers may be older."""
 REQUEST_FIELDS = (
     "harness task version",
     "conversational",
     "end_of_thinking",
+    "system_role",
     "chat template applied",
     "generation options",
     "best of",
     "picker",
     "run key",
     "simulated user",
+    "search retriever",
+    "search calls",
+    "search k",
+    "search protocol",
+    SCORED_BY,
 )
 """The fields of `provenance_of` that leave scores comparable, and must be said beside them where they differ."""
-_CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
+_CONFIGURED = ("max_words", "conversational", "end_of_thinking", "system_role")  # under their own names
+_SEARCHES = {f"search {key}": key for key in ("retriever", "calls", "k", "protocol")}  # of a model that searches
 _YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
 _NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.results.model_names` does it
@@ -101,13 +110,16 @@ def provenance_of(
         "best of": texts["best of"],
         "picker": texts["picker"],
         "simulated user": texts["simulated user"],
+        **{name: texts[name] for name in _SEARCHES},
         "conversational": texts["conversational"],
         "end_of_thinking": texts["end_of_thinking"],
+        "system_role": texts["system_role"],
         "limit": _text(value_at(results, "config", "limit")),
         "prompts that did not fit": shortened_prompts(of_tasks.values()) or UNKNOWN,
         "texts that the encoder cut": shared("scoring", "n_truncated"),
         "judge usage": shared("scoring", "judge_usage"),
         "configuration": shared("configuration"),
+        SCORED_BY: texts[SCORED_BY],
         "ragtasks version": shared("ragtasks_version"),
         "harness version": _text(value_at(results, "lm_eval_version")),
         "transformers version": _text(value_at(results, "transformers_version")),
@@ -162,7 +174,9 @@ def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
         "best of": _distinct(values("best_of", "n")),
         "picker": _distinct(values("best_of", "by")),
         "simulated user": _distinct(map(_user_text, (value_at(one, "history", "user") for one in of_tasks))),
+        **{name: _distinct(values("tools", key)) for name, key in _SEARCHES.items()},
         **{name: _distinct(values("configuration", name)) for name in _CONFIGURED},
+        SCORED_BY: _distinct(values("scoring", "scored_by")),
     }
 
 

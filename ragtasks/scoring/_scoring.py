@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -414,6 +415,7 @@ class ResponseScorer:
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
+            "scored_by": f"ragtasks {version('ragtasks')}",
             **({"retriever": self._search.describe()} if self._search is not None else {}),
         }
 

@@ -87,6 +87,29 @@ def test_it_is_said_which_files_the_numbers_stand_for(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_model_could_search_with_and_what_scored_it_are_named_where_they_differ(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        tools = {"retriever": "minilm", "k": 9, "calls": 8, "protocol": "text"}
+        facts(tools=tools, configuration={"run": "official", "system_role": "user"})(results)
+        scoring(scored_by="ragtasks 0.2.0")(results)
+
+    (together,) = comparable_evaluations(two_models(tmp_path, change))
+    assert request_differences(together) == {
+        "search retriever": "- for A, but minilm for B",
+        "search calls": "- for A, but 8 for B",
+        "search k": "- for A, but 9 for B",
+        "search protocol": "- for A, but text for B",
+        "system_role": "- for A, but user for B",
+        "scored by": "- for A, but ragtasks 0.2.0 for B",
+    }
+
+
+def test_settings_of_one_model_that_other_versions_scored_are_apart(tmp_path: Path) -> None:
+    save(tmp_path, day=1, change=scoring(scored_by="ragtasks 0.1.0"))
+    save(tmp_path, day=2, setting="full_rag", change=scoring(scored_by="ragtasks 0.2.0"))
+    assert model_names(read(tmp_path)) == ["org/model", "org/model #2"]
+
+
 def test_a_number_is_said_where_the_name_itself_stands_elsewhere(tmp_path: Path) -> None:
     save(tmp_path / "1")
     save(tmp_path / "2", change=facts(revision="other"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import endpoint_of
 from ragtasks.config import config_from_options
@@ -117,6 +118,7 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
     assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
     assert said["idk_detector"] == RuleBasedIdk().name
     assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
+    assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and of another version
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
 
 
