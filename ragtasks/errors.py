@@ -75,14 +75,29 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 
-def misfits(error: ValidationError) -> list[str]:
-    """Return what does not fit a typed model, a line each, without the values, which may be long or secret."""
-    return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
+def misfits(error: ValidationError, whole: str = "content") -> list[str]:
+    """Return what does not fit a typed model, a line each; `whole` names what is wrong with no single field."""
+    named = [(".".join(map(str, item["loc"])) or whole, misfit(item)) for item in error.errors()]
+    return list(dict.fromkeys(f"{name}: {text}" if name else text for name, text in named))
 
 
 _KINDS = {"string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"} | dict.fromkeys(
     ("dict", "model", "mapping", "dataclass"), "keys with values"
 ) | dict.fromkeys(("list", "tuple", "set", "frozen"), "a list")  # fmt: skip
+_BOUNDS = {
+    "greater_than_equal": "{} or more",
+    "greater_than": "more than {}",
+    "less_than_equal": "{} or less",
+    "less_than": "less than {}",
+}
+_OTHER_KINDS = {
+    "missing": "is missing",
+    "string_too_short": "expected a text that is not empty",
+    "too_short": "expected more values",
+    "too_long": "expected fewer values",
+    "path_type": "expected a path",
+    "string_pattern_mismatch": "expected a name of letters, digits and _",
+}
 _FOUND = {str: "a text", bool: "true or false", list: "a list", dict: "keys with values", type(None): "nothing"}
 
 
@@ -91,11 +106,13 @@ def misfit(item: ErrorDetails) -> str:
     kind, given = item["type"], item["input"]
     if kind.endswith(("_type", "_parsing")) and (expected := _KINDS.get(kind.partition("_")[0])):
         return f"expected {expected}, found {_FOUND.get(type(given), 'a number')}"
-    if kind in {"literal_error", "enum"} and isinstance(given, str):
+    if kind in {"literal_error", "enum"}:
         choices = str(item["ctx"]["expected"])
-        names = choices.replace(" or ", ", ").replace("'", "").split(", ")
-        return f"expected {choices}; {close_matches(given, names)}"
-    return item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        near = difflib.get_close_matches(str(given), re.findall("'([^']+)'", choices), n=3)
+        return f"expected {choices}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
+    if kind in _BOUNDS:
+        return f"expected {_BOUNDS[kind].format(next(iter(item['ctx'].values())))}, found {given}"
+    return _OTHER_KINDS.get(kind) or item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
 
 
 def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:

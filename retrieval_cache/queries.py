@@ -188,7 +188,7 @@ def select_queries(tasks: Sequence[Task], form: str) -> Queries:
             f"query form {form!r}: a benchmark's own rewrites are of its own history; take {LLM_REWRITE!r} with a model"
         )
     if select is None:
-        known = [*FORMS, _LAST_K_NAME, _REWRITE, *_ALIASES]
+        known = [*FORMS, _LAST_K_NAME, _REWRITE, LLM_REWRITE, DECOMPOSE, *_ALIASES]
         hint = f"{form!r} needs a model" if needs_model(form) else f"{form!r}: {close_matches(form, known)}"
         raise ConfigurationError(f"query form {hint}")
     return Queries(form, {task.task_id: select(task) for task in tasks})

@@ -243,7 +243,11 @@ def encoding_workers(line: str) -> RayWorkers:
             raise ValueError
     except ValueError:
         raise ConfigurationError(
-            "--encode-with", where=line, expected=_FORM, found="another form", next_step="correct it (docs/scale.md)"
+            "--encode-with",
+            where=line,
+            expected=_FORM,
+            found="another form",
+            next_step=f"write {_FORM} (docs/scale.md)",
         ) from None
     return found
 

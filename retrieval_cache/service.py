@@ -123,12 +123,37 @@ def retrieve(
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
+    check_request(place, retriever, form, rewriter, encode_with)
     benchmark, store = place.open(), RunStore(place.store)
     make = functools.partial(_made, retriever, place.secrets, store.replies, encode_with)
-    make()  # an error in the line shows before anything is read
     with nullcontext(progress) if progress else progress_bars() as told:
         queries = _queries(place, benchmark, form, rewriter or Rewriter(None), told)
         return build_run(Request(benchmark, queries, make, depth, name, corpora), store, told)
+
+
+def check_request(
+    place: Place, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
+) -> None:
+    """Refuse a line, a query form, a rewriter or workers that `retrieve` cannot use; nothing is read or asked yet."""
+    _made(retriever, place.secrets, RunStore(place.store).replies, workers)
+    by = rewriter or Rewriter(None)
+    if form.startswith(_TRAINED):
+        if by.model or by.base_url:
+            raise ConfigurationError(f"{form} names a rewriter: leave out --rewriter and --base-url")
+        return
+    if not needs_model(form) and (by.model or by.base_url):
+        raise ConfigurationError(
+            f"--rewriter and --base-url are for the query forms {LLM_REWRITE!r} and {DECOMPOSE!r}, and the form is "
+            f"{form!r}: add --queries {LLM_REWRITE}, or leave them out"
+        )
+    names = form.split(SEPARATOR)
+    fused_queries([Queries(name, {}) for name in names])
+    if others := [name for name in names if name not in _MODEL_FORMS]:
+        benchmark = place.open()
+        for name in others:
+            build_queries(benchmark, name, ())
+    if needs_model(form) and not by.model:
+        raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME and --base-url")
 
 
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
@@ -147,11 +172,6 @@ def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, 
     if form.startswith(_TRAINED):  # whole: a path holds the sign that stands between forms
         return _rewritten_here(benchmark, Path(form.removeprefix(_TRAINED)), rewriter, progress)
     names = form.split(SEPARATOR)
-    if not needs_model(form) and (rewriter.model or rewriter.base_url):
-        raise ConfigurationError(
-            f"--rewriter and --base-url are for the query forms {LLM_REWRITE!r} and {DECOMPOSE!r}, and the form is "
-            f"{form!r}: add --queries {LLM_REWRITE}, or leave them out"
-        )
     parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
     for name in [name for name in names if name in _MODEL_FORMS]:  # last: the others may be errors, these cost money
         parts[name] = _rewritten(place, benchmark, name, rewriter, progress)
@@ -160,8 +180,6 @@ def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, 
 
 def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries that a trained rewriter in a folder writes, in this process."""
-    if rewriter.model or rewriter.base_url:
-        raise ConfigurationError(f"{_TRAINED}{folder} names a rewriter: leave out --rewriter and --base-url")
     rewrites = TrainedRewriter(folder.expanduser()).rewrite(benchmark.tasks, progress)
     rewrites.require_share(rewriter.min_rewritten)
     return rewrites.queries()
@@ -169,8 +187,7 @@ def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, prog
 
 def _rewritten(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries that a model writes; its replies are kept and reused."""
-    if not rewriter.model:
-        raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME and --base-url")
+    assert rewriter.model  # `check_request` has looked
     endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
     client = CachedClient(
         OpenAIClient(endpoint, credentials_for(endpoint, place.secrets)), RunStore(place.store).replies

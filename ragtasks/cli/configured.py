@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.main
 
-from ragtasks.config import FILE_KEYS, read_evaluation_file
+from ragtasks.config import FILE_KEYS, ReadEvaluation, read_evaluation_file
 from ragtasks.errors import ConfigurationError, close_matches
 
 FOR_HARNESS = "ragtasks.for_harness"
@@ -109,6 +109,29 @@ def _defaults(root: Any, words: tuple[str, ...], context: Any, path: Path) -> di
         for key, value in given.items()
         if _plain(key) in by_name and value is not None
     }
+
+
+def refuse_unknown_keys(root: Any, found: ReadEvaluation) -> None:
+    """Refuse what the sections of commands hold and no command has as an option, with all problems at once."""
+    sections = {name: section for name, section in found.sections.items() if name not in FILE_KEYS or name == "report"}
+    problems = [line for name, section in sections.items() for line in _unread(root.commands[name], section, name)]
+    if problems:
+        raise ConfigurationError(f"{found.path}:" + "".join(f"\n  {line}" for line in problems))
+
+
+def _unread(command: Any, section: Any, name: str) -> Iterator[str]:
+    """Yield what is wrong with the section of a command or of a group of commands."""
+    if not isinstance(section, dict):
+        yield f"{name}: expected the command's options with values"
+        return
+    members = {_plain(key): item for key, item in getattr(command, "commands", {}).items()}
+    by_name = members or {key: item for item in command.params for key in _names(item)}
+    for key, value in section.items():
+        item = by_name.get(_plain(key))
+        if item is None and name != "run":  # the harness's arguments stand there too
+            yield f"{name}.{key}: no such {'command' if members else 'option'}; {close_matches(_plain(key), by_name)}"
+        elif item is not None and members:
+            yield from _unread(item, value, f"{name}.{key}")
 
 
 def _names(parameter: Any) -> Iterator[str]:

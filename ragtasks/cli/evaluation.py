@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import HELP_ALL, app, echo
-from ragtasks.cli.configured import FOR_HARNESS
+from ragtasks.cli.configured import FOR_HARNESS, refuse_unknown_keys
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
 from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options, retrieval_place
 from ragtasks.cli.reporting import conclude, conclude_runs
@@ -32,7 +32,7 @@ from ragtasks.config import (
     written,
 )
 from ragtasks.config.environment import secret
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
@@ -65,7 +65,9 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate what a file names: check, run or score, then the conclusion and the page."""
-    found = read_evaluation_file(file, overrides or (), commands=_commands(context))
+    root: Any = context.find_root().command
+    found = read_evaluation_file(file, overrides or (), commands=root.commands)
+    refuse_unknown_keys(root, found)
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
@@ -85,20 +87,25 @@ def _require_places(place: _Place) -> None:
 
 
 def _require_others(evaluation: EvaluationFile) -> None:
-    """Read the results that judges will compare with, and find their keys, before a model answers."""
-    from ragtasks.results import read_evaluations
-    from ragtasks.scoring import ready_judge
+    """Find before a model answers what is wrong with the later sections: names of the gate, results to compare with."""
+    from ragtasks.suites import known_metric_names
 
+    if evaluation.gate is not None:
+        from ragtasks.metrics import TURN_ERROR_NAMES
+        from ragtasks.reports.gate import refuse_unknown_names
+
+        refuse_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
     if evaluation.until_decided is not None:
+        from ragtasks.results import read_evaluations
+        from ragtasks.scoring import ready_judge
+
+        metric, known = evaluation.until_decided.metric, known_metric_names()
+        if metric is not None and metric not in known:
+            raise ConfigurationError(f"until_decided.metric: no metric {metric!r}; {close_matches(metric, known)}")
         read_evaluations(evaluation.until_decided.against)
         for judge in config_from_options({"judges": list(evaluation.judges)}).judges:
             if isinstance(judge, Endpoint):
                 ready_judge(judge, None)
-
-
-def _commands(context: typer.Context) -> Sequence[str]:
-    root: Any = context.find_root().command
-    return list(root.commands)
 
 
 def _label(evaluation: EvaluationFile) -> str:
@@ -292,7 +299,7 @@ def _run_retriever(place: _Place) -> None:
     evaluation = place.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
-    asked = Retrieval(retriever.rewriter, None, retriever.corpora)
+    asked = Retrieval(retriever.rewriter, None, retriever.corpora, retriever.queries, retriever.encode_with)
     if not place.look.begin_retrieval(evaluation.benchmark, evaluation.data, retriever.line, asked):
         return
     place.keep_file()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import echo
-from ragtasks.cli.options import named_benchmark
+from ragtasks.cli.options import named_benchmark, retrieval_place
 from ragtasks.clients import Endpoint, endpoint_of
 from ragtasks.config import UserConfig, config_from_metadata, config_from_options
-from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
+from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.tasks import own_tasks_of
 from ragtasks.progress import progress_bars
@@ -63,6 +63,8 @@ class Retrieval:
     base_url: str | None = None
     corpora: Mapping[str, str] = field(default_factory=dict)
     """Domain -> another corpus than the benchmark's own."""
+    queries: Sequence[str] = ("last_turn",)
+    encode_with: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +135,18 @@ class LookAhead:
     def begin_retrieval(self, benchmark: str, data: str | None, line: str, asked: Retrieval) -> bool:
         """Return whether to make runs of a retriever."""
         from ragtasks.harness.preflight import Intention
-        from retrieval_cache import parse, served_encoders
+        from retrieval_cache import Rewriter, check_request, served_encoders
 
         config, problems = config_from_options({"data": data} if data else {}), []
         served: list[Endpoint] = []
         weights: list[str] = []
+        rewriting = Rewriter(asked.rewriter, asked.base_url)
+        for form in asked.queries:
+            try:
+                check_request(retrieval_place(benchmark, data), line, form, rewriting, asked.encode_with)
+            except RagtasksError as error:
+                problems.append(str(error))
         try:
-            parse(line, secret, reply_cache_file())
             served = served_encoders(line, secret)
             weights = [name for name in _ENCODERS.findall(line) if name not in {one.model for one in served}]
         except RagtasksError as error:

@@ -58,7 +58,9 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 
     model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
     corpora = _pairs(corpus)
-    LookAhead(probe=probe).begin_retrieval(benchmark, data, retriever, Retrieval(rewriter, base_url, corpora))
+    LookAhead(probe=probe).begin_retrieval(
+        benchmark, data, retriever, Retrieval(rewriter, base_url, corpora, [queries], encode_with)
+    )
     if encode_with is not None:
         forbid_usage_reports()
     run = make(

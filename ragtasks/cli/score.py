@@ -258,6 +258,9 @@ class Scoring:
         missing = [
             _not_there(file) for file in files if not file.is_file() and (file.is_dir() or not self.look.dry_run)
         ]
+        for file in [file for file in files if self.look.dry_run and not file.exists()]:
+            hint = "".join(missing_path(file)[1].partition("; ")[1:])
+            typer.echo(f"ragtasks: answers {file}: not there yet, so every task is planned for{hint}", err=True)
         intention = Intention(
             parts=parts,
             opened=own,

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError, close_matches, misfits
 
 OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_PREFIX = "openai/"
@@ -80,6 +80,14 @@ class Endpoint(BaseModel):
         description="dollars per million tokens of prompts, of replies, and maybe of prompt tokens that the server "
         "had cached; only to report the cost",
     )
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _is_temperature(cls, value: Any) -> Any:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        if value is None or is_number or value == "server":
+            return value
+        raise ValueError("expected a number of 0 or more, or `server`")
 
     @field_validator("extra_body", mode="before")
     @classmethod
@@ -176,42 +184,44 @@ def _host(name: str | None) -> str:
     return f"[{name}]" if name and ":" in name else name or ""
 
 
-def endpoint_of(named: str | Mapping[str, Any], **further: Any) -> Endpoint:
-    """Return the endpoint that a line or a mapping names."""
+def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint", **further: Any) -> Endpoint:
+    """Return the endpoint that a line or a mapping names; `what` is what an error calls it."""
     if not named:
         raise ConfigurationError(
-            "endpoint: nothing names it. Next step: openai/NAME; or set the variable that was meant"
+            f"{what}: nothing names it. Next step: openai/NAME; or set the variable that was meant"
         )
-    fields = _fields_of_line(named) if isinstance(named, str) else dict(named)
+    if not isinstance(named, (str, Mapping)):
+        raise ConfigurationError(f"{what}: expected a name, such as openai/NAME, or keys with values")
+    fields = _fields_of_line(named, what) if isinstance(named, str) else dict(named)
     given = {key: value for key, value in further.items() if value is not None}
     if twice := sorted(given.keys() & fields.keys()):
-        raise ConfigurationError(f"endpoint: given twice: {', '.join(twice)}. Next step: leave one out")
+        raise ConfigurationError(f"{what}: given twice: {', '.join(twice)}. Next step: leave one out")
     fields |= given
     for key in fields.keys() - Endpoint.model_fields.keys():
-        raise ConfigurationError(f"endpoint: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
+        raise ConfigurationError(f"{what}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     failures: list[str] = []
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:
-        failures = [_reported(".".join(map(str, failure["loc"])), failure["msg"]) for failure in error.errors()]
+        failures = misfits(error, "")
     # Outside the handler: the chained error would show the values, and with them a key in an address.
-    raise ConfigurationError("endpoint: " + "; ".join(failures))
+    raise ConfigurationError(f"{what}: " + "; ".join(failures))
 
 
-def _fields_of_line(line: str) -> dict[str, Any]:
+def _fields_of_line(line: str, what: str) -> dict[str, Any]:
     """Return the fields in a line; no value of it is shown, since an address may hold a password."""
     if line.lstrip().startswith("{"):
         try:
             return _object_in(line)
         except ValueError as error:
-            raise ConfigurationError(f"endpoint: {error}") from None
+            raise ConfigurationError(f"{what}: {error}") from None
     model, *options = line.split(",")
     fields: dict[str, Any] = {"model": model.strip()}
     for option in options:
         key, sign, value = option.partition("=")
         if not sign or key.strip() in fields:
             raise ConfigurationError(
-                "endpoint: expected openai/NAME, NAME,base_url=ADDRESS with each option once, or a JSON object"
+                f"{what}: expected openai/NAME, NAME,base_url=ADDRESS with each option once, or a JSON object"
             )
         fields[key.strip()] = _value(value.strip())
     return fields
@@ -234,12 +244,6 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _reported(field: str, message: str) -> str:
-    """Return an error of a field, or of the whole where `field` is empty, without pydantic's name for our own."""
-    message = message.removeprefix("Value error, ")
-    return f"{field}: {message}" if field else message
 
 
 # Says which endpoint gets which key: a key goes to the server that it was made for, and to no other.

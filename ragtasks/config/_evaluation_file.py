@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
+from ragtasks.clients import Endpoint, SystemProtocol, endpoint_of, system_endpoint
 from ragtasks.config._options import (
     ONE_OR_SEVERAL,
     EvaluationConfig,
@@ -22,6 +31,7 @@ from ragtasks.config._options import (
     HarnessModel,
     UserConfig,
     config_from_options,
+    problems_of_options,
     user_of,
 )
 from ragtasks.errors import (
@@ -48,7 +58,15 @@ SUBJECTS = ("model", "answers", "traces", "endpoint", "retriever")
 _OPENAI = "openai/"
 _CONCURRENT = 32
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+_BATCH_SIZE = re.compile(r"[1-9][0-9]*|auto(:[1-9][0-9]*)?")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+def _filled(value: Any) -> Any:
+    """Refuse an empty text where a path is due, which would be the working directory."""
+    if value == "":
+        raise ValueError("expected a path")
+    return value
 
 
 class ModelSection(BaseModel):
@@ -91,6 +109,24 @@ class ModelSection(BaseModel):
         if value.startswith("ragtasks-") and value not in BASELINES:
             raise ValueError(f"no such baseline; {close_matches(value, BASELINES)}")
         return value
+
+    @field_validator("server")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                endpoint_of({"model": "model", "base_url": value})
+        except RagtasksError as error:
+            raise ValueError(str(error).removeprefix("endpoint: base_url ")) from None
+        return value
+
+    @field_validator("batch_size", mode="before")
+    @classmethod
+    def _is_a_size(cls, value: Any) -> Any:
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        if value is None or is_size or (isinstance(value, str) and _BATCH_SIZE.fullmatch(value)):
+            return value
+        raise ValueError("expected a whole number of 1 or more, or `auto`")
 
     @field_validator("arguments", "generation")
     @classmethod
@@ -164,12 +200,19 @@ class RetrieverSection(BaseModel):
     )
     depth: int = Field(100, ge=1, description="passages kept for each query")
     rewriter: str | None = Field(
-        None, description="endpoint for the forms llm_rewrite and decompose, such as openai/NAME"
+        None, min_length=1, description="endpoint for the forms llm_rewrite and decompose, such as openai/NAME"
     )
     corpora: dict[str, str] = Field(
         default_factory=dict, description="domain -> location of another corpus that is searched for it"
     )
-    encode_with: str | None = Field(None, description="encode passages on other machines: ray[:ADDRESS]")
+    encode_with: str | None = Field(None, min_length=1, description="encode passages on other machines: ray[:ADDRESS]")
+
+    @field_validator("queries")
+    @classmethod
+    def _are_different(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := sorted({name for name in value if value.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)} stands twice; leave one out")
+        return value
 
 
 class UntilDecidedSection(BaseModel):
@@ -181,7 +224,7 @@ class UntilDecidedSection(BaseModel):
         min_length=1, description="results of other systems, a path or several"
     )
     metric: str | None = Field(
-        None, description="metric of judges that decides; default: the first that the benchmark has"
+        None, min_length=1, description="metric of judges that decides; default: the first that the benchmark has"
     )
     margin: float | None = Field(
         None, gt=0, description="systems that differ by less are equal; default: 5 % of the metric's range"
@@ -221,7 +264,7 @@ class EvaluationFile(BaseModel):
     retriever: RetrieverSection | None = Field(None, description="a retriever, by its line alone or with these keys")
     judges: tuple[Any, ...] = Field((), description=EvaluationConfig.model_fields["judges"].description)
     options: dict[str, Any] = Field(default_factory=dict, description="further options of the evaluation")
-    output: Path | None = Field(
+    output: Annotated[Path, BeforeValidator(_filled)] | None = Field(
         None, description="folder for the results; default: one below results/ named by model, benchmark and time"
     )
     report: dict[str, Any] = Field(
@@ -237,6 +280,14 @@ class EvaluationFile(BaseModel):
     def _several(cls, value: Any) -> Any:
         """Take one value for a list of one, and tasks behind commas as lm_eval does."""
         return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
+
+    @field_validator("report")
+    @classmethod
+    def _has_a_page(cls, value: dict[str, Any]) -> dict[str, Any]:
+        page = value.get("html")
+        if "html" in value and page is not None and not (isinstance(page, str) and page):
+            raise ValueError("html: expected the path of a page, or null for none")
+        return value
 
     @field_validator("endpoint", "user")
     @classmethod
@@ -326,6 +377,8 @@ class EvaluationFile(BaseModel):
 def named_system(endpoint: Mapping[str, Any]) -> tuple[Endpoint, SystemProtocol]:
     """Return whom the section `endpoint` names, and how it is asked."""
     fields = dict(endpoint)
+    if not isinstance(fields.get("name", ""), str):
+        raise ConfigurationError("endpoint: name: expected a text")
     return system_endpoint(fields, str(fields.pop("name", "rag-system")), "openai")
 
 
@@ -501,14 +554,14 @@ def _of_options(content: Mapping[str, Any]) -> Iterator[str]:
     twice = [key for key in ("data", "judges") if content.get(key) and options.get(key)]
     if twice:
         yield f"{twice[0]}: stands at the top and in options; leave one out"
-    outside = {key: content[key] for key in ("data", "judges") if content.get(key) is not None}
+    # Another type at the top is reported with those of the other keys.
+    kinds: dict[str, Any] = {"data": str, "judges": (str, list, Mapping)}
+    outside = {key: content[key] for key, kind in kinds.items() if isinstance(content.get(key), kind)}
     unknown = [key for key in options if key not in EvaluationConfig.model_fields]
     for key in unknown:
         yield f"options.{key}: no such option; {close_matches(str(key), EvaluationConfig.model_fields)}"
-    try:
-        config_from_options({**{key: item for key, item in options.items() if key not in unknown}, **outside})
-    except RagtasksError as error:
-        yield str(error).replace("evaluation options: ", "options: ")
+    for problem in problems_of_options({**{key: options[key] for key in options if key not in unknown}, **outside}):
+        yield problem if re.split(r"\W", problem)[0] in outside else f"options.{problem}"
 
 
 def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Iterable[str]) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -23,8 +24,11 @@ from pydantic import (
 )
 
 from ragtasks.clients import Amounts, Endpoint, endpoint_of
-from ragtasks.errors import ConfigurationError, close_matches, is_secret_name, misfits
+from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, misfit, misfits
 from ragtasks.files import checked_run_name
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 ONE_OR_SEVERAL = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 """Of a tuple of texts: a text alone is a tuple of it."""
@@ -83,7 +87,7 @@ def judge_of(named: Any, key: str = "judges") -> Judge:
     if not isinstance(named, (str, Mapping)):
         raise ConfigurationError(f"{key}: must be names or objects, such as {JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
-        return endpoint_of(named)
+        return endpoint_of(named, key)
     problems: list[str] = []
     try:
         return HarnessModel.model_validate(dict(named))
@@ -126,19 +130,25 @@ class EvaluationConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: str | None = Field(
-        default=None, description="`sample`, or a folder with the official files; default: the data folder"
+        default=None,
+        min_length=1,
+        description="`sample`, or a folder with the official files; default: the data folder",
     )
     run: str = Field(
         default="official",
         description="run that gives the retrieved passages, or `closed_book` for none; default: the benchmark's own",
     )
-    encoder: str | None = Field(default=None, description="encoder of BERTScore: a name, a path, or `none`")
+    encoder: str | None = Field(
+        default=None, min_length=1, description="encoder of BERTScore: a name, a path, or `none`"
+    )
     encoder_device: str | None = Field(
         default=None,
+        min_length=1,
         description="torch device of the encoder; default: the GPU if there is one, else `minilm` runs without torch",
     )
     encode_with: str | None = Field(
         default=None,
+        min_length=1,
         description="workers of a Ray cluster that run the encoder, `ray[:ADDRESS]`; default: this process",
     )
     retriever: str = Field(
@@ -179,9 +189,11 @@ class EvaluationConfig(BaseModel):
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"
     )
-    system_prompt: str | None = Field(default=None, description="path of a Jinja template for the system message")
+    system_prompt: str | None = Field(
+        default=None, min_length=1, description="path of a Jinja template for the system message"
+    )
     plain_prompt: str | None = Field(
-        default=None, description="path of a Jinja template for models without a chat template"
+        default=None, min_length=1, description="path of a Jinja template for models without a chat template"
     )
     system_role: Literal["system", "user"] = Field(
         default="system",
@@ -216,7 +228,7 @@ class EvaluationConfig(BaseModel):
         description="leave judges unasked for rb_llm and rl_f where a refusal, or the kind of task, decides the score; "
         "their `_raw` scores are then unscored there",
     )
-    metrics: tuple[str, ...] = Field(
+    metrics: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = Field(
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
     price: Amounts | None = Field(
@@ -277,9 +289,10 @@ class EvaluationConfig(BaseModel):
     @classmethod
     def _anchors_are_some(cls, value: Any) -> Any:
         value = int(value) if isinstance(value, str) and value.isdigit() else value
-        if isinstance(value, bool) or (isinstance(value, int) and value < FEWEST_ANCHORS) or value == "":
-            raise ValueError(f"must be a number from {FEWEST_ANCHORS}, such as 40, or a file")
-        return value
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if value is None or (is_number and value >= FEWEST_ANCHORS) or (isinstance(value, str) and value):
+            return value
+        raise ValueError(f"must be a number from {FEWEST_ANCHORS}, such as 40, or a file")
 
     @field_validator("judges", mode="before")
     @classmethod
@@ -305,7 +318,7 @@ class EvaluationConfig(BaseModel):
     @field_validator("rewriter", mode="before")
     @classmethod
     def _name_rewriter(cls, value: Any) -> Endpoint | None:
-        return None if value is None else endpoint_of(value)
+        return None if value is None else endpoint_of(value, "rewriter")
 
     @model_validator(mode="after")
     def _judges_where_needed(self) -> EvaluationConfig:
@@ -313,6 +326,8 @@ class EvaluationConfig(BaseModel):
             raise ValueError('idk "judges" needs judges')
         if self.combination is not None and not self.judges:
             raise ValueError("combination needs the judges that it was fitted with")
+        if self.anchors is not None and not self.judges:
+            raise ValueError("anchors needs judges, who are asked them")
         return self
 
     @model_validator(mode="after")
@@ -367,15 +382,31 @@ def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
     return _validated(options)
 
 
+def problems_of_options(options: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the values of options, each behind its key; [] where nothing is."""
+    try:
+        EvaluationConfig.model_validate(dict(options))
+    except ValidationError as error:
+        return list(dict.fromkeys(map(_with_value, error.errors())))
+    except RagtasksError as error:  # of a name: a judge's, a run's
+        return [str(error)]
+    return []
+
+
+def _with_value(item: ErrorDetails) -> str:
+    """Return an error of a value with the value, which is no key of a server here."""
+    if not item["loc"]:
+        return misfit(item)
+    text = f"{item['loc'][0]}: {misfit(item).partition(', found ')[0]}"
+    return text if text.endswith("?") else f"{text}, found {reprlib.repr(item['input'])}"
+
+
 def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
     try:
         return EvaluationConfig.model_validate(dict(options))
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}, found {problem['input']!r}"
-            for problem in error.errors()
-        ]
-        raise ConfigurationError("evaluation options: " + "; ".join(problems)) from error
+        problems = "; ".join(problems_of_options(options))
+        raise ConfigurationError(f"evaluation options: {problems}") from error
 
 
 # Who plays the user where conversations are held and not replayed: the section `user` of a file.
@@ -439,7 +470,7 @@ def user_of(named: str | Mapping[str, Any]) -> UserConfig:
     except ValidationError as error:
         problems = misfits(error)
     # Outside the handler: the chained error would show values.
-    raise ConfigurationError("user: " + "; ".join(line.replace("Value error, ", "") for line in problems))
+    raise ConfigurationError("user: " + "; ".join(problems))
 
 
 # What `ragtasks gate` tests: the section `gate` of a file.

@@ -6,6 +6,7 @@ Only what it refuses on purpose is caught, and only where it does so: anything e
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import json
 import logging
@@ -23,6 +24,7 @@ from ragtasks.errors import ConfigurationError, close_matches, masked, masked_te
 from ragtasks.harness.extras import extra_of, install_line
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
+_NEAR = 0.84  # similarity from which a name is taken for a misspelt one
 
 
 @contextlib.contextmanager
@@ -112,15 +114,57 @@ def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
     return ConfigurationError(f"Tasks not found: {name}. Next step: {_nearest(name, known, '`lm_eval ls tasks`')}")
 
 
+def refuse_unknown_kind(name: str) -> None:
+    """Refuse a kind of model that the harness has not, with the names nearest to it."""
+    if name not in MODEL_REGISTRY:
+        hint = _nearest(name, list(MODEL_REGISTRY), "`ragtasks run --help-all`")
+        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
+
+
+def refuse_misspelt_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of a model behind a server that are nearly one of its own: it leaves unknown ones unread."""
+    if not name.endswith("completions"):
+        return
+    with _library_named(name):
+        kinds = [kind for kind in harness_model(name).__mro__ if kind is not object]
+    known = {parameter for kind in kinds for parameter in inspect.signature(kind).parameters}
+    for key in sorted(arguments.keys() - known):
+        if near := difflib.get_close_matches(key, known, n=1, cutoff=_NEAR):
+            raise ConfigurationError(f"--model_args {key}: no such argument. Next step: did you mean {near[0]!r}?")
+
+
+_NUMBERS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+_SAMPLING: dict[str, Any] = {
+    **dict.fromkeys(_NUMBERS, (int, float)),
+    "do_sample": bool,
+    "until": (str, list),
+    "seed": int,
+}
+
+
+def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
+    """Refuse sampling whose name is nearly a known one, or whose value is of another type: servers may say nothing."""
+    for key, value in given.items():
+        near = difflib.get_close_matches(key, [*_SAMPLING, "max_gen_toks"], n=1, cutoff=_NEAR)
+        if near and near[0] != key:
+            raise ConfigurationError(f"--gen_kwargs {key}: did you mean {near[0]!r}?")
+        kind = _SAMPLING.get(key)
+        is_number = key in _NUMBERS and isinstance(value, bool)
+        if kind is not None and (is_number or not isinstance(value, kind)):
+            expected = "a number" if key in _NUMBERS else _EXPECTED[key]
+            raise ConfigurationError(f"--gen_kwargs {key}: expected {expected}, found {value!r}")
+
+
+_EXPECTED = {"do_sample": "true or false", "until": "a text or a list of texts", "seed": "a whole number"}
+
+
 Loaded = Callable[[str, LM, dict[str, Any]], Any]
 """(kind, loaded model, its arguments) -> what the harness is handed in its place."""
 
 
 def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
     """Return what loads the models of a kind; means the harness's `get_model`."""
-    if name not in MODEL_REGISTRY:
-        names = list(MODEL_REGISTRY)
-        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, names, 'hf')}")
+    refuse_unknown_kind(name)
     with _library_named(name):
         return _ClearModel(name, harness_model(name), loaded, config)
 

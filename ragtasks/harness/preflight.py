@@ -47,11 +47,18 @@ from ragtasks.config import (
     config_from_metadata,
 )
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, masked_text
+from ragtasks.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    RagtasksError,
+    close_matches,
+    masked_text,
+    missing_path,
+)
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars, step
 from ragtasks.records import Setting
-from ragtasks.scoring import ready_judge
+from ragtasks.scoring import check_retrieval, ready_judge
 from ragtasks.suites import suite_named
 
 if TYPE_CHECKING:
@@ -128,15 +135,19 @@ def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
     """Return what would keep an evaluation from its scores, each with its cure; servers are asked where `probes`."""
     with step("checking what it needs"):
         benchmarks, found = _benchmarks(intention)
-        found += intention.problems
+        found += map(_on_one_line, intention.problems)
         if intention.is_scored:
             found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
+        found += _late_options(intention.config)
         if isinstance(intention.user, Endpoint):
             found += _endpoint("user", intention.user)
         found += [*_corpora(intention, benchmarks), *_retriever_encoders(intention), *_rewriter(intention.config)]
+        if intention.system is not None:
+            found += _endpoint("endpoint", intention.system[0])
         found += [*_model_key(intention.model), *_weights(intention.weights), *_disk(intention, benchmarks)]
         if probes:
             found += _probes(intention)
+    found = list(dict.fromkeys(found))
     return [*found, *(_context(intention, asks_server=probes) if not found else ())]
 
 
@@ -230,8 +241,9 @@ def _suites_of(names: Iterable[str]) -> Iterator[Benchmark]:
 
 
 def _have_encoder(name: str, device: str | None) -> None:
-    from ragtasks.metrics import check_encoder, resolve_encoder
+    from ragtasks.metrics import check_device, check_encoder, resolve_encoder
 
+    check_device(device)
     spec = resolve_encoder(name)
     _have_weights(spec.name)
     check_encoder(spec, device)
@@ -252,7 +264,14 @@ def _corpora(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
         return
     for benchmark, _ in benchmarks.values():
         side = retrieval_side(benchmark.name)
-        own = [domain for domain in side.domains_of(benchmark.tasks) if domain not in intention.corpora]
+        domains = side.domains_of(benchmark.tasks)
+        for domain, location in intention.corpora.items():
+            if domain not in domains:
+                yield f"corpora: {benchmark.name} has no domain {domain!r}; {close_matches(domain, domains)}"
+            elif not location.startswith("hf:") and not Path(location).expanduser().exists():
+                found, next_step = missing_path(Path(location))
+                yield f"corpora: {domain}: {location}: {found}. Next step: {next_step}"
+        own = [domain for domain in domains if domain not in intention.corpora]
         missing = [str(file) for domain in own if not (file := side.corpus_file(benchmark.root, domain)).exists()]
         if missing:
             yield (
@@ -300,6 +319,22 @@ def _judges(config: EvaluationConfig) -> Iterator[str]:
             yield from _endpoint("judge", judge)
 
 
+def _late_options(config: EvaluationConfig) -> Iterator[str]:
+    """Yield what is wrong with options whose values are read when the first answers are there."""
+    from ragtasks.judges import read_combination
+
+    if config.model_fields_set & {"retriever", "queries", "encode_with"}:
+        try:
+            check_retrieval(config, run_store(), secret)
+        except RagtasksError as error:
+            yield _on_one_line(error)
+    if config.combination is not None:
+        try:
+            read_combination(Path(config.combination).expanduser())
+        except RagtasksError as error:
+            yield _on_one_line(error)
+
+
 def _rewriter(config: EvaluationConfig) -> Iterator[str]:
     """Yield what the model lacks that rewrites questions."""
     if config.rewriter is not None:
@@ -310,7 +345,7 @@ def _endpoint(what: str, endpoint: Endpoint) -> Iterator[str]:
     try:
         ready_judge(endpoint, None)
     except RagtasksError as error:
-        yield f"{what} {endpoint.model}: {_on_one_line(error)}"
+        yield f"{what} {endpoint.model}: {_on_one_line(error).removeprefix(f'endpoint {endpoint.model}: ')}"
     else:
         yield from _key(f"{what} {endpoint.model}", endpoint)
 
@@ -445,10 +480,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Return None: do not follow."""
 
 
-def _on_one_line(error: Exception) -> str:
+def _on_one_line(error: Exception | str) -> str:
     """Return an error as one line; its five parts stand on lines of their own elsewhere."""
     lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
-    rest = [line.removeprefix("found: ") for line in lines if not line.startswith(("expected: ", "next step: "))]
+    rest = [
+        line.removeprefix("found: ").removeprefix("expected: ")
+        for line in lines
+        if line.startswith("expected: did you mean") or not line.startswith(("expected: ", "next step: "))
+    ]
     steps = [f". Next step: {line.removeprefix('next step: ')}" for line in lines if line.startswith("next step: ")]
     return "; ".join(rest) + "".join(steps)
 

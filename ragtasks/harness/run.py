@@ -32,7 +32,10 @@ from ragtasks.harness._argument_errors import (
     clear_model,
     in_one_line,
     parse_in_one_line,
+    refuse_misspelt_arguments,
+    refuse_unknown_kind,
     refuse_unknown_options,
+    refuse_wrong_sampling,
     unknown_task,
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
@@ -126,6 +129,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
     if options:
         metadata = settings.get("metadata")
         parsed.metadata = settings["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), **options}
+    refuse_unknown_kind(str(settings.get("model", "hf")))
+    refuse_misspelt_arguments(str(settings.get("model", "hf")), settings.get("model_args") or {})
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     name = _model_name(settings)
@@ -272,6 +277,7 @@ _OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # of m
 def _reply_tokens(sampling: Any) -> int | None:
     """Return the longest reply that --gen_kwargs sets; another name for it is refused, as the tasks' own would win."""
     given = sampling if isinstance(sampling, Mapping) else {}
+    refuse_wrong_sampling(given)
     if "max_gen_toks" not in given and (other := next((name for name in _OTHER_NAMES if name in given), None)):
         raise ConfigurationError(
             f"--gen_kwargs {other}: the tasks name the longest reply max_gen_toks, and that wins. Next step: write "

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks import added_benchmark_names, benchmark_names
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 
@@ -137,6 +138,8 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
     if not settings and benchmark in names:
         return [benchmark]
     missing = [setting.value for setting in settings if setting not in known]
+    if benchmark not in (there := {*benchmark_names(), *added_benchmark_names()}) and not known:
+        raise ConfigurationError(f"unknown benchmark {benchmark!r}: {close_matches(benchmark, there)}")
     if missing or not known:
         tasks = [name for name in names if name.startswith(benchmark)]
         hint = f"its harness tasks: {', '.join(sorted(tasks))}" if tasks else close_matches(benchmark, names)

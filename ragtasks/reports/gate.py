@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -493,23 +493,30 @@ def _offered(side: Side) -> list[str]:
     return [name for name in side.metrics if name in given]
 
 
-def _check(config: GateConfig, side: Side) -> None:
+def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
+    """Refuse names of metrics, slices and causes that there are not; without `slices` their dimensions alone count."""
     for name in (*config.margins, *config.slice_margins):
-        if name not in side.metrics:
-            raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, side.metrics)}")
+        if name not in metrics:
+            raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, metrics)}")
+    for name in config.slice_margins.keys() - config.margins.keys():
+        raise ConfigurationError(f"gate: slice_margins has {name!r}, margins has not. Next step: add it to margins")
+    for wanted in config.slices:
+        named = wanted.partition("=")[0] if slices is None else wanted
+        if named not in {*DIMENSIONS, *(slices or ())}:
+            known = {*DIMENSIONS, *(slices or ())}
+            raise ConfigurationError(f"gate: unknown slice {wanted!r}: {close_matches(named, known)}")
+    for cause in config.may_differ:
+        if cause not in SYSTEM_FIELDS:
+            raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
+
+
+def _check(config: GateConfig, side: Side) -> None:
+    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in slices_of(rows) if part.value}
+    refuse_unknown_names(config, side.metrics, known)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds
         if margin >= high - low:
             raise ConfigurationError(f"gate: margin {name}={margin:g} allows any drop. Next step: below {high - low:g}")
-    for name in config.slice_margins.keys() - config.margins.keys():
-        raise ConfigurationError(f"gate: slice_margins has {name!r}, margins has not. Next step: add it to margins")
-    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in slices_of(rows) if part.value}
-    for wanted in config.slices:
-        if wanted not in DIMENSIONS and wanted not in known:
-            raise ConfigurationError(f"gate: unknown slice {wanted!r}: {close_matches(wanted, {*DIMENSIONS, *known})}")
-    for cause in config.may_differ:
-        if cause not in SYSTEM_FIELDS:
-            raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
 
 
 def _no_margin(side: Side) -> str:

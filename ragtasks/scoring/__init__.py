@@ -18,7 +18,7 @@ from ragtasks.scoring._plausibility import (
     require_plausible,
 )
 from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._retrieval import LiveRetrieval
+from ragtasks.scoring._retrieval import LiveRetrieval, check_retrieval
 from ragtasks.scoring._scoring import (
     LocalJudge,
     ResponseScorer,
@@ -65,6 +65,7 @@ __all__ = [
     "ToolSession",
     "Toolbox",
     "ask_endpoint",
+    "check_retrieval",
     "check_together",
     "checked_again",
     "converse",

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from retrieval_cache import CorpusSearcher, Queries, Retriever
 
 
+def check_retrieval(config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
+    """Refuse a retriever, a query form or workers that are named and that there are not, before a model is asked."""
+    from retrieval_cache import RunStore, checked_form, encoding_workers, parse
+
+    if "retriever" in config.model_fields_set:
+        parse(config.retriever, secrets, RunStore(store).replies)
+    if "queries" in config.model_fields_set:
+        checked_form(config.queries, has_rewriter=config.rewriter is not None)
+    if config.encode_with is not None:
+        encoding_workers(config.encode_with)
+
+
 class LiveRetrieval:
     """A retriever, and what of a conversation is sent to it."""
 

@@ -280,6 +280,13 @@ def added_metric_names() -> list[str]:
     return sorted({*METRICS.names(), *added_rubric_names()})
 
 
+def known_metric_names() -> list[str]:
+    """Return the names of the metrics of all suites, and of those that can be added."""
+    return sorted(
+        {metric.name for name in SUITES.names() for metric in SUITES.get(name).metrics} | {*added_metric_names()}
+    )
+
+
 def suite_with(name: str, config: EvaluationConfig) -> str:
     """Return the name of a suite with exactly the metrics that a configuration adds; what it adds before is taken off.
 

@@ -233,7 +233,7 @@ def test_what_was_written_down_of_another_file_or_service_is_not_used(service: B
     score()
     record = Path("batch/noisy-001.batch.json")
     content = json.loads(record.read_text(encoding="utf-8"))
-    for key, words in (("sha256", "one of another content"), ("address", "one of elsewhere"), ("file", "file: Field")):
+    for key, words in (("sha256", "one of another content"), ("address", "one of elsewhere"), ("file", "is missing")):
         changed = {name: "elsewhere" if name == key else value for name, value in content.items() if key != "file"}
         record.write_text(json.dumps(changed), encoding="utf-8")
         status, _, err = score()

@@ -41,7 +41,7 @@ def test_a_failure_is_told_in_our_words_alone() -> None:
     told = "endpoint: base_url must begin with http:// or https:// and name a host"
     with pytest.raises(ConfigurationError, match=f"^{told}$"):
         endpoint_of({"model": "m", "base_url": "foo"})
-    with pytest.raises(ConfigurationError, match=r"^endpoint: slots: Input should be greater than or equal to 1$"):
+    with pytest.raises(ConfigurationError, match=r"^endpoint: slots: expected 1 or more, found 0$"):
         endpoint_of({"model": "m", "base_url": "http://h", "slots": 0})
 
 

@@ -105,14 +105,14 @@ def test_options_of_our_own_refuse_every_unknown_key() -> None:
         ("max_words", 1.5),
         ("conversational", "perhaps"),
         ("end_of_thinking", ""),
-        ("idk", "judge"),
+        ("idk", "no one"),
         ("data", 3),
         ("encoder", ["a"]),
     ],
 )
 def test_a_bad_value_is_named_with_its_key(key: str, value: object) -> None:
     for read in (config_from_metadata, config_from_options):
-        with pytest.raises(ConfigurationError, match=f"evaluation options: {key}: .*, found ") as caught:
+        with pytest.raises(ConfigurationError, match=f"evaluation options: {key}: expected ") as caught:
             read({key: value})
         assert repr(value) in str(caught.value)
 

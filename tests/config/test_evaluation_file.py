@@ -62,7 +62,7 @@ def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> N
         ("model: m\nanswers: a.jsonl\n", "names model and answers: one file evaluates one of"),
         ("answers: a.jsonl\ntasks: [mtrag]\n", "harness tasks are for a model"),
         ("model: m\ntasks: [mtrag]\nsettings: [reference]\n", "name either"),
-        ("model: m\noptions: {max_words: many}\n", "options: max_words: Input should be a valid integer"),
+        ("model: m\noptions: {max_words: many}\n", "line 2: options.max_words: expected a whole number, found 'many'"),
         ("model: m\ndata: sample\noptions: {data: sample}\n", "stands at the top and in options"),
         ("endpoint: {base_url: 'http://x', slotz: 3}\n", "did you mean 'slots'?"),
         ("endpoint: {base_url: 'http://x', protocol: soap}\n", "unknown protocol 'soap'"),

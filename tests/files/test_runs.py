@@ -101,17 +101,17 @@ SPEC = {
 @pytest.mark.parametrize(
     ("path", "value", "found"),
     [
-        ("spec", None, "spec: Input should be"),
-        ("spec.benchmark", 1, "spec.benchmark: Input should be a valid string"),
-        ("spec.is_sample", "yes", "spec.is_sample: Input should be a valid boolean"),
-        ("spec.tasks", [], "spec.tasks: Input should be a valid string"),
-        ("spec.corpora", [], "spec.corpora: Input should be"),
-        ("spec.corpora.govt", 3, "spec.corpora.govt: Input should be"),
-        ("spec.queries", "last_turn", "spec.queries: Input should be"),
-        ("spec.queries.form", None, "spec.queries.form: Input should be a valid string"),
-        ("spec.retriever.name", 7, "spec.retriever.name: Input should be a valid string"),
-        ("files", ["a.trec"], "files: Input should be"),
-        ("files", {"a.trec": 1}, "files.a.trec: Input should be a valid string"),
+        ("spec", None, "spec: expected"),
+        ("spec.benchmark", 1, "spec.benchmark: expected a text"),
+        ("spec.is_sample", "yes", "spec.is_sample: expected true or false"),
+        ("spec.tasks", [], "spec.tasks: expected a text"),
+        ("spec.corpora", [], "spec.corpora: expected"),
+        ("spec.corpora.govt", 3, "spec.corpora.govt: expected"),
+        ("spec.queries", "last_turn", "spec.queries: expected"),
+        ("spec.queries.form", None, "spec.queries.form: expected a text"),
+        ("spec.retriever.name", 7, "spec.retriever.name: expected a text"),
+        ("files", ["a.trec"], "files: expected"),
+        ("files", {"a.trec": 1}, "files.a.trec: expected a text"),
     ],
 )
 def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(

@@ -331,8 +331,8 @@ def test_the_version_of_the_files_is_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "found"),
     [
-        ("doc.answerability", None, "doc.answerability: Input should be a valid string"),
-        ("doc.answerability", 3, "doc.answerability: Input should be a valid string"),
+        ("doc.answerability", None, "doc.answerability: expected a text"),
+        ("doc.answerability", 3, "doc.answerability: expected a text"),
         ("doc.domain", None, "doc.domain: "),
         ("doc.turn", "1", "doc.turn: "),
         ("doc.question_types", [None], "doc.question_types.0: "),

@@ -356,7 +356,7 @@ def test_a_need_that_was_never_come_to_is_not_met_and_has_no_other_value() -> No
     [
         ('{"model": "openai/x", "persona": "terse"}', "did you mean 'personas'"),
         ('{"model": "openai/x", "personas": "tersse"}', "no persona 'tersse': did you mean 'terse'"),
-        ('{"model": "openai/x", "patience": -1}', "patience: Input should be greater than or equal to 0"),
+        ('{"model": "openai/x", "patience": -1}', "patience: expected 0 or more"),
         ("{model", "user: expected a name, or a JSON object"),
         ("gpt", "needs base_url"),
     ],

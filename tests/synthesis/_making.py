@@ -10,7 +10,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, endpoint_of
 from ragtasks.synthesis import Cut, Outcome, Settings, synthesize
 
 SETTINGS: dict[str, Any] = {"cut": Cut(size=60, stride=50), "list_size": 8}
-ENDPOINT = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}
+ENDPOINT: dict[str, Any] = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}
 
 
 def writer(base_url: str, cache: Path) -> CachedClient:
