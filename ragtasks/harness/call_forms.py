@@ -92,12 +92,6 @@ FORMS = (
 """Every form that is read; the first that fits is taken."""
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.DOTALL)
-
-
-_COMPILED = [(form, _compiled(form.opening), _compiled(form.pair), _compiled(form.closing)) for form in FORMS]
-
 # What announces calls. Not behind a quotation mark.
 _MARK = re.compile(
     r"(?<![`'\"“])(?:<tool_call>|\[TOOL_CALLS\]|<\|python_(?:tag|start)\|>|<function=(?=[\w.-])|"
@@ -159,7 +153,8 @@ def _past(text: str, place: int) -> int:
 def _call_at(text: str, place: int, mark: int | None) -> tuple[ToolCall | None, int]:
     """Return the call that begins at a place behind its mark, and where it ends; None where none does."""
     name = ""
-    for form, opening, pair, closing in _COMPILED:
+    for form in FORMS:
+        opening, pair, closing = (re.compile(part, re.DOTALL) for part in (form.opening, form.pair, form.closing))
         if found := opening.match(text, place):
             name = found.groupdict().get("name") or ""
             read = _pairs(text, found.end(), pair, form.value) if form.pair else _json_object(text, found.end())

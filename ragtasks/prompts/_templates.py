@@ -41,7 +41,7 @@ class PromptTemplate:
     def render(self, **fields: Any) -> str:
         """Return the filled-in prompt."""
         try:
-            return USERS.fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
+            return _users().fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
         except TemplateProcessError as error:
             raise self._error(fields, str(error), error.line) from error
         except RENDER_ERRORS as error:
@@ -120,8 +120,10 @@ class TemplateProcess:
         self._process.close()
 
 
-USERS = TemplateProcess()
-"""The one for all templates of a user in this process."""
+@functools.cache
+def _users() -> TemplateProcess:
+    """Return the one for all templates of a user in this process."""
+    return TemplateProcess()
 
 
 # What the process does that fills in a user's own templates: it may use so much memory and time, and then it ends.

@@ -74,7 +74,6 @@ from ragtasks.scoring._anchors import AnchorJudging, anchors_named
 from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.scoring._retrieval import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
-from retrieval_cache import RayBertScorer, encoding_workers
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -141,8 +140,7 @@ class ResponseScorer:
         if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
         check_device(config.encoder_device)
-        if config.encode_with is not None:
-            encoding_workers(config.encode_with)
+        _check_workers(config.encode_with)
         max_bytes = embedding_cache_bytes()
         self._embeddings = EmbeddingCache(embedding_cache_file(), max_bytes) if max_bytes else None
         try:
@@ -181,7 +179,10 @@ class ResponseScorer:
         """Do what scoring responses in some domains will need, so that what is missing shows before a model runs."""
         if self._search is not None:
             self._search.prepare(domains)
-        if isinstance(self._bert, RayBertScorer):
+        if self._bert is not None and self._config.encode_with is not None:
+            from retrieval_cache import RayBertScorer
+
+            assert isinstance(self._bert, RayBertScorer)
             self._bert.connect()
 
     def ask_judges(self, responses: Sequence[Response]) -> None:
@@ -502,12 +503,24 @@ def shared_scorer(
     return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge, deciding)
 
 
+def _check_workers(line: str | None) -> None:
+    """Refuse a line that names no workers; the precompute stage, where these are, is loaded by who needs it only."""
+    if line is not None:
+        from retrieval_cache import encoding_workers
+
+        encoding_workers(line)
+
+
 @functools.lru_cache(maxsize=2)
 def _shared_bert(name: str, device: str | None, workers: str | None) -> BertScorer:
     """Return the scorer on an encoder that is there; its weights are loaded at first use."""
     spec = resolve_encoder(name)
     check_encoder(spec, device)
-    return BertScorer(spec, device=device) if workers is None else RayBertScorer(spec, workers, device=device)
+    if workers is None:
+        return BertScorer(spec, device=device)
+    from retrieval_cache import RayBertScorer
+
+    return RayBertScorer(spec, workers, device=device)
 
 
 # The scores of one response, and what a log notes beside them.
