@@ -435,6 +435,31 @@ def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
             yield f"{item.judge}: {item.text}"
 
 
+def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
+    """Yield a line for each judge that drifted since its first time, or whose server names another model since."""
+    for now in found:
+        before = baselines.get(now.judge)
+        if before is None or not comparable(before, now):
+            continue
+        moved = [item.text for item in drift_of(before, now) if item.is_drift]
+        served = _served_since(before, now)
+        if moved:
+            yield (
+                f"Drift: {now.judge} judges {len(now.conversations)} anchors otherwise than at {before.time[:16]}: "
+                f"{', '.join(moved)}; {served or 'its server names the same model'}. Scores before and after do not "
+                "compare."
+            )
+        elif served:
+            yield f"Judge changed: {now.judge}: {served}; its verdicts on the anchors show no drift."
+
+
+def _served_since(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
+    """Return that the server names other models, empty where it names the same or none."""
+    if not before.served or not now.served or set(before.served) == set(now.served):
+        return ""
+    return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"
+
+
 def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
     """Return why one judge's scores of several evaluations cannot be relied on to be alike; empty where they can.
 

@@ -1,6 +1,6 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
-from ragtasks.scoring._anchors import drift_lines, frozen_anchors
+from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._conversing import SimulatedUser, converse, planned_messages
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
@@ -70,7 +70,6 @@ __all__ = [
     "checked_again",
     "converse",
     "decide",
-    "drift_lines",
     "find_implausible",
     "frozen_anchors",
     "given_metrics",

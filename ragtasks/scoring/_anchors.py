@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,12 @@ from ragtasks.judges import (
     anchor_verdicts,
     baseline_of,
     choose_anchors,
-    comparable,
-    drift_of,
     read_anchors,
     store_verdicts,
     stored_verdicts,
 )
 from ragtasks.records import Answerability, Response, Setting
-from ragtasks.results import evaluation_files, read_results
+from ragtasks.results import drift_lines, evaluation_files, read_results
 
 _LOGGER = logging.getLogger(__name__)
 _STALE = timedelta(days=1)
@@ -189,28 +187,3 @@ class AnchorJudging:
             for name, found in self._found.items()
         ]
         return {"anchors": {"set": self._anchors.name, "source": self._anchors.source, "judges": judges}}
-
-
-def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
-    """Yield a line for each judge that drifted since its first time, or whose server names another model since."""
-    for now in found:
-        before = baselines.get(now.judge)
-        if before is None or not comparable(before, now):
-            continue
-        moved = [item.text for item in drift_of(before, now) if item.is_drift]
-        served = _served(before, now)
-        if moved:
-            yield (
-                f"Drift: {now.judge} judges {len(now.conversations)} anchors otherwise than at {before.time[:16]}: "
-                f"{', '.join(moved)}; {served or 'its server names the same model'}. Scores before and after do not "
-                "compare."
-            )
-        elif served:
-            yield f"Judge changed: {now.judge}: {served}; its verdicts on the anchors show no drift."
-
-
-def _served(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
-    """Return that the server names other models, empty where it names the same or none."""
-    if not before.served or not now.served or set(before.served) == set(now.served):
-        return ""
-    return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"

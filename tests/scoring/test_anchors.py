@@ -15,8 +15,8 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, stored_verdicts
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, why_not_anchored
-from ragtasks.scoring import Place, drift_lines, shared_scorer
+from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, why_not_anchored
+from ragtasks.scoring import Place, shared_scorer
 from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
 from ragtasks.suites import suite_named
 from ragtasks.tables import Section

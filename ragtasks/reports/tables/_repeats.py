@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ragtasks.judges import drift_of
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._scores import by_setting, estimate_of, mean_of, plain_mean, repeatability_of
-from ragtasks.results import Evaluation, Row, anchors_in
-from ragtasks.scoring import drift_lines
+from ragtasks.results import Evaluation, Row, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
 from ragtasks.tables import Cell, Difference, Table, Value, fixed, p_text
 
