@@ -202,6 +202,26 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
     assert (four.verdict, four.out) == (Verdict.UNDECIDED, {})
 
 
+def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
+    """Each lacks the scores of a third of the conversations, so that a beats b, b beats c, and c beats a."""
+
+    def value(name: str, c: int, _: int) -> float | None:
+        return (None, 0.9, 0.1)[(c - "abc".index(name)) % 3]
+
+    race, _ = raced(value, n=60, systems=("a", "b", "c"))
+    assert (race.verdict, race.left, set(race.out)) == (Verdict.UNDECIDED, ("a", "b", "c"), {"a", "b", "c"})
+    assert "which of a, b and c is better" in race.conclusion("rb_llm")
+
+
+def test_rivals_of_which_each_equals_the_first_are_asked_on_until_they_equal_each_other() -> None:
+    def value(name: str, c: int, t: int) -> float:
+        swing = 0.12 if (c + t) % 2 else -0.12
+        return {"a": 0.6, "b": 0.59 + swing, "c": 0.59 - swing}[name]
+
+    race, _ = raced(value, n=60, systems=("a", "b", "c"), margin=0.07)
+    assert (race.verdict, race.left) == (Verdict.EQUAL, ("a", "b", "c"))
+
+
 @given(st.integers(0, 10_000), st.integers(0, 5))
 @settings(max_examples=15, deadline=None)
 def test_the_order_in_which_data_come_changes_nothing(seed: int, order: int) -> None:
