@@ -71,7 +71,9 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def saved(tmp_path: Path) -> Callable[..., Path]:
     """Make results of a system that answers the sample's first questions with the target and a sentence."""
 
-    def make(name: str, sentence: str, tasks: slice = slice(None), answer: str = "") -> Path:
+    def make(
+        name: str, sentence: str, tasks: slice = slice(None), answer: str = "", setting: str = "reference"
+    ) -> Path:
         benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
         first = [task for task in benchmark.tasks if task.turn == 1][tasks]
         rows = [{"task_id": task.task_id, "answer": answer or f"{task.target} {sentence}"} for task in first]
@@ -84,7 +86,7 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
             "--encoder",
             "none",
             "--setting",
-            "reference",
+            setting,
             "--name",
             name,
             "--max-implausible",
@@ -228,6 +230,18 @@ def test_three_systems_race_for_the_best(saved: Any, judge: Any) -> None:
     assert "good is better than each of the others in rb_llm" in text
     assert re.search(r"\| poor .* out after 1\d tasks: 0\.\d+ behind good", text)
     assert re.search(r"\| good .* best ", text)
+
+
+def test_of_several_settings_one_is_decided_over_the_tasks_that_both_answered_in_it(saved: Any, judge: Any) -> None:
+    _, named = judge(by_word)
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    saved("good", POOR, slice(0, 11), setting="full_rag")
+    saved("poor", GOOD, slice(0, 11), setting="full_rag")
+    with pytest.raises(ConfigurationError, match=r"2 settings \(full_rag, reference\).*--setting"):
+        decide(poor, good, "--judge", named)
+    text = decide(poor, good, "--judge", named, "--setting", "full_rag")
+    assert "poor is better than good in rb_llm\n" in text
+    assert "10 of 11 tasks" in text
 
 
 def test_an_interrupted_race_goes_on_in_its_folder(saved: Any, judge: Any) -> None:
