@@ -65,7 +65,7 @@ def reply(dialogues: Dialogues) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda all_: reply(all_).update(history=[]), "dialogue-1, reply 2(.|\n)*`history` of texts"),
+    (lambda all_: reply(all_).update(history=[]), r"file \(dialogue-1, reply 2\): expected `history` of texts"),
     (lambda all_: reply(all_).update(response=""), "`response` and `knowledge`"),
     (lambda all_: reply(all_).pop("knowledge"), "`response` and `knowledge`"),
     (lambda all_: reply(all_).update(BEGIN="Entailment"), "`BEGIN` and `VRM` as lists"),

@@ -96,6 +96,14 @@ def test_a_corpus_that_is_not_there_says_where_it_belongs(tmp_path: Path) -> Non
         retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
 
 
+def test_a_corpus_file_of_another_form_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "text_0420_processed"
+    folder.mkdir(parents=True)
+    (folder / "wiki_1.json").write_text('[{"title": "Velmarrow"}]', encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match=r"wiki_1\.json(.|\n)*file: expected a list of articles"):
+        retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
+
+
 def test_retrieved_passages_are_nobody_s_to_publish() -> None:
     with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark inscit"):
         open_benchmark("inscit", SAMPLE).read_contexts(Setting.FULL_RAG)
@@ -107,13 +115,14 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("edit", "message"), [
     (lambda content: turn(content)["context"].append("Yes."), "ends with the user"),
+    (lambda content: turn(content).update(context=[" "]), r"file \(island-01, turn 1\): expected `context` of texts"),
     (lambda content: turn(content).update(labels=[]), "`labels` with at least one"),
     (lambda content: turn(content)["labels"][0].update(responseType="answer"), "`responseType` as one of directAnswer"),
     (lambda content: turn(content)["labels"][0].update(response=" "), "`response` with a text"),
     (lambda content: turn(content)["labels"][1].update(evidence=None), "`evidence` as a list"),
     (lambda content: turn(content)["labels"][0]["evidence"][0].pop("passage_id"), "`passage_id`, `passage_text`"),
     (lambda content: content["island-01"].update(turns=[]), "`turns` with at least one"),
-    (lambda content: content.pop("island-01"), "conversations=10, tasks=22"),
+    (lambda content: content.pop("island-01"), r"file: expected Counts\(conversations=10, tasks=22"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(
     edit: Callable[[dict[str, Any]], None], message: str, changed: Change

@@ -31,6 +31,7 @@ def read(text: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
         ("Rain fell [1-999999999].", [("Rain fell.", (0,), (999999999,))]),
         ("Rain fell [sic] [a1] [] [1.5].", [("Rain fell [sic] [a1] [] [1.5].", (), ())]),
         ("[2] Rain fell.", [("Rain fell.", (1,), ())]),
+        ("[2] Rain fell. Sun shone.", [("Rain fell.", (1,), ()), ("Sun shone.", (), ())]),
         ("Rain fell.\n[1]\n\nSun shone.", [("Rain fell.", (0,), ()), ("Sun shone.", (), ())]),
         ("Rain fell.\n[1] Sun shone.", [("Rain fell.", (), ()), ("Sun shone.", (0,), ())]),
         ("[3]\nRain fell.", [("Rain fell.", (2,), ())]),

@@ -161,6 +161,14 @@ def test_each_sentence_has_its_passage_and_place() -> None:
     assert [answer[span.start : span.end] for span in found.sentences[2].not_found] == ["Whatever"]
 
 
+def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> None:
+    """Else a passage that says the same words all over would be one place."""
+    passage = "A book is on loan. " * 9
+    (sentence,) = ground("Books on loan.", [passage]).sentences
+    assert sentence.best is not None
+    assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
+
+
 def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
     history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
     found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)

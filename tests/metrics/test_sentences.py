@@ -32,6 +32,7 @@ def parts(line: str) -> list[str]:
         ["Wait... what?", "So...", "Then it rang."],
         ["a small letter. follows"],
         ["Bread, milk, etc.", "They were gone."],
+        ["Is that Dr?", "Maron, of Item no!", "Other items came."],
         ["no end at all"],
     ],
 )

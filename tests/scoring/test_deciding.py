@@ -286,12 +286,21 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
         decide(good, poor, "--judge", judge(lambda *_: completion("Nice."), is_script=True)[1], "--output", "never")
 
 
-def test_a_judge_that_answers_in_another_form_or_repeats_itself_decides_nothing(saved: Any, judge: Any) -> None:
+def test_a_judge_that_answers_in_another_form_more_than_once_in_twenty_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     for place, reply in enumerate(("Die Antwort ist gut. Bewertung: sieben von zehn.", "Fine.\nRating 0badc0de: 7")):
         named = judge(lambda *_, reply=reply: completion(reply), is_script=True)[1]
         with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*to decide anything.*unparsable"):
             decide(good, poor, "--judge", named, "--output", f"out{place}")
+    rate = rating(by_word)
+
+    def but_one(prompt: str, n: int) -> Action:
+        is_lost = "Rating" in prompt and "At their closest" in prompt and GOOD in prompt
+        return completion("Nice.") if is_lost else rate(prompt, n)
+
+    text = decide(poor, good, "--judge", judge(but_one, is_script=True)[1], "--output", "one missing")
+    assert "11 of 16 tasks, decided" in text
+    assert "10 tasks of 10 conversations, 1 without a score" in text
 
 
 def test_a_judge_that_becomes_another_model_in_mid_run_decides_nothing(saved: Any, judge: Any) -> None:

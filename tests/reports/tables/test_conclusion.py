@@ -84,6 +84,12 @@ def test_what_is_missing_is_said_in_a_line_each() -> None:
     assert SAMPLE_WARNING not in table.legend
 
 
+def test_a_line_names_four_models_and_counts_the_others() -> None:
+    legend = concluded(*(model(name, [0.5] * 9) for name in "abcdef")).legend
+    named = ", ".join(f"{name} in reference (9)" for name in "abcd")
+    assert f"Fewer than 10 conversations, so no intervals: {named}, 2 more." in legend
+
+
 def test_injected_passages_are_named_with_the_answers_that_follow_them() -> None:
     rows = model("mine", [0.5] * N, "full_rag").rows
     followed = [1.0, 0.0, 0.0, *[None] * (N - 3)]
@@ -223,6 +229,9 @@ def test_one_system_under_two_names_is_named() -> None:
     assert lines(answered("a", "x"), answered("b", "x", 2)) == [expected]
     assert lines(answered("a", "x"), answered("b", "x", 3)) == []
     assert lines(answered("a", "x"), answered("ragtasks-oracle", "x")) == []
+    part = answered("b", "x")
+    shorter = "Same answers: a and b in reference, word for word in 15 of 15 tasks."
+    assert lines(answered("a", "x"), replace(part, rows=part.rows[5:])) == [shorter]
 
 
 def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
