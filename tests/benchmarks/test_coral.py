@@ -42,6 +42,7 @@ def test_a_turn_is_a_task_without_citations_in_what_is_said() -> None:
     assert task.extra["cited"] == [passage.passage_id for passage in task.references] == ["14", "13", "10"]
     assert task.target.endswith("cost 61,000.")
     assert "[" not in "".join(message.text for message in task.messages)
+    assert task.messages[3].text == sample.tasks[1].target
     assert task.references[0].text.startswith("Sorrel Point Light.")
 
 
@@ -74,6 +75,7 @@ def test_a_turn_without_passages_is_asked_in_full_rag_alone(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("edit", "message"), [
     (lambda all_: all_[0].pop("conv_id"), "`conv_id` and `turns`"),
+    (lambda all_: all_[0].update(turns={"1": {}}), "`conv_id` and `turns`"),
     (lambda all_: all_[1]["turns"][1].update(turn_id=5), "Test_SIDS_2(.|\n)*turn 2 with `question`"),
     (lambda all_: all_[1]["turns"][1].update(response=" "), "`response`"),
     (lambda all_: all_[1]["turns"][1].update(golden_docs_pids="7"), "`golden_docs_pids`"),

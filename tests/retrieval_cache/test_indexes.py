@@ -81,6 +81,10 @@ def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
     )
     indexed(parse("dense:minilm,max_length=8"), source, store)
     assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
+    (tmp_path / "other.jsonl").write_text('{"_id": "p0", "title": "", "text": "Venus has no moons."}\n')
+    other = open_source(str(tmp_path / "other.jsonl"), lambda: None, lambda key: tmp_path / key)
+    indexed(parse("dense:minilm"), other, store)
+    assert len(list((store.root / "vectors").iterdir())) == 3, "another corpus has vectors of its own"
 
 
 def test_encoding_knows_how_many_passages_there_are(source: PassageSource, tmp_path: Path) -> None:

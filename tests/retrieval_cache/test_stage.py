@@ -19,6 +19,7 @@ from ragtasks.files import read_contexts, read_manifest
 from ragtasks.records import Setting
 from retrieval_cache.queries import Queries, build_queries, fused_queries
 from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
+from retrieval_cache.retrievers.protocol import Retriever
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run
@@ -131,9 +132,34 @@ def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benc
     assert build_run(_request(sample, name="mine"), store).manifest.key == first
 
 
+def test_another_text_in_a_corpus_and_another_release_of_a_library_are_other_runs(
+    sample: Benchmark, tmp_path: Path
+) -> None:
+    def newer() -> Retriever:
+        retriever = parse("bm25")
+        described = {**retriever.describe(), "version": "next"}
+        retriever.describe = lambda: described  # type: ignore[method-assign]
+        return retriever
+
+    def corpora(text: str) -> dict[str, str]:
+        (tmp_path / text).write_text(f'{{"_id": "p1", "title": "", "text": "A permit for a deck {text}"}}\n')
+        return {"govt": str(tmp_path / text)}
+
+    store, others = RunStore(tmp_path / "runs"), len({task.domain for task in sample.tasks} - {"govt"})
+    first = build_run(_request(sample, corpora=corpora("is free.jsonl")), store)
+    second = build_run(_request(sample, corpora=corpora("is dear.jsonl")), store)
+    assert len(list((store.root / "indexes").iterdir())) == others + 2
+    third = build_run(_request(sample, corpora=corpora("is dear.jsonl"), make_retriever=newer), store)
+    assert len(list((store.root / "indexes").iterdir())) == 2 * others + 3
+    assert len({run.manifest.key for run in (first, second, third)}) == 3
+
+
 def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     build_run(_request(sample, name="mine"), store)
+    with pytest.raises(ConfigurationError, match="mine/2"):
+        build_run(_request(sample, name="mine/2"), RunStore(tmp_path / "other"))
+    assert not list((tmp_path / "other").rglob("*.trec")), "it was refused before anything was searched"
     with pytest.raises(CacheError, match="results remove mine"):
         build_run(_request(sample, form="last_turn", name="mine"), store)
     first = build_run(_request(sample, form="last_turn"), store)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -97,6 +98,8 @@ def test_dialogues_over_passages_in_the_format_of_mtrag_s(server: ChatServer, tm
     assert {task.multi_turn for task in benchmark.tasks} == {"N/A", "Follow-up"}
     assert all(task.references for task in benchmark.tasks)
     assert max(task.turn for task in benchmark.tasks) == 3
+    for before, after in itertools.pairwise(benchmark.tasks):
+        assert after.turn == 1 or after.messages[-2].text == before.target, "an answer is the history of the next turn"
     with pytest.raises(ConfigurationError, match="corpus of MTRAG-S 'gov'"):
         Settings(mtrag_s="gov")
 
