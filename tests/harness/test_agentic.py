@@ -14,6 +14,8 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
+from ragtasks.harness.agentic import Search
+from ragtasks.harness.protocols import Exchange, ParsedReply
 from retrieval_cache import searcher
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.conftest import SAMPLE, CommandResult
@@ -154,6 +156,15 @@ def test_results_that_do_not_fit_are_shortened_and_then_the_task_ends(command: C
         assert len(server.bodies) == n_before
     assert small.status == 1
     assert f"{TASK}: {N_FEW} prompts did not fit the model's context and were not sent" in small.err
+
+
+def test_the_last_result_is_shortened_after_the_older_ones_and_no_further_than_to_its_ids() -> None:
+    exchanges = [Exchange(ParsedReply((), "", "")) for _ in range(3)]
+    search, levels = Search({}, None, {1: exchanges[:1]}, exchanges[1:]), []  # type: ignore[arg-type]
+    while search.shorten():
+        levels.append([item.level for item in exchanges])
+    assert levels == [[1, 0, 0], [1, 1, 0], [2, 1, 0], [2, 2, 0], [2, 2, 1], [2, 2, 2]]
+    assert search.n_shortened == 6
 
 
 def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path: Path) -> None:

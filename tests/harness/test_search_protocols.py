@@ -139,6 +139,7 @@ def test_templates_that_write_calls_in_a_form_that_is_read_are_taken(
 TEMPLATES = {
     "none": ("", "add --apply_chat_template"),
     "no tools": (CHATML, "a template that shows no tools"),
+    "one tool": (HERMES.replace("in tools", "in tools[:1]"), "a template that shows no tools"),
     "other form": (
         HERMES.replace('{"name": "', "call ").replace('", "arguments":', " with"),
         "in a form that is not read",
@@ -218,6 +219,8 @@ def test_servers_are_offered_tools_as_they_want_them(command: Command, tmp_path:
     """vLLM and llama.cpp take `tool_choice`, llama-cpp-python leaves tools out without it, others know none."""
 
     def script(text: str, _: int) -> Action:
+        if is_refused and "ferry ferry" in text:
+            return refusal(500)  # the test of results got no answer, which says nothing against the server
         if ("tool_choice" in server.bodies[-1]) is is_refused:
             return refusal(400) if is_refused else completion("I cannot.")
         if "id: " in text:

@@ -171,6 +171,13 @@ def test_the_sentence_says_apart_what_is_lost_and_what_is_gained_back() -> None:
     assert sentence(risen) == "m gains 0.500."
 
 
+def test_the_sentence_is_of_baselines_only_where_there_is_nothing_else() -> None:
+    oracle, mine = (evaluation(pair("a", 1.0, 0.0, n_found=0), name) for name in ("ragtasks-oracle", "mine"))
+    assert "ragtasks-oracle" not in loss_sentence([oracle, mine], METRIC)
+    assert "mine loses 1.000" in loss_sentence([oracle, mine], METRIC)
+    assert "ragtasks-oracle loses 1.000" in loss_sentence([oracle], METRIC)
+
+
 _TASKS = st.tuples(
     st.integers(0, 10), st.integers(0, 10), st.sampled_from(LABELS), st.sampled_from(["yes", "no"]), st.integers(0, 2)
 )

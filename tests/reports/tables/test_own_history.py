@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,15 @@ def test_a_task_that_one_side_did_not_score_is_in_no_mean() -> None:
     n = len(places())
     values = [cell for cell in table.rows[0] if isinstance(cell, Value)]
     assert [(value.n_scored, value.n) for value in values] == [(n - 2, n)] * 3
+
+
+def test_tasks_of_another_setting_or_without_a_partner_are_in_no_mean() -> None:
+    gold, own = (conversations(name, dict.fromkeys(places(), 0.5)) for name in ("m", "m (own history)"))
+    elsewhere = [replace(item, setting="full_rag", values={"rb_alg": 0.9}) for item in own.rows[:5]]
+    (table,) = tables(replace(gold, rows=gold.rows[2:]), replace(own, rows=(*own.rows, *elsewhere)))
+    n = len(places()) - 2
+    values = [cell for cell in table.rows[0] if isinstance(cell, Value)]
+    assert [(value.value, value.n) for value in values] == [(0.5, n), (0.5, n), (0.0, n)]
 
 
 def test_only_one_model_is_paired_with_itself() -> None:
