@@ -481,6 +481,11 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
     return [_scores(row, item.reason) for row, item in zip(values, found, strict=True)]
 
 
+def ranking_of(passage_ids: Iterable[str]) -> tuple[Ranked, ...]:
+    """Return passages as a ranking, best first and each once; its scores only keep the order."""
+    return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(passage_ids)))
+
+
 def score_rankings(
     tasks: Sequence[Task],
     rankings: Sequence[Sequence[Ranked] | None],

@@ -12,8 +12,7 @@ from functools import partial
 
 from ragtasks.benchmarks import injected_tokens, retrieval_side
 from ragtasks.errors import RagtasksError
-from ragtasks.files import Ranked
-from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, score_rankings
+from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, ranking_of, score_rankings
 from ragtasks.records import Answerability, Ending, Qrel, Response, Score, Trajectory
 from ragtasks.suites._suite import FOLLOWED, ScoringInputs, Suite, SuiteMetric
 
@@ -69,7 +68,8 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 def _ranked_scores(inputs: ScoringInputs, name: str) -> list[Scores]:
     """Return recall and nDCG of one of the lists of each response."""
-    rankings = [_ranking(response.trajectory, name) for response in inputs.responses]
+    trajectories = [response.trajectory for response in inputs.responses]
+    rankings = [None if item is None else ranking_of(_listed(item, name)) for item in trajectories]
     qrels, reason = _judgements(inputs)
     values = score_rankings([response.task for response in inputs.responses], rankings, qrels, _MEASURES)
     scores = []
@@ -81,11 +81,8 @@ def _ranked_scores(inputs: ScoringInputs, name: str) -> list[Scores]:
     return scores
 
 
-def _ranking(trajectory: Trajectory | None, name: str) -> tuple[Ranked, ...] | None:
-    if trajectory is None:
-        return None
-    lists = {"seen": trajectory.seen, "first": trajectory.first_passages, "last": trajectory.last_passages}
-    return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(lists[name])))
+def _listed(trajectory: Trajectory, name: str) -> tuple[str, ...]:
+    return {"seen": trajectory.seen, "first": trajectory.first_passages, "last": trajectory.last_passages}[name]
 
 
 def _judgements(inputs: ScoringInputs) -> tuple[list[Qrel], str]:
