@@ -1,10 +1,9 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
-from ragtasks.reports.tables._benchmark import benchmark_section
+from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._people import rated_evaluations
-from ragtasks.reports.tables._question_labels import question_labels_table
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,

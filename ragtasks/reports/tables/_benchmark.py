@@ -1,10 +1,13 @@
-"""What a benchmark holds, as its paper's data tables report it (MTRAG paper, Table 8 and Figure 2)."""
+"""A benchmark in tables: what it holds, as in its paper (MTRAG paper, Table 8, Figure 2), and what judges say of it."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragtasks.benchmarks import Benchmark, extra_tables
 from ragtasks.metrics import word_count
@@ -78,3 +81,75 @@ def _labelled(
     order = sorted(counts, key=int) if is_number else sorted(counts, key=lambda label: (-counts[label], label))
     for label in order[:_MOST_TURNS]:
         yield dimension, label, counts[label], Value(counts[label] / len(tasks), len(tasks), len(tasks))
+
+
+# What judges say of its questions: how many of each kind, and how far that agrees with the labels they had.
+
+_DRAWS = 2000
+_KIND_COLUMNS = ("kind", "questions", "share", "labelled before", "both", "F1", "kappa")
+_KIND_NOTE = (
+    "F1 and Cohen's kappa of the judges beside the labels that the questions had, each kind against the rest, over the "
+    "questions that have both. Intervals draw whole conversations again."
+)
+_Numbers = NDArray[np.float64]
+
+
+def question_labels_table(
+    tasks: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, compared: bool
+) -> Table:
+    """Return how many questions judges gave each kind; `compared`, beside the labels that questions had before."""
+    n_labelled = len(labels)
+    both = [task for task in tasks if compared and task.question_types and task.task_id in labels]
+    rows = []
+    for kind in kinds:
+        n_given = sum(kind in given for given in labels.values())
+        share = Value(n_given / n_labelled, n_labelled, len(tasks)) if n_labelled else "-"
+        rows.append((kind, n_given, share, *_agreement(both, labels, kind)))
+    n_columns = len(_KIND_COLUMNS) if both else 3
+    cells = tuple(row[:n_columns] for row in rows)
+    return Table("Kinds of questions", _KIND_COLUMNS[:n_columns], cells, _KIND_NOTE if both else "")
+
+
+def _agreement(
+    both: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kind: str
+) -> tuple[int, int, str | Value, str | Value]:
+    places = {name: place for place, name in enumerate(dict.fromkeys(task.conversation_id for task in both))}
+    counts = np.zeros((len(places), 4))  # a conversation: both, only before, only judges, neither
+    for task in both:
+        before, now = kind in task.question_types, kind in labels[task.task_id]
+        counts[places[task.conversation_id], (0 if now else 1) if before else (2 if now else 3)] += 1
+    total = counts.sum(axis=0)
+    n_before, n_both = int(total[0] + total[1]), int(total[0])
+    return n_before, n_both, _estimated(counts, _f1, len(both)), _estimated(counts, _kappa, len(both))
+
+
+def _estimated(counts: _Numbers, measure: Callable[[_Numbers], _Numbers], n: int) -> str | Value:
+    """Return a measure of counts by conversation with its interval; a dash where it is not defined."""
+    (value,) = measure(counts.sum(axis=0, keepdims=True))
+    if np.isnan(value):
+        return "-"
+    drawn = np.random.default_rng(0).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), _DRAWS)
+    found = measure(drawn @ counts)
+    found = found[~np.isnan(found)]
+    if len(counts) < 2 or len(found) < 0.9 * _DRAWS:
+        return Value(float(value), n, n)
+    low, high = np.quantile(found, [0.025, 0.975])
+    if low == high:  # nothing varies: a kind that no judge gave, say
+        return Value(float(value), n, n)
+    return Value(float(value), n, n, float(low), float(high))
+
+
+def _f1(counts: _Numbers) -> _Numbers:
+    both, before, now, _ = counts.T
+    return _share(2 * both, 2 * both + before + now)
+
+
+def _kappa(counts: _Numbers) -> _Numbers:
+    both, before, now, neither = counts.T
+    return _share(
+        2 * (both * neither - before * now), (both + before) * (before + neither) + (both + now) * (now + neither)
+    )
+
+
+def _share(part: _Numbers, whole: _Numbers) -> _Numbers:
+    return np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
