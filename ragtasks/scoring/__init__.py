@@ -38,8 +38,7 @@ from ragtasks.scoring._system import (
     score_answers,
     system_to_score,
 )
-from ragtasks.scoring._tool_server import serve_tools
-from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
+from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession, serve_tools
 
 __all__ = [
     "DECISION_FILE",
