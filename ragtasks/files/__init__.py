@@ -13,6 +13,7 @@ from ragtasks.files._json_lines import (
     json_lines,
     labels_of,
     listed_error,
+    parquet_rows,
     parse_json,
     passage_of,
     read_whole,
@@ -21,7 +22,6 @@ from ragtasks.files._json_lines import (
     used_in,
     written_lines,
 )
-from ragtasks.files._parquet import parquet_rows
 from ragtasks.files._runs import (
     CLOSED_BOOK,
     MANIFEST,
