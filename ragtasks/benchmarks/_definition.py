@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ragtasks.benchmarks.download import Source, SourceFile, storing
+from ragtasks.benchmarks.download import storing
+from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, Run, broken_statistics, canonical_hash, sample_statistics, written_aside
 from ragtasks.languages import ENGLISH, language_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks.download import Source, locate
+from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import Table

@@ -30,7 +30,7 @@ from ragtasks.benchmarks._definition import (
     reference_contexts,
     reference_qrels,
 )
-from ragtasks.benchmarks.download import SourceFile
+from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ragtasks.benchmarks._definition import FOLDER as DERIVED
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, with_languages
-from ragtasks.benchmarks.download import Source
+from ragtasks.benchmarks.sources import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, missing_path
 from ragtasks.files import (
     SAMPLE_STATISTICS,

@@ -22,7 +22,7 @@ from ragtasks.benchmarks._definition import (
     derived_file,
     reference_contexts,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, json_lines, parse_json, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id

@@ -22,7 +22,7 @@ from ragtasks.benchmarks._definition import (
     is_text,
     load_tasks,
 )
-from ragtasks.benchmarks.download import SourceFile
+from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import Problems, json_array
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 

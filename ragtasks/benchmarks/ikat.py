@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, has_references, official_file, read_edition
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems, json_array, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id

@@ -31,7 +31,7 @@ from ragtasks.benchmarks._definition import (
     reference_contexts,
     reference_qrels,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, parse_json, read_whole
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id

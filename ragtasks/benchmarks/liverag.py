@@ -26,7 +26,7 @@ from ragtasks.benchmarks._definition import (
     load_tasks,
     reference_qrels,
 )
-from ragtasks.benchmarks.download import SourceFile
+from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import Problems, parquet_rows, parse_json
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 

@@ -24,7 +24,7 @@ from ragtasks.benchmarks._definition import (
     official_file,
     read_edition,
 )
-from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, json_array, parse_json
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, compact, task_id

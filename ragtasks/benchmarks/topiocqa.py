@@ -25,7 +25,7 @@ from ragtasks.benchmarks._definition import (
     load_tasks,
     reference_qrels,
 )
-from ragtasks.benchmarks.download import SourceFile
+from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, json_lines, parquet_rows
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id

@@ -50,9 +50,10 @@ def fetch(
 ) -> None:
     """Fetch a benchmark's official files into the data folder, verified by checksum; --list says what there is."""
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
+    from ragtasks.benchmarks.sources import listing
 
     if listed or benchmark is None:
-        echo(*download.listing([source_of(name) for name in benchmark_names()]))
+        echo(*listing([source_of(name) for name in benchmark_names()]))
         return
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
     if checkout:

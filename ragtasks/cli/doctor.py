@@ -17,7 +17,8 @@ from typing import Annotated
 import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_of
-from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
+from ragtasks.benchmarks.download import FileStatus, verify
+from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.cli.app import app, echo
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret

@@ -26,16 +26,14 @@ from ragtasks.benchmarks.download import (
     RECORD_NAME,
     FileStatus,
     Limits,
-    Source,
-    SourceFile,
     _split_address,
     adopt,
     fetch,
-    locate,
     only_writer,
     progress_callback,
     verify,
 )
+from ragtasks.benchmarks.sources import Source, SourceFile, locate
 from ragtasks.errors import ConfigurationError, FetchError
 from tests.benchmarks._server import (
     FileServer,

@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks.download import Source, source_files
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
     Counts,
@@ -30,6 +29,7 @@ from ragtasks.benchmarks.mtrag._rows import (
     typed_json,
     unique_rows,
 )
+from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import Misfit, Problems, Run, json_lines, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, reference_contexts
-from ragtasks.benchmarks.download import SourceFile
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
 from ragtasks.benchmarks.mtrag._rows import Counts, edition_of, read_tasks
+from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import labels_of
 
 _TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
