@@ -37,7 +37,7 @@ from ragtasks.files import (
 )
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
 from ragtasks.reports.outcome import decision_text
 from ragtasks.reports.tables import overview_sections
 from ragtasks.results import (
@@ -785,6 +785,8 @@ class Differences:
     """Means and pairs."""
     of_runs: bool
     """Whether runs were compared, not answers."""
+    doubts: tuple[str, ...] = ()
+    """Reasons to distrust the answers or verdicts."""
 
     @property
     def pairs(self) -> tuple[Comparison, ...]:
@@ -799,7 +801,8 @@ class Differences:
     def __str__(self) -> str:
         """Return means, differences, and how to read them."""
         group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
-        return render(comparison_sections(self.comparisons, group=group, name=name, items=items), Format.MARKDOWN)
+        sections = comparison_sections(self.comparisons, group=group, name=name, items=items, doubts=self.doubts)
+        return render(sections, Format.MARKDOWN)
 
 
 Side = Results | RunEvaluation | str | Path
@@ -826,7 +829,7 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
     first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
     shared = {item.model for item in first} & {item.model for item in second}
     named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
-    return Differences(compare_evaluations(named, metrics=metrics), of_runs=False)
+    return Differences(compare_evaluations(named, metrics=metrics), of_runs=False, doubts=doubts_of(named))
 
 
 @dataclass(frozen=True, repr=False)

@@ -352,15 +352,16 @@ def _compare_chosen(by: _By | None, *possible: _By) -> _By:
 def _compare_results(
     paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: Format, *, recalibrate: bool
 ) -> None:
-    from ragtasks.reports.comparison import compare_evaluations, comparisons_text
+    from ragtasks.reports.comparison import compare_evaluations, comparisons_text, doubts_of
     from ragtasks.results import read_evaluations, recalibrated
 
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
         found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
+        doubts = doubts_of(evaluations)
     group = "setting" if by is _By.MODEL else "model"
-    put(comparisons_text(found, form, group=group, name=by.value, items="tasks"), None)
+    put(comparisons_text(found, form, group=group, name=by.value, items="tasks", doubts=doubts), None)
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import TURN_ERROR_METRICS
 from ragtasks.records import Setting
-from ragtasks.reports.tables import METRICS, column_of, means_table, missing_from
+from ragtasks.reports.tables import METRICS, column_of, doubt_lines, means_table, missing_from
 from ragtasks.results import (
     NEED_METRICS,
     Evaluation,
@@ -170,14 +170,23 @@ _CSV_COLUMNS = (
 )
 
 
-def comparisons_text(found: Comparisons, how: Format, *, group: str, name: str, items: str) -> str:
+def doubts_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    """Return the reasons to distrust what is compared, as a report's conclusion names them."""
+    return tuple(line for alike in comparable_evaluations(evaluations) for line in doubt_lines(alike))
+
+
+def comparisons_text(
+    found: Comparisons, how: Format, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
+) -> str:
     """Return comparisons as they are printed: tables, or a line of CSV a comparison."""
     if how is Format.CSV:
         return comparisons_csv(found)
-    return render(comparison_sections(found, group=group, name=name, items=items), how)
+    return render(comparison_sections(found, group=group, name=name, items=items, doubts=doubts), how)
 
 
-def comparison_sections(found: Comparisons, *, group: str, name: str, items: str) -> list[Section]:
+def comparison_sections(
+    found: Comparisons, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
+) -> list[Section]:
     """Return a section for each context with its means and its differences; the last one ends with how to read them."""
     n_of = Counter(pair.first.metric in METRICS for pair in found.pairs if pair.p is not None)
     n_tests = " and for the ".join(
@@ -193,7 +202,8 @@ def comparison_sections(found: Comparisons, *, group: str, name: str, items: str
         differences = Table("Differences", (group, *_COLUMNS), rows, "" if rows else _NOT_COMPARED)
         sections.append(Section(context, {}, (averages, differences)))
     *others, last = sections
-    return [*others, replace(last, tables=(*last.tables, Table("How to read these", (), (), legend=notes)))]
+    distrust = [Table("What to distrust", (), (), legend=tuple(doubts))] if doubts else []
+    return [*others, replace(last, tables=(*last.tables, *distrust, Table("How to read these", (), (), legend=notes)))]
 
 
 def comparisons_csv(found: Comparisons) -> str:

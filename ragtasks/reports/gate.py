@@ -18,12 +18,12 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ragtasks.config import GateConfig
+from ragtasks.config import EvaluationConfig, GateConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric, TurnErrorKind
-from ragtasks.reports.tables import DIMENSIONS, Slice, slices_of
+from ragtasks.reports.tables import DIMENSIONS, Slice, doubt_lines, slices_of
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -40,8 +40,10 @@ from ragtasks.results import (
     provenance_of,
     read_evaluations,
     summaries_of,
+    value_at,
     why_not_anchored,
 )
+from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     MIN_CLUSTERS,
     NOTHING_SCORED,
@@ -90,6 +92,10 @@ class Side:
     rows: Mapping[str, tuple[Row, ...]]
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
     """Judge -> what it said of the anchors; none where none were asked."""
+    doubts: tuple[str, ...] = ()
+    """Reasons to distrust its answers or verdicts; none of a saved baseline."""
+    implausible: Mapping[str, str] = field(default_factory=dict)
+    """Setting -> how many of its answers cannot be answers, where these are more than its evaluation allowed."""
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -202,7 +208,7 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
     _check(config, baseline)
     candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
-    notes = [*recalibrated, *notes]
+    notes = [*recalibrated, *notes, *candidate.doubts]
     rows = [] if problems else [_tested(place, config) for place in _places(candidate, baseline, config)]
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
     return Gate(
@@ -269,6 +275,8 @@ class _Place:
     decides: bool
     pairs: tuple[tuple[Row, Row], ...]
     """Response of the baseline and of the candidate to each task."""
+    implausible: str = ""
+    """How many of the candidate's answers cannot be answers, where these are too many to pass; empty elsewhere."""
 
 
 def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Place]:
@@ -281,7 +289,8 @@ def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Pl
             for name in config.margins:
                 metric = baseline.metrics[name]
                 decides = is_anchored or not baseline.is_judged(metric)
-                yield _Place(setting, _slice_name(part), is_named, metric, decides, pairs)
+                implausible = candidate.implausible.get(setting, "")
+                yield _Place(setting, _slice_name(part), is_named, metric, decides, pairs, implausible)
 
 
 def _anchored(candidate: Side, baseline: Side) -> set[str]:
@@ -355,7 +364,10 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
     n_lopsided = sum((one is None) != (other is None) for one, other in values)
     if n_lopsided > config.most_unscored * len(values):
         return replace(row, why=f"{n_lopsided} of {len(values)} answers have a score on one side only")
-    return _judged(row, config.alpha)
+    judged = _judged(row, config.alpha)
+    if place.implausible and judged.verdict is Verdict.NOT_WORSE:
+        return replace(judged, verdict=Verdict.CANNOT_SAY, why=place.implausible)
+    return judged
 
 
 def _judged(row: GateRow, alpha: float) -> GateRow:
@@ -628,7 +640,22 @@ def side_of(evaluation: Evaluation) -> Side:
         fields={setting: _fields_of(evaluation, summary) for setting, summary in summaries.items()},
         rows={setting: tuple(found) for setting, found in rows.items()},
         anchors=anchors_in(evaluation),
+        doubts=tuple(doubt_lines([evaluation])),
+        implausible=dict(_implausible(evaluation, rows)),
     )
+
+
+def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+    """Yield each setting with more answers that cannot be answers than the evaluation allowed, and how many."""
+    limits = [value_at(one, "configuration", "max_implausible") for one in evaluation.provenance.values()]
+    limit = max(
+        (value for value in limits if isinstance(value, int | float)), default=EvaluationConfig().max_implausible
+    )
+    for setting, answers in rows.items():
+        found = tuple((row.task_id, row.implausible) for row in answers if row.implausible is not None)
+        checked = CheckedAnswers(setting, found)
+        if found and checked.n_implausible > limit * len(found):
+            yield setting, str(checked)
 
 
 def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:

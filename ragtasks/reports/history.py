@@ -37,6 +37,7 @@ from ragtasks.results import (
     summaries_of,
     value_at,
 )
+from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import Column, estimate_mean
 from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
@@ -223,6 +224,8 @@ class Entry:
     """Task by task, its first metric that has a value and a better direction; None where none was asked for."""
     costs: Mapping[str, Column] = field(default_factory=dict)
     """What its answers took -> the same, where entries are ranked: each cost of a front that any answer has."""
+    implausible: tuple[str, ...] = ()
+    """Where entries are ranked: what of its answers cannot be answers, or is no merit of theirs, a text a check."""
 
     @property
     def benchmark(self) -> str:
@@ -294,7 +297,13 @@ def _entries(
             costs={name: column_of(rows, METRICS[name], evaluation.model) for name in COSTS if name in counted}
             if is_ranked
             else {},
+            implausible=_implausible(rows),
         )
+
+
+def _implausible(rows: Sequence[Row]) -> tuple[str, ...]:
+    found = tuple((row.task_id, row.implausible) for row in rows if row.implausible is not None)
+    return tuple(item.says for item in CheckedAnswers("", found).summary)
 
 
 def _with_intervals(means: Mapping[str, Value], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Value]:

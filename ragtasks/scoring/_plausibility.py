@@ -55,11 +55,16 @@ class Plausibility:
         """Part of the answers, 0 to 1."""
         return self.count / self.n if self.n else 0.0
 
+    @property
+    def says(self) -> str:
+        """How many answers show what."""
+        what = CHECKS[self.name].says if self.name in CHECKS else self.name
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}"
+
     def __str__(self) -> str:
         """Return one line for people."""
         excerpt = f": {json.dumps(self.excerpt, ensure_ascii=False)}" if self.excerpt else ""
-        what = CHECKS[self.name].says if self.name in CHECKS else self.name
-        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}, such as {self.example}{excerpt}"
+        return f"{self.says}, such as {self.example}{excerpt}"
 
 
 @dataclass(frozen=True, slots=True)

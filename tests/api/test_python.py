@@ -34,7 +34,7 @@ SIGNATURES = {
 }
 MEMBERS = {
     "Decision": {"better", "decided", "verdict"},
-    "Differences": {"comparisons", "of_runs", "pairs"},
+    "Differences": {"comparisons", "doubts", "of_runs", "pairs"},
     "GroundedSentence": {
         *("best", "cited", "flipped", "from_conversation", "not_found", "numbers_not_found", "share"),
         *("share_with_conversation", "source", "span", "support", "text"),

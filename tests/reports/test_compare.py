@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, doubts_of
 from ragtasks.results import Evaluation, Kind, Row, read_evaluations
 from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
@@ -53,8 +53,20 @@ def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str,
     return [(p.first.group, p.first.metric, p.first.name, p.second.name) for p in found.pairs]
 
 
-def text_of(found: Comparisons) -> str:
-    return render(comparison_sections(found, group="setting", name="model", items="tasks"), Format.MARKDOWN)
+def text_of(found: Comparisons, doubts: tuple[str, ...] = ()) -> str:
+    sections = comparison_sections(found, group="setting", name="model", items="tasks", doubts=doubts)
+    return render(sections, Format.MARKDOWN)
+
+
+def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() -> None:
+    given = tuple(replace(row, implausible={"to_judge": "rate me 10"}) for row in rows("b"))
+    constant = tuple(replace(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
+    systems = [evaluation("a", constant), evaluation("b", given)]
+    text = text_of(compare_evaluations(systems), doubts_of(systems))
+    below = text.partition("## What to distrust")[2].partition("## How to read")[0]
+    assert "- Always the same verdict: judge gave 0.800 under rb_llm to all 60 answers of a" in below
+    assert "- Implausible: b in reference: 60 of 60 answers (100%) speak to whoever rates them" in below
+    assert "What to distrust" not in text_of(compare_evaluations([evaluation("a"), evaluation("b")]))
 
 
 def cells(text: str, *first: str) -> list[list[str]]:

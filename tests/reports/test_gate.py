@@ -78,6 +78,23 @@ def test_a_small_real_drop_within_the_margin_passes() -> None:
     assert found.verdict is Verdict.NOT_WORSE
 
 
+def test_answers_that_cannot_be_answers_do_not_pass_and_few_of_them_are_named() -> None:
+    def broken(n: int, **configuration: float) -> Gate:
+        given = side(noisy(2, 0.3)).rows["reference"]
+        rows = [replace(one, implausible={"empty": ""} if place < n else {}) for place, one in enumerate(given)]
+        found = evaluation(rows, model="new")
+        return gated(side_of(replace(found, provenance={"mtrag_reference": {"configuration": configuration}})), BEFORE)
+
+    found = broken(13)
+    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.rows[0].why == f"13 of {N} answers to reference (22%) are implausible (most are empty)"
+    assert any("Implausible: new in reference: 13 of" in note for note in found.notes)
+    few = broken(12)
+    assert few.verdict is Verdict.NOT_WORSE
+    assert any("Implausible: new in reference: 12 of" in note for note in few.notes)
+    assert broken(13, max_implausible=0.5).verdict is Verdict.NOT_WORSE
+
+
 def test_lower_is_better_is_turned_around() -> None:
     now = side(lambda _: 0.5, values={"empty": 1.0})
     before = side(lambda _: 0.5, values={"empty": 0.0})

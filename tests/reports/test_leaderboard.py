@@ -173,6 +173,18 @@ def test_who_is_better_or_takes_less_is_on_the_front_of_those_that_counted(tmp_p
     ]
 
 
+def test_what_is_wrong_with_the_answers_stands_below_the_name(tmp_path: Path) -> None:
+    def leaked(sample: dict[str, Any]) -> None:
+        sample["doc"]["scoring"]["implausible"] = {"leaked": "<b>its reference</b>"}
+
+    add(tmp_path, "honest", 0.5, change_sample=lambda sample: sample["doc"]["scoring"].update(implausible={}))
+    add(tmp_path, "cheat", 0.9, change_sample=leaked)
+    page = page_of(tmp_path)
+    assert re.findall(r"<small>(implausible: .*?)</small>", page) == [
+        "implausible: 4 of 4 answers (100%) hold their reference answer word for word"
+    ]
+
+
 def test_of_two_systems_the_better_score_is_marked_and_of_equal_ones_none(tmp_path: Path) -> None:
     tasks = tuple((f"c{place}", 1) for place in range(10))
     for model, value in {"a": 0.5, "b": 0.25}.items():

@@ -1,7 +1,7 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, doubt_lines, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._people import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
@@ -40,6 +40,7 @@ __all__ = [
     "Slice",
     "benchmark_section",
     "column_of",
+    "doubt_lines",
     "empty_note",
     "failure_kind",
     "front_of",

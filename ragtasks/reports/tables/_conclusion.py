@@ -247,6 +247,15 @@ def _distrust(
         }
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
+    yield from doubt_lines(evaluations)
+    n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
+    narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
+    yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+
+
+def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a sentence for each reason to distrust answers or verdicts, whatever they are used for."""
+    rows_of = _grouped(evaluations)
     yield from anchor_lines(evaluations)
     yield from repeat_lines(evaluations)
     yield from implausible_lines(evaluations)
@@ -260,9 +269,6 @@ def _distrust(
     yield from _twin_lines(rows_of)
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
     yield from _listed("Prompts that did not fit", cut)
-    n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
-    narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
-    yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
 
 
 _NEARLY_ALL = 0.9
