@@ -22,11 +22,11 @@ from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Table, render
 
 if TYPE_CHECKING:
-    from ragtasks.harness.planning import SettingPlan
     from ragtasks.harness.preflight import Intention
     from ragtasks.harness.run import Request
     from ragtasks.results import SavedTask
     from ragtasks.scoring import Place
+    from ragtasks.scoring.planning import SettingPlan
 
     SystemTasks = Mapping[str, Sequence[SavedTask]]
     """System -> its answers."""
@@ -108,8 +108,9 @@ class LookAhead:
 
     def begin_answers(self, intention: Intention, answers: Answers | SystemTasks) -> bool:
         """Return whether to score answers that are there; judges' requests are counted on these."""
-        from ragtasks.harness import planning
         from ragtasks.harness.preflight import require
+        from ragtasks.reports import planned
+        from ragtasks.scoring import planning
 
         require(intention, probes=self.probe and not self.dry_run)
         is_priced = any(getattr(judge, "price", None) for judge in intention.config.judges)
@@ -123,11 +124,11 @@ class LookAhead:
                 if intention.config.judges
                 else planning.JudgingPlan(0, 0)
             )
-        spending = planning.spending_table((), judging, intention.config, are_there=True)
+        spending = planned.spending_table((), judging, intention.config, are_there=True)
         if not self.dry_run:
             _say_cost(spending)
             return True
-        tables = (planning.answers_table(found), *([spending] if intention.config.judges else []))
+        tables = (planned.answers_table(found), *([spending] if intention.config.judges else []))
         echo(render([Section("What it will take", planning.scores_note(tasks), tables)], Format.MARKDOWN))
         echo(_CHECKED)
         return False
@@ -198,11 +199,13 @@ class LookAhead:
         has_judges: bool,
     ) -> None:
         """Print prompts, tokens, contexts, and what judges will be asked and cost."""
-        from ragtasks.harness import planning
+        from ragtasks.harness.planning import plan
+        from ragtasks.reports import planned
+        from ragtasks.scoring.planning import counter
 
         with progress_bars() as progress:
-            count = planning.counter(self.tokenizer)
-            settings, judging = planning.plan(
+            count = counter(self.tokenizer)
+            settings, judging = plan(
                 tasks,
                 options,
                 count,
@@ -214,26 +217,28 @@ class LookAhead:
         if asks is not None:
             tables = [
                 *asks(settings),
-                *([planning.spending_table((), judging, config_from_metadata(options))] if has_judges else []),
+                *([planned.spending_table((), judging, config_from_metadata(options))] if has_judges else []),
             ]
         else:
             tables = [
-                planning.prompts_table(settings, is_estimate=self.tokenizer is None),
-                planning.spending_table(settings, judging, config_from_metadata(options)),
+                planned.prompts_table(settings, is_estimate=self.tokenizer is None),
+                planned.spending_table(settings, judging, config_from_metadata(options)),
             ]
         provenance = {"tasks": ", ".join(tasks)}
         if rate := self.prompts_per_minute:
-            hours = planning.hours(settings, rate)
+            hours = planned.hours(settings, rate)
             provenance["answers take"] = f"{hours:.1f} hours at {rate:g} prompts a minute"
         echo(render([Section("What it will take", provenance, tuple(tables))], Format.MARKDOWN))
 
     def _print_cost(self, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
         """Say what judges will cost, as far as their prices are known."""
-        from ragtasks.harness import planning
+        from ragtasks.harness.planning import plan
+        from ragtasks.reports.planned import spending_table
+        from ragtasks.scoring.planning import estimated_tokens
 
         with progress_bars() as progress:
-            _, judging = planning.plan(tasks, options, planning.estimated_tokens, limit=self.limit, progress=progress)
-        _say_cost(planning.spending_table((), judging, config_from_metadata(options)))
+            _, judging = plan(tasks, options, estimated_tokens, limit=self.limit, progress=progress)
+        _say_cost(spending_table((), judging, config_from_metadata(options)))
 
 
 def _say_cost(spending: Table) -> None:
@@ -253,11 +258,11 @@ def own_place() -> Place:
 
 def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
     """Return the tables of what a system of one's own is asked; none where its answers are there."""
-    from ragtasks.harness import planning
+    from ragtasks.reports import planned
     from ragtasks.scoring import planned_messages
 
     if user is None:
-        return [planning.system_table(plans)] if intention.system is not None else []
+        return [planned.system_table(plans)] if intention.system is not None else []
     ((name, _),) = intention.parts
     benchmark = named_benchmark(name, intention.config.data)
-    return [planning.conversations_table(planned_messages(benchmark, intention.config, user))]
+    return [planned.conversations_table(planned_messages(benchmark, intention.config, user))]

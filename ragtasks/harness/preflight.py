@@ -62,8 +62,8 @@ from ragtasks.scoring import check_retrieval, ready_judge
 from ragtasks.suites import suite_named
 
 if TYPE_CHECKING:
-    from ragtasks.harness.planning import Count
     from ragtasks.harness.run import Request
+    from ragtasks.scoring.planning import Count
 
 _SECONDS = 20.0  # for one short request
 _HUB_SECONDS = 5.0
@@ -524,7 +524,8 @@ def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
         context = _context_of_weights(intention.weights)
     if context is None or not intention.tasks or config.too_long != "refuse":
         return
-    from ragtasks.harness.planning import estimated_tokens, plan
+    from ragtasks.harness.planning import plan
+    from ragtasks.scoring.planning import estimated_tokens
 
     count = _count(intention)
     is_estimate = count is estimated_tokens
@@ -552,7 +553,7 @@ def _context(intention: Intention, *, asks_server: bool) -> Iterator[str]:
 
 def _count(intention: Intention) -> Count:
     """Return what counts the tokens of a prompt; the estimate where the model's tokeniser is not beside its weights."""
-    from ragtasks.harness.planning import counter, estimated_tokens
+    from ragtasks.scoring.planning import counter, estimated_tokens
 
     if intention.tokenizer is not None:
         return counter(intention.tokenizer)

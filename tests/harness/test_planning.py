@@ -17,8 +17,10 @@ from tokenizers import Tokenizer
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimated_tokens, plan, spending_table
+from ragtasks.harness.planning import plan
+from ragtasks.reports.planned import spending_table
 from ragtasks.results import read_evaluations
+from ragtasks.scoring.planning import JudgingPlan, SettingPlan, counter, estimated_tokens
 from tests._commands import run_command
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion
 from tests.judges._demo import _demo

@@ -1,0 +1,133 @@
+"""What an evaluation will take, as tables: prompts and the context they need, answers, requests, tokens, dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtasks.benchmarks import ROWS
+from ragtasks.clients import Endpoint, Price, dollars_of
+from ragtasks.config import EvaluationConfig
+from ragtasks.results import SavedTask
+from ragtasks.scoring.planning import JudgingPlan, SettingPlan
+from ragtasks.tables import Cell, Table
+
+_CONTEXTS = (2048, 4096, 8192, 16384, 32768, 131072)
+_JUDGE_REPLY = 1024  # tokens, where an endpoint says no other limit
+_MINUTES_AN_HOUR = 60
+
+
+def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
+    """Return the prompts as a table: how many, their tokens, the context that holds all."""
+    needed = max((item.context for item in plans), default=0)
+    contexts = [size for size in _CONTEXTS if size < 2 * needed][-4:] or [_CONTEXTS[0]]
+    columns = (
+        "setting",
+        "prompts",
+        "median",
+        "p99",
+        "longest",
+        "reply",
+        "context",
+        *(f"{size:,}" for size in contexts),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            item.name,
+            len(item.tokens),
+            *(item.quantile(share) for share in (0.5, 0.99, 1.0)),
+            item.reply_tokens,
+            item.context,
+            *(f"{item.share_within(size):.1%}" for size in contexts),
+        )
+        for item in plans
+    ]
+    how = "estimated from words, marks and digits" if is_estimate else "counted"
+    note = (
+        f"Tokens of a prompt, {how}; of the longest reply that is allowed; of the context that holds both; "
+        "and the share of prompts that a context of so many tokens holds with that reply."
+    )
+    return Table("Prompts", columns, tuple(rows), note)
+
+
+def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
+    """Return how many answers are there to be scored, of each system to each benchmark; a key names a system."""
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    for name, members in tasks.items():
+        for task in members:
+            for row, response in zip(task.rows, task.responses, strict=True):
+                setting = "-" if task.benchmark == ROWS else str(row["doc"]["setting"])
+                key = name, str(task.provenance["benchmark"]), setting
+                counts.setdefault(key, [0, 0])[bool(response.no_answer)] += 1
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *found) for key, found in counts.items())
+    return Table("Answers", ("system", "benchmark", "setting", "answers", "without an answer"), rows)
+
+
+def system_table(plans: Sequence[SettingPlan]) -> Table:
+    """Return how often a system of one's own is asked; what it reads and writes nobody knows."""
+    rows = tuple((item.name, len(item.tokens)) for item in plans)
+    return Table("Requests to the system", ("setting", "requests"), rows)
+
+
+def conversations_table(planned: Sequence[tuple[int, int, int]]) -> Table:
+    """Return what a simulated user and a system will say, of needs and bounds of each conversation."""
+    needs, least, most = (sum(column) for column in zip(*planned, strict=True))
+    n = len(planned)
+    rows = (
+        ("conversations", n, n),
+        ("needs", needs, needs),
+        ("requests to the system", least, most),
+        ("replies of the user", least + n, 2 * (most + n)),
+    )
+    note = (
+        "At least: each need is met at once, or the user soon leaves. At most: each is met by the last message that "
+        "patience allows, and each reply of the user is asked for twice. Replies that are cached already are free; "
+        "tokens depend on what both say."
+    )
+    return Table("Conversations with the simulated user", ("what", "at least", "at most"), rows, note)
+
+
+def spending_table(
+    plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig, *, are_there: bool = False
+) -> Table:
+    """Return what the model and each judge are sent, reply and cost; `are_there` says that the answers are there."""
+    rows: list[tuple[Cell, ...]] = []
+    for item in plans:
+        used = (len(item.tokens), sum(item.tokens), item.answer_tokens)
+        longest = len(item.tokens) * item.reply_tokens
+        rows.append((f"model, {item.name}", *used, *_costs(evaluation.price, used, longest), "-"))
+    for judge in evaluation.judges:
+        price = judge.price if isinstance(judge, Endpoint) else None
+        used = (judging.n_calls, judging.tokens, judging.reply_tokens)
+        longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
+        costs = _costs(price, used, longest)
+        rows.append((f"judge {judge.model}", *used, *costs, _hours_at_least(judge, judging)))
+    taken = "" if are_there else "answers are as long as the reference answers, "
+    note = (
+        f"If {taken}each sentence is a statement of RL_F's second step, and judges reply in the form that they are "
+        "asked for, without thinking; cached replies are free. At most: replies as long as allowed; hours: what a "
+        "judge's account allows at best; - without a price, and without limits."
+    )
+    columns = ("part", "requests", "input tokens", "output tokens", "$", "$ at most", "hours at least")
+    return Table("Requests, tokens, dollars", columns, tuple(rows), note)
+
+
+def _costs(price: Price | None, used: tuple[int, int, int], longest: int) -> tuple[str, str]:
+    """Return dollars for what is expected, and for replies as long as allowed."""
+    if price is None:
+        return "-", "-"
+    expected, most = (dollars_of(price, used[1], n) for n in (used[2], longest))
+    return f"{expected:,.2f}", f"{most:,.2f}"
+
+
+def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
+    """Return how long a judge's account takes for all prompts, replies not counted."""
+    if not isinstance(judge, Endpoint):
+        return "-"
+    work = ((judging.n_calls, judge.requests_per_minute), (judging.tokens, judge.tokens_per_minute))
+    minutes = [n / limit for n, limit in work if limit is not None]
+    return f"{max(minutes) / _MINUTES_AN_HOUR:.2f}" if minutes else "-"
+
+
+def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
+    """Return how long the answers take at a rate, in hours."""
+    return sum(len(item.tokens) for item in plans) / prompts_per_minute / _MINUTES_AN_HOUR
