@@ -58,7 +58,7 @@ from ragtasks.errors import (
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars, step
 from ragtasks.records import Setting
-from ragtasks.scoring import check_retrieval, ready_judge
+from ragtasks.scoring import check_retrieval, named_combination, ready_judge
 from ragtasks.suites import suite_named
 
 if TYPE_CHECKING:
@@ -321,18 +321,15 @@ def _judges(config: EvaluationConfig) -> Iterator[str]:
 
 def _late_options(config: EvaluationConfig) -> Iterator[str]:
     """Yield what is wrong with options whose values are read when the first answers are there."""
-    from ragtasks.judges import read_combination
-
     if config.model_fields_set & {"retriever", "queries", "encode_with"}:
         try:
             check_retrieval(config, run_store(), secret)
         except RagtasksError as error:
             yield _on_one_line(error)
-    if config.combination is not None:
-        try:
-            read_combination(Path(config.combination).expanduser())
-        except RagtasksError as error:
-            yield _on_one_line(error)
+    try:
+        named_combination(config)
+    except RagtasksError as error:
+        yield _on_one_line(error)
 
 
 def _rewriter(config: EvaluationConfig) -> Iterator[str]:

@@ -24,6 +24,7 @@ from ragtasks.scoring._scoring import (
     ResponseScorer,
     ScoredResponse,
     given_metrics,
+    named_combination,
     ready_judge,
     shared_scorer,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "find_implausible",
     "frozen_anchors",
     "given_metrics",
+    "named_combination",
     "note_turn_errors",
     "open_named",
     "pick_best",

@@ -422,12 +422,11 @@ class ResponseScorer:
 
     def _fitting_combination(self) -> Combination | None:
         """Return the combination that the configuration names, fitted with its judges; None where it names none."""
-        if self._config.combination is None:
-            return None
-        path = Path(self._config.combination).expanduser()
-        found = read_combination(path)
-        words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
-        found.require([judge.model for judge in self._config.judges], words, str(path))
+        found = named_combination(self._config)
+        if found is not None:
+            words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
+            path = Path(self._config.combination or "").expanduser()
+            found.require([judge.model for judge in self._config.judges], words, str(path))
         return found
 
     def _cards(self) -> dict[str, Any]:
@@ -438,6 +437,11 @@ class ResponseScorer:
         if self._combination is not None:
             cards.append(self._combination.card)
         return {"judge_cards": cards} if cards else {}
+
+
+def named_combination(config: EvaluationConfig) -> Combination | None:
+    """Return the combination of scores that a configuration names, read from its file; None where it names none."""
+    return read_combination(Path(config.combination).expanduser()) if config.combination is not None else None
 
 
 def _predicted(
