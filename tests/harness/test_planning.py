@@ -44,7 +44,8 @@ def test_what_judges_are_asked_again_is_counted() -> None:
     _, once = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, estimated_tokens)
     _, again = plan(["mtrag_full_rag_fiqa"], {"data": "sample", "repeats": 3, "repeat_share": 0.5}, estimated_tokens)
     assert (again.n_calls, again.tokens) == (2 * once.n_calls, 2 * once.tokens)
-    _, anchored = plan(["mtrag_full_rag_fiqa"], {"data": "sample", "anchors": 40}, estimated_tokens)
+    judged = {"data": "sample", "anchors": 40, "judges": ["openai/gpt-4o"]}
+    _, anchored = plan(["mtrag_full_rag_fiqa"], judged, estimated_tokens)
     assert 40 * 3 <= anchored.n_calls - once.n_calls <= 40 * 4, "rb_llm and idk once, rl_f once or twice"
 
 
