@@ -139,7 +139,7 @@ def rows_to_score(
     *,
     name: str,
     source: Path,
-    may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
+    may_replace: Callable[[Sequence[Path]], bool],
 ) -> SystemAnswers:
     """Return the answers of rows of one's own, whose results will lie below `output`."""
     take_failures()

@@ -158,6 +158,7 @@ def test_rows_without_question_answer_the_default_benchmark(ask: Ask, tmp_path: 
     )
     assert status == 0
     assert "mtrag (sample)" in out
+    assert "results_answers-mtrag-reference-sample.json" in out, "scores of the real data have a file of their own"
 
 
 def test_what_fits_neither_is_told_both_ways(ask: Ask, tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benc
     changed = {**texts, next(iter(texts)): "something else"}
     assert build_run(_request(sample, queries=Queries("rewrite", changed)), store).manifest.key != first
     assert build_run(_request(sample, depth=19), store).manifest.key != first
-    assert build_run(_request(sample, name="mine"), store).manifest.key == first
+    mine = build_run(_request(sample, name="mine"), store)
+    assert (mine.manifest.key, mine.manifest.name, verify_run(mine)) == (first, "mine", [])
 
 
 def test_another_text_in_a_corpus_and_another_release_of_a_library_are_other_runs(
@@ -191,8 +192,10 @@ def test_a_corrupt_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None
     (run.folder / "manifest.json").write_text("{", encoding="utf-8")
     with pytest.raises(CacheError, match=r"(?s)unexpected end of data.*remove the run"):
         store.named("mine")
+    assert build_run(_request(sample, name="other"), store).folder.name == "other", "the corrupt one stands in no way"
+    (tmp_path / "building" / "removed-mine" / "left by a kill").mkdir(parents=True)
     store.remove("mine")
-    assert store.all() == []
+    assert [run.folder.name for run in store.all()] == ["other"]
 
 
 def test_unknown_run_lists_close_names(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:

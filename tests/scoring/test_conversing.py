@@ -259,8 +259,10 @@ def test_a_system_that_always_asks_back_ends_in_the_users_patience(
 ) -> None:
     user.noise = 0
     with (system := ScriptedSystem(benchmark, lambda *_: "Which one do you mean?")).running():
-        status, _, _ = score(system, "--user", user.named(patience=1))
+        status, out, _ = score(system, "--user", user.named(patience=1))
     assert status == 0
+    assert "left: 92 of 108 needs never came up" in out
+    assert "undecided" not in out
     assert {need["end"] for need in needs()} == {"out of patience"}
     assert system.n_asked == 32  # a question and a follow-up, in each of 16 conversations
     assert not any(need["met"] for need in needs())

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_doc, open_benchmark
 from ragtasks.clients import no_secrets
-from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.scoring import take_failures
+from ragtasks.config import config_from_options
+from ragtasks.errors import CacheError, ConfigurationError, JudgeError
+from ragtasks.records import Setting
+from ragtasks.scoring import LiveRetrieval, take_failures
 from ragtasks.scoring._retrieval import CorpusSearch
 from retrieval_cache import RunStore
-from tests.clients._server import chat_server
+from tests.clients._server import chat_server, refusal
+from tests.judges._demo import QUICK
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 
@@ -182,3 +185,36 @@ def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
     search = CorpusSearch(sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
     with pytest.raises(ConfigurationError, match="set depth to at least 100"):
         search.prepare(["govt"])
+
+
+# Questions of live conversations.
+
+
+def question(sample: Benchmark, domain: str, turn: int) -> Doc:
+    task = next(task for task in sample.tasks if (task.domain, task.turn) == (domain, turn))
+    return build_doc(sample, task, Setting.FULL_RAG, "live", ())
+
+
+def test_live_questions_of_two_domains_are_searched_in_their_corpora(
+    sample: Benchmark, search: CorpusSearch, tmp_path: Path
+) -> None:
+    live = LiveRetrieval(sample, config_from_options({"retriever": "bm25"}), tmp_path, no_secrets)
+    domains = ("govt", "cloud")
+    for domain, doc in zip(domains, live.with_passages([question(sample, name, 1) for name in domains]), strict=True):
+        rankings = search(domain, [doc["query"]]).rankings
+        assert rankings is not None
+        expected = [item.passage_id for item in rankings[doc["query"]]]
+        shown = [row["passage_id"] for row in doc["passages"]]
+        assert shown
+        assert shown == expected[: len(shown)]
+
+
+def test_a_live_question_that_the_rewriter_did_not_answer_is_an_error_and_no_last_turn(
+    sample: Benchmark, tmp_path: Path
+) -> None:
+    with chat_server(lambda *_: refusal(400)) as server:
+        rewriter = {"model": "m", "base_url": server.base_url, **QUICK}
+        config = config_from_options({"retriever": "bm25", "queries": "llm_rewrite", "rewriter": rewriter})
+        live = LiveRetrieval(sample, config, tmp_path, no_secrets)
+        with pytest.raises(JudgeError, match="1 of 1 questions got no reply from the rewriter"):
+            live.with_passages([question(sample, "govt", 2)])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from ragtasks.statistics import EXACT, Repeatability, estimate_mean, repeatability
 from ragtasks.statistics._judges import NO_SHARED
@@ -35,8 +36,9 @@ def test_two_judgings_are_what_a_paired_standard_error_says() -> None:
     # The mean of a half-normal, from the standard error of the paired differences.
     assert found.mean_move[0] == pytest.approx(gaps.std(ddof=1) / math.sqrt(40) * math.sqrt(2 / math.pi))
     assert found.mean_move[1] < found.mean_move[0] < found.mean_move[2]
-    assert found.again
-    assert found.again[0] < first.mean() < found.again[1]
+    # One more judging differs from the first as the second does: a t interval of 40 paired differences.
+    reach = float(stdtrit(39, 0.975)) * gaps.std(ddof=1) / math.sqrt(40)
+    assert found.again == pytest.approx((first.mean() - reach, first.mean() + reach))
     assert found.identical == 0
 
 
