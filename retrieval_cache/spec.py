@@ -133,7 +133,7 @@ def _refuse_keys(line: str) -> None:
     if named is None:
         return
     kinds = [kind for kind in _SECRETS if re.search(rf"\b{kind}\b", line)]
-    variables = " or ".join(_SECRETS[kind][1] for kind in kinds or _SECRETS)
+    variables = " or ".join(dict.fromkeys(_SECRETS[kind][1] for kind in kinds or _SECRETS))
     raise ConfigurationError(
         f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and the key may not stand in the line, which "
         f"is printed and stored. Next step: leave it out, and set {variables} in the environment instead"

@@ -9,17 +9,18 @@ from retrieval_cache.spec import parse
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "variables"),
     [
-        "elser:http://localhost:9200,index=passages,api_key=hunter2",
-        "hybrid(bm25,milvus:http://localhost:1,token=hunter2)",
+        ("elser:http://localhost:9200,index=passages,api_key=hunter2", "ELASTIC_API_KEY"),
+        ("hybrid(bm25,milvus:http://localhost:1,token=hunter2)", "MILVUS_TOKEN"),
+        ("bm25:api_key=hunter2", "ELASTIC_API_KEY or MILVUS_TOKEN or OPENAI_API_KEY"),
     ],
 )
-def test_key_in_the_line_is_refused_without_showing_it(line: str) -> None:
+def test_key_in_the_line_is_refused_without_showing_it(line: str, variables: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(line)
     assert "hunter2" not in str(error.value)
-    assert "set " in str(error.value)
+    assert f"set {variables} in" in str(error.value)
 
 
 def test_key_of_the_caller_reaches_the_retriever_and_not_its_description() -> None:
