@@ -153,6 +153,18 @@ def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
     assert (race.verdict, race.left) == (Verdict.BETTER, ("b",))
 
 
+def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
+    early = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[:15]
+    value = noise(1, {"a": 0.0, "b": 0.0, "c": 0.4})
+    race, _ = raced(
+        lambda name, c, t: None if name == "c" and f"c{c:03} 0" in early else value(name, c, t),
+        n=60,
+        turns=1,
+        systems=("a", "b", "c"),
+    )
+    assert (race.verdict, race.left) == (Verdict.BETTER, ("c",))
+
+
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_few_conversations_are_not_asked_at_all(n: int) -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.4}), n=n)

@@ -145,8 +145,8 @@ def test_limits_that_the_checker_passes_are_warnings_of_the_guidelines() -> None
         (3, "narrative_text", '"another"'),
         (3, "duplicate_narrative", "the narrative of line 1 again"),
     ]
-    texts = [str(one) for one in check_lines_2025([b"{", b"[]"], NARRATIVES).findings]
-    assert texts[0].startswith("line 1: problem json: expected one JSON object, found no JSON")
+    texts = [str(one) for one in check_lines_2025([b" ", b"{", b"[]"], NARRATIVES).findings]
+    assert texts[0].startswith("line 2: problem json: expected one JSON object, found no JSON"), "blank lines are none"
     assert texts[-1].startswith("file (2): warning missing_narrative: ")
 
 
