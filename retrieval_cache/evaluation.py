@@ -224,6 +224,18 @@ def columns_of(evaluation: Evaluation, metrics: Iterable[str], group: str = ALL)
         )
 
 
+def doubts_of(evaluation: Evaluation, metrics: Iterable[str]) -> str:
+    """Return what makes some scores other than a ranking deserves, without the run's name; empty for nothing."""
+    coverage = coverage_notes(
+        evaluation.name, evaluation.coverage, {one.query_id: one.domain for one in evaluation.results}
+    )
+    depth = evaluation.depth or 0
+    deeper = [name for name in metrics if (k := name.rpartition("_")[2]).isdigit() and depth < int(k)]
+    notes = [*coverage, *evaluation.ranking_notes]
+    notes += [f"at most {depth} passages a query, so {', '.join(deeper)} see no more"] * bool(deeper and depth)
+    return "; ".join(note.removeprefix(evaluation.name).lstrip(": ") for note in notes)
+
+
 def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
     """Accept evaluations that may share a table: of one benchmark, over the same judged queries."""
     kinds = {(e.benchmark, frozenset(result.query_id for result in e.results)) for e in evaluations}

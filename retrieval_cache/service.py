@@ -26,6 +26,7 @@ from retrieval_cache.evaluation import (
     Ranking,
     check_metric,
     columns_of,
+    doubts_of,
     evaluate,
     evidence_table,
     foreign_passages,
@@ -246,9 +247,12 @@ def compare_runs(
     benchmark, store = place.open(), RunStore(place.store)
     columns: list[Column] = []
     for name in dict.fromkeys(names):
-        evaluation = replace(evaluate_stored(benchmark, store, name), name=name)
+        found = evaluate_stored(benchmark, store, name)
+        chosen = metrics or DEFAULT_METRICS
+        note = "; ".join(filter(None, [found.fallbacks, doubts_of(found, chosen)]))
+        evaluation = replace(found, name=name, fallbacks=note)
         groups = dict.fromkeys(result.domain for result in evaluation.results) if by == BY_DOMAIN else [ALL]
-        columns += [column for group in groups for column in columns_of(evaluation, metrics or DEFAULT_METRICS, group)]
+        columns += [column for group in groups for column in columns_of(evaluation, chosen, group)]
     return compare_columns(columns, baseline) if len(set(names)) > 1 else Comparisons(mean_columns(columns), ())
 
 

@@ -12,7 +12,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
-from retrieval_cache.evaluation import mean, report_evaluations
+from retrieval_cache.evaluation import mean, ranking_named, report_evaluations
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore
 
@@ -70,3 +70,21 @@ def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch
     assert result.output.startswith("# mtrag (sample)\n")
     assert "| all     | recall_5 | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
     assert "too small where the queries of one conversation are alike" in result.output
+
+
+def test_what_makes_a_run_count_less_is_named_beside_its_mean(place: Place, tmp_path: Path, sample: Benchmark) -> None:
+    whole = ranking_named(sample, RunStore(place.store), NAMES[0]).run
+    part = {query_id: ranking[:2] for query_id, ranking in list(whole.items())[::2]}
+    lines = [
+        f"{query_id} Q0 {item.passage_id} {rank} 1.0 part\n"
+        for query_id, ranking in part.items()
+        for rank, item in enumerate(ranking, 1)
+    ]
+    file = tmp_path / "part.trec"
+    file.write_text("".join(lines), encoding="utf-8")
+    notes = {mean.column.name: mean.column.note for mean in compare_runs(place, [NAMES[0], str(file)]).means}
+    assert notes[NAMES[0]] == ""
+    assert notes[str(file)].startswith("leaves ")
+    assert " judged queries out (counted 0): " in notes[str(file)]
+    assert "; one score for all passages in " in notes[str(file)]
+    assert notes[str(file)].endswith("; at most 2 passages a query, so recall_5, ndcg_5 see no more")

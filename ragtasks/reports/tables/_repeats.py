@@ -103,6 +103,7 @@ def _remark(found: Repeatability) -> str:
 def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each thing that the verdicts themselves give reason to distrust."""
     yield from _constant(evaluations)
+    yield from _low(evaluations)
     yield from _served(evaluations)
     groups: dict[tuple[str, str], list[Repeated]] = {}
     for item in repeated_scores(evaluations):
@@ -152,6 +153,25 @@ def _constant(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 _DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
 """Rubrics that give degrees: refusals may well be `no` for every answer."""
+
+
+_RATINGS, _HALF = "rb_llm", 0.5
+
+
+def _low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a line for each judge all of whose ratings lie in the lower half of the scale, as those of 1 to 5 do."""
+    given: dict[str, list[float]] = {}
+    for item in evaluations:
+        for row in item.rows:
+            for (rubric, judge), value in row.verdicts.items():
+                if rubric == _RATINGS and value is not None:
+                    given.setdefault(judge, []).append(value)
+    for judge, values in given.items():
+        if len(values) >= _FEWEST_ALIKE and max(values) <= _HALF and len(set(values)) > 1:
+            yield (
+                f"Low ratings: {judge} gave none of {len(values)} answers more than 5 of 10 under {_RATINGS}: "
+                "these are poor answers, or it rates from 1 to 5."
+            )
 
 
 def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:

@@ -234,6 +234,21 @@ def test_one_system_under_two_names_is_named() -> None:
     assert lines(answered("a", "x"), replace(part, rows=part.rows[5:])) == [shorter]
 
 
+@pytest.mark.parametrize(("highest", "n", "is_named"), [(0.5, 20, True), (0.6, 20, False), (0.5, 19, False)])
+def test_a_judge_that_seems_to_rate_from_1_to_5_is_named(highest: float, n: int, is_named: bool) -> None:
+    values = [highest if place % 2 else 0.2 for place in range(n)]
+    rows = [
+        replace(row, verdicts={("rb_llm", "judge"): value})
+        for row, value in zip(model("a", [0.5] * n).rows, values, strict=True)
+    ]
+    legend = concluded(evaluation(rows, "a")).legend
+    line = (
+        "Low ratings: judge gave none of 20 answers more than 5 of 10 under rb_llm: "
+        "these are poor answers, or it rates from 1 to 5."
+    )
+    assert (line in legend) is is_named
+
+
 def test_a_single_model_has_a_sentence_and_half_an_evaluation_has_none() -> None:
     assert sentence(model("a", [0.5] * N)) == "a has rb_alg 0.500 in reference."
     part = model("a", [0.5] * N)
