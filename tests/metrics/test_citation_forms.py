@@ -25,6 +25,7 @@ PASSAGES = [
         ("Books are lent [Document_1][passage #2].", [(1, 2)]),
         ("<co: 0>Books are lent</co: 0> and <co: 1,2>renewed</co: 1,2>.", [(1, 2, 3)]),
         ("<co>Books are lent</co: 0>.", [(1,)]),
+        ("Books are lent</co: 0>.", [(1,)]),
         ("Books are lent.[^1] Fines are paid.[^3]\n\n[^1]: The rules of 2024\n[^3]: Fees", [(1,), (3,)]),
         ("Books are lent.\u00b9 Fines are paid.\u00b2\u00b3", [(1,), (23,)]),
         ("Rooms of 10 m\u00b2, 3 km\u00b2.", [()]),

@@ -213,6 +213,9 @@ def test_who_has_the_best_mean_by_leaving_hard_tasks_unscored_is_not_called_ahea
         "choosy": "best",
         "honest": "0.110 in its favour on the 12 tasks that both scored, significant (p <0.001)",
     }
+    best = model("further", [0.05 + value for value in better] + hard)
+    assert "honest is" not in sentence(*given, best)
+    assert "further is 0.160 ahead" in sentence(*given, best)
 
 
 def test_one_system_under_two_names_is_named() -> None:

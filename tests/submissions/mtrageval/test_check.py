@@ -115,6 +115,10 @@ def repeated(n: int, row: int = 2) -> Callable[[Rows], object]:
     return change
 
 
+def other_context(rows: Rows) -> None:
+    rows[2]["contexts"].append({"document_id": max(DOCUMENTS[DOMAIN]), "score": -9.0, "text": "t"})
+
+
 def first_document_twice(rows: Rows) -> None:
     rows[2]["contexts"][1]["document_id"] = rows[2]["contexts"][0]["document_id"]
 
@@ -198,6 +202,7 @@ BROKEN = [
     Broken("given context with an empty text", "B", at("contexts.0.text", ""), {(3, "context_text")}),
     Broken("given context with another text", "B", at("contexts.0.text", "So."), {(3, "other_context_text")}),
     Broken("a given context left out", "B", at("contexts", []), {(3, "other_contexts")}),
+    Broken("a context beside those given", "B", other_context, {(3, "other_contexts")}),
     # Predictions.
     Broken("two predictions", "B", lambda rows: rows[2]["predictions"].append({"text": "or"}), {(3, "n_predictions")}),
     Broken("predictions empty", "C", at("predictions", []), {(3, "n_predictions")}),
