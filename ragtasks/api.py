@@ -70,7 +70,6 @@ from ragtasks.scoring import (
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, Verdict, compare_columns, estimate_mean
-from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -303,7 +302,7 @@ def _scored(
     texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
     take_failures()  # what an earlier evaluation left in this process
     suite = suite_of_answers(source, setting, given)
-    scorer = ResponseScorer(source, config, suite_named(suite), _local_judge(config))
+    scorer = ResponseScorer(source, config, suite, _local_judge(config))
     docs = _with_searches(source, docs, given, config)
     responses = [
         response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)

@@ -32,7 +32,6 @@ from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
 from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
-from ragtasks.suites import suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -209,7 +208,7 @@ def _rows_scorer(
     config: EvaluationConfig, suite: str, local_judge: LocalJudge | None, deciding: Metric | None
 ) -> ResponseScorer:
     """Return the one scorer of rows of one's own, which bring all that their scores need."""
-    return ResponseScorer(rows_benchmark(()), config, suite_named(suite), local_judge, deciding)
+    return ResponseScorer(rows_benchmark(()), config, suite, local_judge, deciding)
 
 
 def _other_data(task: SavedTask, benchmark: Benchmark) -> BenchmarkFileError:

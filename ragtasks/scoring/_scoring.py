@@ -89,20 +89,21 @@ class ResponseScorer:
         self,
         benchmark: Benchmark,
         config: EvaluationConfig,
-        suite: Suite | None = None,
+        suite: str | None = None,
         local_judge: LocalJudge | None = None,
         deciding: Metric | None = None,
     ) -> None:
         """Choose detector and encoder, and check that both can be had.
 
         Where one metric decides, judges are asked what it rests on, and what rests on anything else is unscored.
+        A suite that is named takes the place of the benchmark's.
 
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the scores
         that rest on it are unscored, which a warning says now and the coverage says in every table.
         """
         self._config = config
         self.benchmark = benchmark
-        self.suite = suite or suite_named(benchmark.suite)
+        self.suite = suite_named(suite or benchmark.suite)
         self.encoder = config.encoder or (SAMPLE_ENCODER if benchmark.is_sample else self.suite.encoder)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
         self._unscored_metrics: dict[str, Score] = {}
@@ -504,7 +505,7 @@ def shared_scorer(
 ) -> ResponseScorer:
     """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite."""
     opened = open_benchmark(benchmark, root)
-    return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge, deciding)
+    return ResponseScorer(opened, config, suite, local_judge, deciding)
 
 
 def _check_workers(line: str | None) -> None:
