@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from ragtasks.benchmarks import ROWS
@@ -49,24 +50,45 @@ _NOTE = (
 
 _Group = tuple[str, str]
 """Setting and model."""
+_Gap = tuple[Estimate, float | None]
+"""A difference to the best, and its p value by Holm."""
 
 
-def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> Table:
-    """Return models by settings: the main score, its difference to the best, answerability accuracy and coverage.
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What table and sentence both rest on: rows by setting and model, the best of each setting, the others' gaps."""
 
-    Its legend says where the loss is and what went wrong most, then each thing to distrust, a line each.
+    rows_of: Mapping[_Group, Sequence[Row]]
+    n_tasks: Mapping[_Group, int | None]
+    """Tasks that a setting has; None of who answered them all."""
+    bests: Mapping[str, str]
+    """Setting -> the model of the best mean; of those who answered all tasks."""
+    differences: Mapping[_Group, _Gap]
+
+
+def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> tuple[Table, str]:
+    """Return models by settings, and in one sentence who leads.
+
+    The table has the main score, its difference to the best, answerability accuracy and coverage. Its legend says where
+    the loss is and what went wrong most, then each thing to distrust, a line each.
     """
     rows_of = _grouped(evaluations)
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
     whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
-    words = _to_the_best(whole, present[main])
+    standing = _Standing(rows_of, n_tasks, *_differences(whole, present[main]))
+    return _table(evaluations, present, main, standing), _lead_sentence(evaluations, present[main], standing)
+
+
+def _table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, standing: _Standing) -> Table:
+    rows_of, n_tasks = standing.rows_of, standing.n_tasks
+    words = _to_the_best(standing, present[main])
     lacking = unscored_main(evaluations, present)
     beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
     lines: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
         scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
-        compared: list[Cell] = [_word(key, words, is_whole=key in whole)] if words else []
+        compared: list[Cell] = [_word(key, words, is_whole=n_tasks[key] is None)] if words else []
         lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
     loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
@@ -75,23 +97,21 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
 
 
-def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> str:
+def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: _Standing) -> str:
     """Return in one sentence who leads, by how much, whether that is sure, and where the leader's loss is.
 
     It is of full RAG, or of the last setting that anyone has answered whole; empty where nobody has, or where neither a
     higher nor a lower score is better.
     """
-    rows_of, offered = _grouped(evaluations), offered_tasks(evaluations)
-    whole = {key: rows for key, rows in rows_of.items() if missing_from(rows, offered.get((key[1], key[0]))) is None}
-    bests, found = _differences(whole, present[main])
+    bests, found, main = standing.bests, standing.differences, metric.name
     if not bests:
         return ""
     setting = list(bests)[-1]
     best = bests[setting]
-    score = cell_text(mean_of(whole[setting, best], main, present[main].bounds))
+    score = cell_text(mean_of(standing.rows_of[setting, best], main, metric.bounds))
     others = {model: difference for (name, model), difference in found.items() if name == setting}
-    rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, present[main])}
-    second = _best([column_of(whole[setting, model], present[main], model) for model in others], present[main])
+    rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, metric)}
+    second = _best([column_of(standing.rows_of[setting, model], metric, model) for model in others], metric)
     has_lead = bool(others) and all(_is_sure(item) for item in others.values())
     if second is None:
         opening = f"{best} has {main} {score} in {setting}"
@@ -108,7 +128,7 @@ def lead_sentence(evaluations: Sequence[Evaluation], present: Mapping[str, Metri
         opening = f"{best} {words} {main} {score}{where}{_ahead(second, *others[second])}"
     behind = {name: found[name, best] for name in bests if (name, best) in found}
     elsewhere = {
-        name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], present[main])
+        name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], metric)
     }
     leads = "".join(f"; in {name} {model} leads" for name, model in elsewhere.items())
     (leader,) = [item for item in evaluations if item.model == best][:1]
@@ -119,7 +139,7 @@ def _is_equal(difference: Estimate, p: float | None) -> bool:
     return difference.value is not None and not float(fixed(difference.value)) and not _is_sure((difference, p))
 
 
-def _is_sure(found: tuple[Estimate, float | None]) -> bool:
+def _is_sure(found: _Gap) -> bool:
     """Return whether a difference to the best is significant."""
     return found[1] is not None and found[1] <= LEVEL
 
@@ -169,16 +189,14 @@ def _word(key: _Group, words: Mapping[_Group, str], *, is_whole: bool) -> str:
     return words.get(key) or ("baseline" if is_baseline(key[1]) else "-" if is_whole else "fewer tasks: not ranked")
 
 
-def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[_Group, str]:
+def _to_the_best(standing: _Standing, metric: Metric) -> dict[_Group, str]:
     """Return what each model says of its difference to the best of its setting; {} where nothing can be compared."""
-    bests, found = _differences(whole, metric)
+    bests, found = standing.bests, standing.differences
     words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
     return {**words, **{key: _difference(*item, is_ahead=_is_ahead(item[0], metric)) for key, item in found.items()}}
 
 
-def _differences(
-    whole: Mapping[_Group, Sequence[Row]], metric: Metric
-) -> tuple[dict[str, str], dict[_Group, tuple[Estimate, float | None]]]:
+def _differences(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> tuple[dict[str, str], dict[_Group, _Gap]]:
     """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
     ranked = _ranked(whole)
     bests: dict[str, str] = {}

@@ -16,7 +16,7 @@ from ragtasks.judges import PREDICTED, TARGETS
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._conclusion import conclusion, lead_sentence, plausibility_table
+from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
@@ -119,12 +119,11 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
     # Experimental: what simulated users found leads nowhere that a replay is.
     leading = [item for item in given if not has_simulated_user(item)] or given
-    opening = conclusion(leading, present, metrics[0]) if metrics else None
+    opening, sentence = conclusion(leading, present, metrics[0]) if metrics else (None, "")
     tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
     if not options.intervals:
         tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
-    sentence = lead_sentence(leading, present, metrics[0]) if metrics else ""
     tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
     return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
 
