@@ -118,8 +118,8 @@ _PUBLISHED: Mapping[str, tuple[str, str, str]] = {
 }
 _LEGEND = (
     "unique passages, passages a turn: what answers rest on (for the OR-CONVQA paper: propositions)",
-    "needs rewriting: share of questions whose standalone form is another one",
-    "grounded: share of the pairs written that were accepted and rest on something",
+    "needs rewriting: questions whose standalone form is another one",
+    "grounded: pairs that were accepted and rest on something",
     f"alike: questions whose words repeat an earlier one's of the dialogue by {_ALIKE:.0%}",
 )
 
@@ -229,7 +229,13 @@ def _whole(counts: Sequence[_Counts]) -> Table:
     }
     rows = tuple((name, fixed(value, 2), *_PUBLISHED.get(name, ("-", "-", "-"))) for name, value in here.items())
     columns = ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper")
-    return Table("All dialogues", columns, rows, "The last four are shares of all questions.", _LEGEND)
+    return Table(
+        "All dialogues",
+        columns,
+        rows,
+        "Needs rewriting, alike and unanswerable are shares of all questions; grounded is one of the pairs written.",
+        _LEGEND,
+    )
 
 
 def _each(counts: Mapping[str, _Counts]) -> Table:
