@@ -461,13 +461,18 @@ def _serve_here(server: Server[Any]) -> None:
     anyio.run(serve)
 
 
+_MOST_PORT = 65535
+
+
 def _serve_http(server: Server[Any], host: str, port: int, say: Callable[[str], object]) -> None:
     import uvicorn
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=host)
     try:
+        if not 0 <= port <= _MOST_PORT:  # the socket that refuses it would stay open
+            raise OSError(f"ports are 0 to {_MOST_PORT}")
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ConfigurationError(
             "tools",
             where=f"{host}:{port}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -95,3 +96,9 @@ def test_an_address_that_is_taken_is_one_clear_error(toolbox: Toolbox) -> None:
         with pytest.raises(ConfigurationError) as caught:
             serve_tools(toolbox, ["govt"], port=port)
     assert str(caught.value).startswith(f"tools: 127.0.0.1:{port}\n  expected: a free address\n")
+
+
+def test_a_port_that_cannot_be_is_one_clear_error_and_leaves_no_socket(toolbox: Toolbox) -> None:
+    with pytest.raises(ConfigurationError, match="ports are 0 to 65535"):
+        serve_tools(toolbox, ["govt"], port=70000)
+    gc.collect()  # an open socket would warn here
