@@ -114,6 +114,14 @@ _LIKE_A_TOOL = re.compile(
 )
 _NAME_IN_JSON = re.compile(r"\"name\"\s*:\s*\"([^\"]{0,64})\"")
 _NAME_BEFORE = re.compile(rf"(?:function{_SEPARATOR}|<function=|to=functions\.)?([\w.-]{{1,64}})(?![\w.-])")
+# The header of a gpt-oss call behind which nothing comes. Only calls have a recipient, and only they are `commentary`.
+_BEGUN = "|".join("functions"[:length] for length in range(10))
+_CUT_HEADER = re.compile(
+    r"(?:\A|(?<=\n)|(?<=\|>))[ \t]*(?:<\|start\|>)?(?:"
+    rf"(?:assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?\s?to=(?:{_BEGUN}|functions\.(?P<name>[\w.-]{{0,64}})[\w\s<|>]{{0,60}})"
+    r"|(?:assistant|(?:assistant)?<\|channel\|>)commentary(?:\s(?:to?)?)?)\Z"
+)
+_LONGEST_HEADER = 200  # characters
 _DECODER = json.JSONDecoder()
 
 
@@ -122,6 +130,8 @@ def template_calls(text: str) -> tuple[tuple[ToolCall, ...], str]:
     for start in _starts(text):
         if calls := tuple(islice(_calls_from(text, start), MOST_CALLS)):
             return calls, text[:start]
+    if cut := _CUT_HEADER.search(text, max(0, len(text) - _LONGEST_HEADER)):
+        return (ToolCall(cut["name"] or "", cut[0]),), text[: cut.start()]
     return (), text
 
 

@@ -180,7 +180,32 @@ def test_a_call_that_is_cut_in_its_query_is_no_answer(form: str) -> None:
     assert (call.tool, isinstance(call.arguments, str), before.strip()) == ("search", True, "")
 
 
+THOUGHT = "<|channel|>analysis<|message|>I look.<|end|>"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "<|start|>assistant<|channel|>commentary to=functions.search <|constrain|>json<|message|>",
+        "<|start|>assistant to=functions.search<|channel|>commentary json<|message|>",
+        f"{THOUGHT}<|start|>assistant<|channel|>commentary to=functions.search <|constrain|>json<|message|>",
+        "assistantcommentary to=functions.search json",
+    ],
+)
+def test_a_gpt_oss_call_that_is_cut_in_its_header_is_no_answer(header: str) -> None:
+    begin = header.index("to=") + len("to=")
+    for end in range(begin, len(header) + 1):
+        ((call,), before) = template_calls(header[:end])
+        assert isinstance(call.arguments, str), header[:end]
+        assert "search".startswith(call.tool)
+        assert before in ("", THOUGHT)
+    if "commentary to" in header:
+        assert template_calls(header[: header.index(" to=")])[0]
+
+
 QUOTED = [
+    "The tool was named in the header as to=",
+    "Her remarks are in the\ncommentary",
     "Models write <tool_call> before a call.",
     "Write `<tool_call>{}` to call.",
     "The mark [TOOL_CALLS] is Mistral's.",
