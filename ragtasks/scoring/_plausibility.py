@@ -128,8 +128,11 @@ class Answers:
         replies: Sequence[str],
         setting: Setting | None,
         benchmark: Benchmark | None,
+        parts: Sequence[Sequence[str]],
     ) -> None:
         self.responses = responses
+        self.parts = parts
+        """What each answer is made of: one text, or one for each time that a simulated user came back to its need."""
         self.replies = replies
         """What came back before a thought was cut off it, in the order of the responses."""
         self.setting = setting
@@ -192,11 +195,17 @@ def find_implausible(
     *,
     setting: Setting | None = None,
     benchmark: Benchmark | None = None,
+    parts: Sequence[Sequence[str]] = (),
 ) -> list[dict[str, str]]:
-    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came."""
+    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came.
+
+    `parts` is what the answers are made of, where some are of several texts.
+    """
     places = [place for place, response in enumerate(responses) if not response.no_answer]
     given = replies or [response.text for response in responses]
-    answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
+    each = [parts[place] if parts and parts[place] else [responses[place].text] for place in places]
+    texts = [given[place] for place in places]
+    answers = Answers([responses[place] for place in places], texts, setting, benchmark, each)
     found: list[dict[str, str]] = [{} for _ in responses]
     for name, check in CHECKS.items():
         matches = dict(check.find(answers)) if places else {}
@@ -218,12 +227,13 @@ def check_together(
     *,
     setting: Setting,
     benchmark: Benchmark | None,
+    parts: Sequence[Sequence[str]] = (),
 ) -> CheckedAnswers:
     """Return what was found among the answers to a setting, and write it into each response's notes.
 
     What went wrong in each turn is noted with it (see `note_turn_errors`).
     """
-    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
+    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark, parts=parts)
     answered = [place for place, response in enumerate(responses) if not response.no_answer]
     for place in answered:
         notes[place][IMPLAUSIBLE] = found[place]
@@ -271,6 +281,7 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
             [notes[place] for place in places],
             setting=setting,
             benchmark=None,
+            parts=[texts_in(samples[place]) for place in places],
         )
     pairs = zip(evaluation.rows, notes, strict=True)
     rows = tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs)
@@ -288,6 +299,14 @@ def _response(sample: Mapping[str, Any]) -> Response | None:
 def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what the model or file gave in logged samples, thinking text included."""
     return [str(first) if (first := _first_reply(sample)) is not None else "" for sample in samples]
+
+
+def texts_in(sample: Mapping[str, Any]) -> list[str]:
+    """Return what a system said to a simulated user about one need; [] of any other logged sample."""
+    try:
+        return [str(one["answer"]) for one in sample["doc"]["need"]["exchanges"] if "answer" in one]
+    except (LookupError, TypeError):
+        return []
 
 
 def _first_reply(sample: Mapping[str, Any]) -> Any:
@@ -316,8 +335,12 @@ def _surroundings(response: Response) -> Iterator[str]:
 
 
 def _texts(is_one: Callable[[str], object]) -> Callable[[Answers], Found]:
-    """Return what yields the answers of which something holds by their text alone."""
-    return lambda answers: ((place, item.text) for place, item in enumerate(answers.responses) if is_one(item.text))
+    """Return what yields the answers of which something holds by their text alone, by each text of several."""
+    return lambda answers: (
+        (place, item.text)
+        for place, (item, parts) in enumerate(zip(answers.responses, answers.parts, strict=True))
+        if all(map(is_one, parts))
+    )
 
 
 def _without_text(text: str) -> bool:
@@ -338,11 +361,16 @@ _LOOP = 4  # words that come again
 
 
 def _looping(answers: Answers) -> Found:
-    """Yield answers of which most runs of four words stood there before."""
-    for place, words in enumerate(answers.words):
-        runs = len(words) - _LOOP + 1
-        if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
-            yield place, f"... {answers.responses[place].text[-40:]}"
+    """Yield answers of which most runs of four words stood there before, within one text."""
+    for place, parts in enumerate(answers.parts):
+        looping = next((text for text in parts if _loops(_words(text))), None)
+        if looping is not None:
+            yield place, f"... {looping[-40:]}"
+
+
+def _loops(words: Sequence[str]) -> bool:
+    runs = len(words) - _LOOP + 1
+    return len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs
 
 
 _TEMPLATE_MARK = re.compile(

@@ -192,6 +192,14 @@ def test_requests_that_failed_are_no_answers() -> None:
     assert find_implausible([failed, Response(TASKS[1], (), "")]) == [{}, {"empty": ""}]
 
 
+def test_the_same_answer_to_a_user_who_comes_back_is_no_loop_and_each_text_is_looked_at() -> None:
+    parts = [[TASKS[0].target] * 4, ["502 Bad Gateway"] * 2, ["Yes.", f"{TASKS[2].target} " * 8]]
+    responses = [Response(task, (), "\n\n".join(texts)) for task, texts in zip(TASKS, parts, strict=False)]
+    found = find_implausible(responses, parts=parts)
+    assert [names.keys() & {"looping", "error"} for names in found] == [set(), {"error"}, {"looping"}]
+    assert "looping" in find_implausible(responses)[0]
+
+
 def with_passages(passages: Callable[[Task], Sequence[Passage]], setting: Setting) -> dict[str, float]:
     responses = [Response(task, tuple(passages(task)), nearly(task)) for task in TASKS]
     found = find_implausible(responses, setting=setting, benchmark=BENCHMARK)
