@@ -59,7 +59,6 @@ from retrieval_cache.retrievers.vectors import (
     model_hash,
     passage_text,
     read_lengths,
-    set_max_length,
     token_lengths,
 )
 
@@ -104,7 +103,7 @@ class CrossEncoderReranker:
 
     @cached_property
     def _encoder(self) -> Any:
-        encoder = load_model("CrossEncoder", self.model, "reranking", device=self._device)
+        encoder = load_model("CrossEncoder", self.model, "reranking", self._max_length, device=self._device)
         if encoder.num_labels != 1:
             raise ConfigurationError(
                 "cross-encoder",
@@ -113,7 +112,6 @@ class CrossEncoderReranker:
                 found=f"{encoder.num_labels} outputs",
                 next_step="choose a model that was trained to rank",
             )
-        set_max_length(encoder, self._max_length)
         return encoder
 
     def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:

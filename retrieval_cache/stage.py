@@ -47,7 +47,7 @@ from retrieval_cache.retrievers.protocol import (
     wanted_passages,
 )
 from retrieval_cache.retrievers.run_file import LEFT_OUT
-from retrieval_cache.retrievers.vectors import encode_with
+from retrieval_cache.retrievers.vectors import encode_with, loading_once
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
@@ -74,6 +74,7 @@ class Request:
     """Domain -> another corpus to search in the place of the benchmark's own."""
 
 
+@loading_once()
 def build_run(request: Request, store: RunStore, progress: Progress = no_progress) -> StoredRun:
     """Return the stored run that the request describes, made now or found.
 

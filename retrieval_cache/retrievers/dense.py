@@ -34,7 +34,6 @@ from retrieval_cache.retrievers.vectors import (
     model_hash,
     passage_text,
     read_lengths,
-    set_max_length,
     token_lengths,
 )
 
@@ -110,9 +109,7 @@ class DenseRetriever:
 
     @cached_property
     def _encoder(self) -> Any:
-        encoder = load_model("SentenceTransformer", self.model, "dense retrieval", device=self._device)
-        set_max_length(encoder, self._max_length)
-        return encoder
+        return load_model("SentenceTransformer", self.model, "dense retrieval", self._max_length, device=self._device)
 
     @property
     def _dimension(self) -> int:

@@ -44,7 +44,6 @@ from retrieval_cache.retrievers.vectors import (
     model_hash,
     passage_text,
     read_lengths,
-    set_max_length,
     token_lengths,
 )
 
@@ -102,8 +101,9 @@ class SparseRetriever:
 
     @cached_property
     def _encoder(self) -> Any:
-        encoder = load_model("SparseEncoder", self.model, "learned sparse retrieval", device=self._device)
-        set_max_length(encoder, self._max_length)
+        encoder = load_model(
+            "SparseEncoder", self.model, "learned sparse retrieval", self._max_length, device=self._device
+        )
         # A SPLADE model may not know its vocabulary's size before its first text, and gives the hidden size instead.
         encoder.encode_document(["first"], show_progress_bar=False)
         return encoder

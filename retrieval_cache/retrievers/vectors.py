@@ -18,7 +18,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -350,8 +351,31 @@ _INSTEAD: dict[Kind, str] = {
 """Class -> what to take where a model lacks weights."""
 
 
-def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
-    """Return a sentence-transformers model."""
+_LOADED: ContextVar[dict[str, Any] | None] = ContextVar("_LOADED", default=None)
+
+
+@contextmanager
+def loading_once() -> Iterator[None]:
+    """Load each model once inside, where retrievers are made for one corpus after the other and search in turn."""
+    token = _LOADED.set({})
+    try:
+        yield
+    finally:
+        _LOADED.reset(token)
+
+
+def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:
+    """Return a sentence-transformers model that reads at most `max_length` tokens; None: as many as it can."""
+    loaded = _LOADED.get()
+    if loaded is None:
+        return _loaded(kind, model, purpose, max_length, options)
+    key = repr((kind, model, max_length, options))
+    if key not in loaded:
+        loaded[key] = _loaded(kind, model, purpose, max_length, options)
+    return loaded[key]
+
+
+def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, options: dict[str, Any]) -> Any:
     library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
     check_device(options.get("device"), purpose=purpose, option="device")
     location = model
@@ -370,6 +394,7 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
         how = from_cache(str(location), "modules.json")
         loaded = getattr(library, kind)(str(location), **NO_CODE, **how, **options)
         missing.extend(_untrained(loaded, str(location)))
+    _set_max_length(loaded, max_length)
     return loaded
 
 
@@ -436,7 +461,7 @@ def library_versions() -> dict[str, str]:
     return {name: version(name) for name in ("sentence-transformers", "transformers", "torch")}
 
 
-def set_max_length(model: Any, max_length: int | None) -> None:
+def _set_max_length(model: Any, max_length: int | None) -> None:
     """Make a model read at most `max_length` tokens; None leaves its own limit."""
     if max_length is None:
         return

@@ -56,6 +56,34 @@ def source(tmp_path: Path) -> PassageSource:
     return open_source(str(tmp_path / "corpus.jsonl"), lambda: None, lambda key: tmp_path / key)
 
 
+@pytest.mark.slow
+def test_a_run_over_several_corpora_loads_its_encoder_once(
+    source: PassageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two encoders of one model that read otherwise are two."""
+    import sentence_transformers
+
+    loaded: list[str] = []
+
+    class Counted(sentence_transformers.SentenceTransformer):  # type: ignore[misc]
+        def __init__(self, name: str, **options: object) -> None:
+            loaded.append(name)
+            super().__init__(name, **options)
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Counted)
+    corpus = str(tmp_path / "corpus.jsonl")
+    domains = dict.fromkeys((task.domain for task in BENCHMARK.tasks), corpus)
+    make = partial(parse, "hybrid(dense:minilm,dense:minilm,max_length=8)")
+    stored = build_run(
+        Request(BENCHMARK, build_queries(BENCHMARK, "rewrite"), make, corpora=domains), RunStore(tmp_path)
+    )
+    assert len(domains) > 1
+    assert len(loaded) == 2
+    assert {ranked.passage_id for ranking in read_run(stored).values() for ranked in ranking} == {"p0", "p1", "p2"}
+    make().describe()
+    assert len(loaded) == 4, "what a run loaded is not held behind it"
+
+
 def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
     source: PassageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
