@@ -1,6 +1,22 @@
-"""`python -m ragtasks` is the command line, as `ragtasks` is."""
+"""The command `ragtasks`, and `python -m ragtasks`."""
 
-from ragtasks.cli import main
+import os
+import sys
+
+_INTERRUPTED = 130
+_SECONDS_BETWEEN_BARS = "30"
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it loads ends it as quietly as later, and a log file gets few bars."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_MININTERVAL", _SECONDS_BETWEEN_BARS)  # read when tqdm is imported
+    try:
+        from ragtasks.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -239,6 +240,10 @@ def main(arguments: list[str] | None = None) -> Any:
 
 def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
     typer.echo(f"ragtasks: {_cut(text)}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what could not be printed would be tried again at the end, with a traceback
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 
 

@@ -652,7 +652,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
-        self._connection.close()
+        with self._lock:  # SQLite crashes the process where another thread is in the middle of a statement
+            self._connection.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -34,11 +34,15 @@ _LOGGER = logging.getLogger(__name__)
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
 _NO_NEWS = {
-    "lm_eval.models.api_models": "Cannot determine EOS string",  # our tasks name what ends an answer
-    "lm_eval.evaluator": "generation_kwargs: ",  # what somebody has just typed
-    "lm_eval.config.evaluate_config": "--limit SHOULD ONLY BE USED FOR TESTING",  # the conclusion says what is missing
+    "lm_eval.models.api_models": (
+        "Cannot determine EOS string",  # our tasks name what ends an answer
+        "Exception:RuntimeError('Session is closed')",  # each open request once, after Ctrl-C
+        "Exception:CancelledError()",
+    ),
+    "lm_eval.evaluator": ("generation_kwargs: ",),  # what somebody has just typed
+    "lm_eval.config.evaluate_config": ("--limit SHOULD ONLY BE USED FOR TESTING",),  # the conclusion says it
 }
-"""Logger of the harness -> how the message begins that tells nobody anything here."""
+"""Logger of the harness -> how the messages begin that tell nobody anything here."""
 _STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
 
 
@@ -74,8 +78,8 @@ def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
             return
         stack.enter_context(_log_lines())
         stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
-        for name, start in _NO_NEWS.items():
-            stack.enter_context(_filtered(logging.getLogger(name), partial(_begins_otherwise, start)))
+        for name, starts in _NO_NEWS.items():
+            stack.enter_context(_filtered(logging.getLogger(name), partial(_begins_otherwise, starts)))
         stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
         if with_tables:
             stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
@@ -129,8 +133,8 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not any(_STUBS in Path(str(path)).parents for path in paths)
 
 
-def _begins_otherwise(start: str, record: logging.LogRecord) -> bool:
-    return not record.getMessage().strip().startswith(start)
+def _begins_otherwise(starts: tuple[str, ...], record: logging.LogRecord) -> bool:
+    return not record.getMessage().strip().startswith(starts)
 
 
 def _table_of_values(results: Mapping[str, Any], column: str = "results", *arguments: Any) -> str:

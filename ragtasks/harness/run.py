@@ -169,11 +169,12 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         if not problems and not unsaved:
             keeper.finish()
     written = sorted(set(_results_files(settings)) - there_before)
+    if unsaved:
+        raise RagtasksError("\n".join([_unsaved_note(Path(settings["output_path"]), unsaved, written), *problems]))
     if ending is not None and written:
         ending.finished(Path(settings["output_path"]), written)
-    if problems or unsaved:
-        saved = "not everything could be saved" if unsaved else _saved_note(settings)
-        raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
+    if problems:
+        raise RagtasksError(f"{_saved_note(settings)}, and the evaluation failed:\n" + "\n".join(problems))
     for checked, limit in take_checked():
         require_plausible([checked], limit, _saved_note(settings))
 
@@ -342,13 +343,15 @@ def _remove_if_empty(output: str | None) -> None:
 
 @contextlib.contextmanager
 def _what_is_not_saved() -> Iterator[list[str]]:
-    """Yield a list that fills with what the harness could not save, which it only logs."""
+    """Yield a list that fills with why the harness could not save something, which it only logs."""
     unsaved: list[str] = []
 
     def note(record: logging.LogRecord) -> bool:
-        if record.getMessage().startswith("Could not save"):
-            unsaved.append(f"{record.getMessage()}; see the log")
-        return True
+        if not record.getMessage().startswith("Could not save"):
+            return True
+        error = sys.exc_info()[1]  # the harness logs while it handles it
+        unsaved.append(masked_text(getattr(error, "strerror", None) or repr(error)))
+        return False
 
     logger = logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__)
     logger.addFilter(note)
@@ -356,6 +359,20 @@ def _what_is_not_saved() -> Iterator[list[str]]:
         yield unsaved
     finally:
         logger.removeFilter(note)
+
+
+def _unsaved_note(output: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
+    """Return that files could not be written, and what to do; empty ones are removed, as no reader takes them."""
+    folder = output.parent if output.suffix == ".json" else output
+    for results in written:
+        for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
+            if not file.stat().st_size:
+                file.unlink()
+    are_kept = "; the answers so far are kept there, and are not asked for again" * any(folder.rglob("unfinished_*"))
+    return (
+        f"not everything could be saved in {output}: {', '.join(dict.fromkeys(reasons))}. Next step: make room, or "
+        f"name another folder, and give the same command again{are_kept}"
+    )
 
 
 def _saved_note(settings: Mapping[str, Any]) -> str:

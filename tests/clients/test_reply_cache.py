@@ -5,6 +5,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -233,6 +234,34 @@ def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
         kept = cache.get("first")
     assert kept is not None
     assert kept.reply.text == "kept"
+
+
+def test_a_file_is_closed_when_no_thread_is_at_work_in_it(tmp_path: Path) -> None:
+    # SQLite ends the process with a segmentation fault where a connection is closed in the middle of a statement.
+    cache, order = ReplyCache(tmp_path / "replies.sqlite"), []
+    cache.put([CachedReply("k", {}, Reply(Outcome.ANSWERED, "kept"))])
+    is_reading, may_end = threading.Event(), threading.Event()
+
+    def usable(_: CachedReply) -> bool:
+        is_reading.set()
+        may_end.wait()
+        order.append("read")
+        return True
+
+    def close() -> None:
+        cache.close()
+        order.append("closed")
+
+    reader = threading.Thread(target=cache.take, args=("k", "owner", usable))
+    closer = threading.Thread(target=close)
+    reader.start()
+    is_reading.wait()
+    closer.start()
+    closer.join(0.1)
+    may_end.set()
+    for thread in (reader, closer):
+        thread.join()
+    assert order == ["read", "closed"]
 
 
 def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:

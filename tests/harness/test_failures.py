@@ -61,13 +61,13 @@ def encoder_folder(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta", ""])
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
 def test_a_device_that_is_not_there_stops_before_the_model_runs(
     evaluating: Evaluating, endpoint: Endpoint, device: str
 ) -> None:
     done = evaluating(encoder="minilm", encoder_device=device)
     assert (done.status, endpoint.requests) == (1, [])
-    assert f"found: {device!r}" in done.err
+    assert repr(device) in done.err
     assert "leave encoder_device out" in done.err
     assert "Traceback" not in done.err
 
