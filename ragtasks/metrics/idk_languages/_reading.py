@@ -1,8 +1,8 @@
 """Which language a response in another one than English is in, and whether it refuses.
 
-A response is cut into clauses, and these are read by what they mean (`_meanings.py`), with the help of phrases that
-say that the speaker does not know, that what was retrieved is silent, or that what was asked cannot be said
-(`_tables.py`). A refusal with an answer beside it is `partial`. English is read by `idk_rules`, which knows more.
+A response is cut into clauses, and these are read by what their words mean (`_meanings.py`); what was learned of
+meanings and of runs of letters decides (`_learned.py`). A refusal with an answer beside it is `partial`. English is
+read by `idk_rules`, which knows more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 from functools import cache
 
 from ragtasks.languages import language_of
-from ragtasks.metrics.idk_languages._meanings import clauses_in, features_of, weights
+from ragtasks.metrics.idk_languages._learned import weights_of
+from ragtasks.metrics.idk_languages._meanings import clauses_in
 from ragtasks.metrics.idk_languages._tables import LANGUAGES, table_of
 from ragtasks.records import IdkVerdict
 
@@ -59,37 +60,25 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
         )
     codes = _possible(text)
     for one in codes:
-        verdict, reason = _by_phrase(text, one)
+        verdict, reason = classify(text, one)
         if verdict is not IdkVerdict.NO:
             return verdict, reason
     if not codes:
         return None
     if len(codes) == 1 and re.search(table_of(codes[0]).sure, text.lower()):
-        return _by_phrase(text, codes[0])
+        return classify(text, codes[0])
     return None, "not read: it is no English, and too short to tell its language"
 
 
 def classify(text: str, code: str) -> tuple[IdkVerdict, str]:
     """Return (verdict, reason) of a response in the language of a table; the reason names the language."""
-    clauses = clauses_in(text, code)
-    if not any(clause.may_refuse for clause in clauses):
-        return IdkVerdict.NO, f"no word that says that anything is missing ({code})"
-    verdict = weights().verdict(features_of(clauses))
-    if verdict is IdkVerdict.NO and len(clauses) > 1 and any(clause.only_refuses for clause in clauses):
-        verdict = IdkVerdict.PARTIAL
+    clauses, weights = clauses_in(text, code), weights_of(code)
+    verdict = weights.verdict(clauses, code) if clauses else IdkVerdict.NO
     if verdict is IdkVerdict.NO:
         return verdict, f"nothing that says that information is missing ({code})"
-    place = weights().refusing(clauses)
+    place = weights.refusing_clause(clauses, code)
     where = f" clause {place + 1} of {len(clauses)}:" if len(clauses) > 1 else ""
-    return verdict, f"({code}){where} {clauses[place].phrase or clauses[place].text.strip()}"
-
-
-def _by_phrase(text: str, code: str) -> tuple[IdkVerdict, str]:
-    """Return what `classify` does, where a phrase says so: words alone may be English (`so` is `I know` in Italian)."""
-    verdict, reason = classify(text, code)
-    if verdict is IdkVerdict.NO or any(clause.phrase for clause in clauses_in(text, code)):
-        return verdict, reason
-    return IdkVerdict.NO, f"no phrase that says that information is missing ({code})"
+    return verdict, f"({code}){where} {clauses[place].text.strip()}"
 
 
 def _possible(text: str) -> list[str]:

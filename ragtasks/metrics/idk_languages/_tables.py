@@ -1,10 +1,10 @@
-"""One table a language (`../refusals/CODE.yaml`): how it refuses, phrase by phrase, and its words by meaning."""
+"""One table a language (`../refusals/CODE.yaml`): its words by meaning. What cuts a response into clauses."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,10 +12,10 @@ LANGUAGES = ("ar", "de", "es", "fr", "hi", "it", "ja", "ko", "nl", "pt", "ru", "
 """ISO 639-1 codes of the languages that have a table."""
 UNSPACED = frozenset({"ja", "zh"})
 """Languages that write no blanks between words."""
-TABLES = Path(__file__).parents[1] / "refusals"
-"""Folder of the tables."""
-_NO_WORD_START = UNSPACED | {"ko"}
+LETTERS_ALONE = UNSPACED | {"ko"}
 """Languages whose words of a table stand anywhere."""
+TABLES = Path(__file__).parents[1] / "refusals"
+"""Folder of the tables and weights."""
 _FOLDED = frozenset({"ar", "de", "fr", "it", "nl", "pt", "ru"})
 """Languages that are read without accents, as many write them so; in the others, a mark tells words apart."""
 _AMID = frozenset({"de", "nl"})
@@ -35,33 +35,17 @@ _VOWEL_SIGNS = "\u0900-\u0903\u093e-\u094d"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How one language refuses, as patterns of text in lower case; `<S>` is the source."""
+    """The words of one language, in lower case."""
 
-    source: str
-    """What was retrieved: "the passages", "the documents at hand"."""
-    topic: str
-    """The same as the beginning of a sentence, which a clause may leave out that follows on one about it."""
-    speaker: list[str]
-    """The speaker does not know, has not found, cannot say."""
-    silent: list[str]
-    """What was retrieved does not say."""
-    asked: list[str]
-    """What was asked is not given, or cannot be answered."""
-    contrast: str
-    """What a clause of another mind opens with: "but"."""
-    before: list[str]
-    """What makes a refusal behind it that of somebody else, or a condition: "he said that", "if"."""
-    filler: list[str]
-    """Courtesy, offers, where to look instead."""
     words: dict[str, str]
     """Meaning -> its words, apart by blanks: `*` for any beginning or end of a word, `_` for a blank, `^` for the
     beginning of a clause, `re:` before a pattern."""
-    parts: dict[str, str] = field(default_factory=dict)
-    """Name -> what patterns write as `<NAME>`, such as the verbs of saying."""
+    contrast: str
+    """What a clause of another mind opens with ("but"), as a pattern."""
     common: str = ""
     """Frequent words that English lacks, which tell the language of a short text in Latin letters."""
     sure: str = ""
-    """What only this language has, where others share its script."""
+    """What only this language has, where others share its script, as a pattern."""
 
 
 @cache
@@ -80,49 +64,18 @@ def table_of(code: str) -> Table:
 class Patterns:
     """The patterns of a table, ready to be searched for."""
 
-    families: dict[str, re.Pattern[str]]
-    """Family of phrases (`speaker`, `silent`, `asked`) -> all of them."""
-    refusal: re.Pattern[str]
-    source: re.Pattern[str]
-    topic: str
-    opening: re.Pattern[str]
     contrast: re.Pattern[str]
-    before: re.Pattern[str]
-    filler: re.Pattern[str]
     words: dict[str, re.Pattern[str]]
     """Meaning -> all its words."""
-
-    def refusal_in(self, clause: str) -> str | None:
-        """Return the phrase of a clause that refuses, and that nobody else says and no condition opens."""
-        found = self.refusal.search(clause)
-        if found is None or self.before.search(clause[: found.start()]):
-            return None
-        return found[0].strip()
-
-    def in_full(self, clause: str) -> str:
-        """Return a clause with the source for its subject, in place of the word of contrast that it opens with."""
-        return self.topic + self.opening.sub("", clause)
 
 
 @cache
 def patterns_of(code: str) -> Patterns:
     """Return the patterns of a language's table."""
     table = table_of(code)
-
-    def compiled(pattern: str) -> re.Pattern[str]:
-        return re.compile(_folded(_filled(pattern, table), code))
-
     gap, end = (r"\s*", "") if code in UNSPACED else (r",\s+" if code in _AMID else r"[\s,]+", r"(?!\w)")
-    families = {"speaker": table.speaker, "silent": table.silent, "asked": table.asked}
     return Patterns(
-        families={name: compiled("|".join(phrases)) for name, phrases in families.items()},
-        refusal=compiled("|".join(phrase for phrases in families.values() for phrase in phrases)),
-        source=compiled(table.source),
-        topic=_folded(table.topic, code),
-        opening=compiled(rf"^{table.contrast}{end}[\s,]*"),
-        contrast=compiled(rf"{gap}(?={table.contrast}{end})"),
-        before=compiled("|".join(table.before)),
-        filler=compiled("|".join(table.filler)),
+        contrast=re.compile(_folded(rf"{gap}(?={table.contrast}{end})", code)),
         words={meaning: _words(words.split(), code) for meaning, words in table.words.items()},
     )
 
@@ -162,19 +115,13 @@ def _word(word: str, code: str) -> tuple[str, str]:
         return "", _folded(word[3:], code)
     start = "^" if word.startswith("^") else ""
     plain = _folded(word.lstrip("^").lower(), code)
-    if code in _NO_WORD_START:
+    if code in LETTERS_ALONE:
         return start, re.escape(plain).replace("_", " ?")
     body = re.escape(plain.removeprefix("*").removesuffix("*")).replace(r"\*", "[^.]{0,25}?").replace("_", " ")
     letters = rf"[\w{_VOWEL_SIGNS}]" if code == "hi" else r"\w"
     before = start or ("" if plain.startswith("*") else f"(?<!{letters})")
     prefix = _ARABIC_PREFIXES if code == "ar" and not start else ""
     return before + prefix, body + (f"(?!{letters})" if plain[-1].isalnum() else "")
-
-
-def _filled(pattern: str, table: Table) -> str:
-    for name, part in {**table.parts, "S": table.source}.items():
-        pattern = pattern.replace(f"<{name}>", part)
-    return pattern
 
 
 def _folded(text: str, code: str) -> str:
