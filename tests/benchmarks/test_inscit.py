@@ -121,7 +121,9 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
     (lambda content: turn(content)["labels"][0].update(response=" "), "`response` with a text"),
     (lambda content: turn(content)["labels"][1].update(evidence=None), "`evidence` as a list"),
     (lambda content: turn(content)["labels"][0]["evidence"][0].pop("passage_id"), "`passage_id`, `passage_text`"),
-    (lambda content: content["island-01"].update(turns=[]), "`turns` with at least one"),
+    (lambda content: turn(content)["labels"][0]["evidence"][0].update(passage_titles=[1]), "`passage_titles`"),
+    (lambda content: content["island-01"].update(turns=[]), r"file \(island-01\): expected `turns` with at least one"),
+    (lambda content: content.clear(), "an object: conversation id -> `seedArticle` and `turns`"),
     (lambda content: content.pop("island-01"), r"file: expected Counts\(conversations=10, tasks=22"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(

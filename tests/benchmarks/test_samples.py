@@ -71,3 +71,12 @@ def test_a_sample_without_its_facts_is_no_official_copy(name: str, tmp_path: Pat
     shutil.copytree(SAMPLES / (files_of_another or folder.name), folder, dirs_exist_ok=True, ignore=FACTS)
     with pytest.raises(BenchmarkFileError, match=r"(?s)file: expected .*, found "):
         open_benchmark(name, folder)
+
+
+@pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom"}))
+def test_a_first_question_follows_up_on_nothing(name: str) -> None:
+    types: dict[bool, set[str]] = {True: set(), False: set()}
+    for task in open_benchmark(name, benchmark_folder(name, "sample", Path())).tasks:
+        types[len(task.messages) == 1].add(task.multi_turn)
+    assert types[True] == {"N/A"}
+    assert types[False] in (set(), {"N/A"}, {"Follow-up"}, {"Follow-up", "Clarification"})

@@ -78,6 +78,7 @@ def test_retrieved_passages_are_a_run_of_ones_own() -> None:
 
 @pytest.mark.parametrize(("edit", "message"), [
     (lambda row: row.update(Turn_no=0), "`Turn_no` from 1"),
+    (lambda row: row.update(Turn_no="2"), "`Turn_no` from 1"),
     (lambda row: row.pop("Question"), "`Question`"),
     (lambda row: row["Context"].append("?"), "questions and answers in turn"),
     (lambda row: row["Context"].__setitem__(1, " "), "questions and answers in turn"),

@@ -193,6 +193,8 @@ def test_a_corrupt_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None
     with pytest.raises(CacheError, match=r"(?s)unexpected end of data.*remove the run"):
         store.named("mine")
     assert build_run(_request(sample, name="other"), store).folder.name == "other", "the corrupt one stands in no way"
+    (line,) = store.unreadable()
+    assert str(run.folder) in line
     (tmp_path / "building" / "removed-mine" / "left by a kill").mkdir(parents=True)
     store.remove("mine")
     assert [run.folder.name for run in store.all()] == ["other"]
