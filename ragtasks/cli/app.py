@@ -265,12 +265,12 @@ GROUPS = {
         "eval": "ragtasks eval evaluation.yaml",
         "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score rows.jsonl; ragtasks score results --judge openai/gpt-4o-mini --output judged",
-        "arena": "ragtasks arena --help",
+        "arena": "ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
     },
     "Retrieve": {
         "retrieve": "ragtasks retrieve --retriever bm25 --queries rewrite",
         "evaluate-run": "ragtasks evaluate-run FILE.trec --qrels QRELS --measures nDCG@20,R@100",
-        "train": "ragtasks train --help",
+        "train": "ragtasks train rewriter benchmark --base t5-small --output rewriter",
     },
     "Report": {
         "report": "ragtasks report results --html page.html",

@@ -32,9 +32,7 @@ from ragtasks.tables import Format, render
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
 app.add_typer(commands, name="arena")
 
-_RESULTS = Annotated[
-    list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
-]
+_RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
 _SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
 _VOTES = Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")]

@@ -354,10 +354,12 @@ def run(
 ) -> None:
     """Evaluate a model on harness tasks: the arguments of `lm_eval run`, and these.
 
-    Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES, --limit N, --apply_chat_template
-    and all that --help-all prints; --output FOLDER logs samples too. `ragtasks tasks list` has the names.
-    Models without weights: ragtasks-extractive, ragtasks-oracle, ragtasks-refuse, ragtasks-refuse-on-empty.
-    --for-submission B (or C) runs all tasks that `ragtasks submit --task B` (or C) needs.
+    Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES,
+    --limit N, --apply_chat_template and all that --help-all prints.
+    --output FOLDER logs samples. `ragtasks tasks list` has the tasks' names.
+    Models without weights: ragtasks-extractive, ragtasks-oracle,
+    ragtasks-refuse, ragtasks-refuse-on-empty.
+    --for-submission B (or C) runs all tasks that `submit --task B` needs.
     """
     if wanted := {"-h", "--help", HELP_ALL} & set(context.args):
         echo(context.get_help())

@@ -49,7 +49,7 @@ def init(  # noqa: PLR0917 (one parameter an option)
     setting: Annotated[
         list[Setting] | None,
         typer.Option(
-            metavar="<setting>", help="Setting to evaluate in: reference, reference_rag or full_rag; repeatable."
+            metavar="<setting>", help="Setting to evaluate in: reference, reference_rag, full_rag, agentic; repeatable."
         ),
     ] = None,
     data: DATA = None,

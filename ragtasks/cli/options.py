@@ -131,7 +131,7 @@ DECIDED_SETTING = Annotated[
     str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
 ]
 DECIDED_SEED = Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace existing results without asking.")]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace what is there without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 REWRITER = Annotated[str | None, typer.Option(help="Endpoint for llm_rewrite and decompose, such as openai/NAME.")]
 REWRITER_ADDRESS = Annotated[

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 def report(  # noqa: PLR0917 (one parameter an option)
     results: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders that lm_eval wrote with --output_path --log_samples, or that `judge` wrote."),
+        typer.Argument(
+            help="Folders or files of results, as eval, run, score or lm_eval with --log_samples wrote them."
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
@@ -229,7 +231,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         list[str],
         typer.Argument(
             metavar="RESULTS... | RUNS...",
-            help="Folders that lm_eval wrote with --output_path --log_samples, or retrieval runs (`official` is the "
+            help="Folders of results, or retrieval runs (`official` is the "
             "benchmark's own); the earlier one is the first.",
         ),
     ],

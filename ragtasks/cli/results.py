@@ -31,9 +31,7 @@ class _Relationship(str, Enum):
 
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
-_PATHS = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
-]
+_PATHS = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
 _MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
 _SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]

@@ -51,9 +51,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     run: Annotated[
         str | None, typer.Option(help="Stored run (task A); `official` is the benchmark's own passages.")
     ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="What lm_eval wrote with --log_samples for one model: file or folder.")
-    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Results of one model or system: file or folder.")] = None,
     benchmark: Annotated[str, typer.Option(help="Benchmark: mtrag, mtrag_un.")] = "mtrag",
     data: DATA = None,
     input_file: INPUT = None,
@@ -143,8 +141,9 @@ def check(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """List every error in a submission, answers, a corpus, your own data or a run.
 
-    What a file is shows in what it holds. Exits with 1 if there is an error. What is not fetched is not compared,
-    and the report says so.
+    What a file is, is told by its content. Exits with 1 if there is an error.
+
+    What is not fetched is not compared, and the report says so.
     """
     place = Path(path).expanduser()
     form = _form(place, path, task, benchmark)

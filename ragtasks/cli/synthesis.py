@@ -89,7 +89,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Make conversations with reference answers out of documents.
 
-    They are a folder for `ragtasks check` and the harness tasks custom_*.
+    The folder is for `ragtasks check` and the harness tasks custom_*.
     """
     from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
     from ragtasks.synthesis import synthesize as make

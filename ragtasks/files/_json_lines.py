@@ -28,6 +28,7 @@ SAMPLE_STATISTICS = "sample.json"
 LONGEST_LINE = 1 << 26
 """Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
 
+_LOOK_AT = 1 << 16  # bytes of a file by which its form is told
 _MAX_LISTED = 20
 _MAX_ALIKE = 3  # of errors of one kind that are listed where there are many
 _VARYING = re.compile(r"\d+| \(did you mean .*")  # between errors of one kind
@@ -62,6 +63,11 @@ class Problems:
         fixable = self._next_step.startswith(("fix ", "correct "))
         next_step = "check the path, and whether you may read the file" if fixable else self._next_step
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
+
+    def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
+        """Return the one error of a file that is in another form as a whole."""
+        expected = "JSON lines: an object a line, in UTF-8"
+        return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
 
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far; of many of one kind, with the first ones."""
@@ -201,17 +207,46 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
 
 
 def json_lines(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out."""
+    """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out.
+
+    A file without any object that is in another form as a whole is one error.
+    """
+    has_objects = False
     for number, line in _filled_lines(problems):
         try:
             row = parse_json(line)
+        except UnicodeDecodeError:
+            problems.add(number, "text in UTF-8", "no UTF-8")
+            continue
         except ValueError as error:
             problems.add(number, "one JSON object", str(error))
             continue
         if isinstance(row, dict):
+            has_objects = True
             yield number, row
         else:
             problems.add(number, "one JSON object", row)
+    if len(problems) and not has_objects and (form := _other_form(problems.path)):
+        raise problems.other_form(*form)
+
+
+def _other_form(path: Path) -> tuple[str, str] | None:
+    """Return in which form a file is that holds no JSON lines, and how to make them of it; None where none is known."""
+    with path.open("rb") as stream:
+        begin = stream.read(_LOOK_AT)
+    pandas = f"pandas.read_json({path.name!r}).to_json('{path.stem}.lines.jsonl', orient='records', lines=True)"
+    if begin.startswith(b"\x1f\x8b"):
+        return "a gzip file", "unpack it: gunzip --keep FILE"
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "text in UTF-16", "save it in UTF-8"
+    if b"\r" in begin and b"\n" not in begin:
+        return "line ends that are carriage returns", "write line ends as \\n"
+    text = begin.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text.startswith((b"[{", b"[\n", b"[\r", b"[ ")):
+        return "one JSON array", f"write an object a line: {pandas}"
+    if re.match(rb"\{\s*\n", text):
+        return "an object over several lines", "write each object on one line, such as with `jq -c . FILE`"
+    return None
 
 
 def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
@@ -256,6 +291,8 @@ def labels_of(value: object) -> tuple[str, ...]:
 
 CONTEXT_IDS = ("id", "passage_id", "document_id")
 """Keys under which a passage's id may stand; the first that is there counts."""
+CONTEXT_TEXTS = ("text", "page_content", "content")
+"""Keys under which its text may stand: ours, those of LangChain and of Haystack."""
 UNNAMED = "context-"
 """Beginning of the id of a passage that has none; its place, from 1, follows."""
 
@@ -276,10 +313,11 @@ def _passage(item: Any, number: int) -> Passage:
     if not isinstance(row, Mapping):
         raise ValueError(f"context {number}: {_EXPECTED}", type(item).__name__)
     named = next((row[key] for key in CONTEXT_IDS if row.get(key)), f"{UNNAMED}{number}")
-    parts = (named, row.get("text"), row.get("title") or "", row.get("url") or "")
+    text = next((row[key] for key in CONTEXT_TEXTS if row.get(key) is not None), None)
+    parts = (named, text, row.get("title") or "", row.get("url") or "")
     wrong = [key for key, part in zip(("id", "text", "title", "url"), parts, strict=True) if not isinstance(part, str)]
     if wrong:
-        missing = "no text" if row.get("text") is None else f"no text as `{wrong[0]}`"
+        missing = "no text" if text is None else f"no text as `{wrong[0]}`"
         raise ValueError(f"context {number}: {_EXPECTED}", missing)
     return Passage(*(str(part) for part in parts))
 

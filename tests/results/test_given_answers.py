@@ -46,7 +46,7 @@ def test_every_spelling_is_the_same_answer(tmp_path: Path, row: dict[str, Any]) 
 
 def test_contexts_may_be_texts_or_none(tmp_path: Path) -> None:
     rows = [
-        {"id": FIRST, "answer": "", "contexts": ["One.", {"text": "Two."}]},
+        {"id": FIRST, "answer": "", "contexts": ["One.", {"page_content": "Two.", "metadata": {}}]},
         {"id": SECOND, "answer": "I do not know.", "contexts": []},
     ]
     given = read_answers(written(tmp_path / "a.jsonl", *rows), sample("mtrag"))
