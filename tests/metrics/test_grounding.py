@@ -169,6 +169,21 @@ def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> No
     assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
 
 
+@pytest.mark.parametrize(
+    ("passage", "place"), [("A book shop loan.", "book shop loan"), ("A book shop street loan.", "book")]
+)
+def test_a_place_goes_on_over_one_other_word_and_no_two(passage: str, place: str) -> None:
+    (sentence,) = ground("Book loan.", [passage]).sentences
+    assert sentence.best is not None
+    assert passage[sentence.best.span.start : sentence.best.span.end] == place
+
+
+def test_names_that_no_text_has_are_not_held() -> None:
+    passages = ["We met at the desk.", "Anna Berg is at the desk."]
+    assert Resting.of("We met Anna Berg at the desk.", passages).is_held(0.7)
+    assert not Resting.of("We met Anna Berg at the desk.", passages[:1]).is_held(0.7)
+
+
 def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
     history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
     found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
