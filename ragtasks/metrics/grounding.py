@@ -416,9 +416,11 @@ _IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\
 _NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _BLANKS = " \u00a0\u2009\u202f"
+_LIST = r",? (?:and|or|&) [0-9]"
+"""What goes on a list of numbers: of `4,5 and 6` the first two are no fraction."""
 _DIGITS = (
     rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\w)|\d{{1,3}}(?:[,'\u2019]\d{{3}})+(?:\.\d+)?(?!\d)"
-    r"|(?<!\d,)\d+(?:\.\d+)*,(?!\d{3}\b)\d+(?![,\d])|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)*)"
+    rf"|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+(?:\.\d+)*)"
 )
 _NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
 _LETTERS = rf"[^\W\d_{_IDEOGRAPH}][^\W_{_IDEOGRAPH}]*"
@@ -429,7 +431,7 @@ _BEYOND = re.compile(f"[^\\x00-\\x7f{_PLAIN_TEXT}]")
 _PLAIN_LETTERS = "[a-zA-Z][a-zA-Z0-9]*"
 _PLAIN_DIGITS = (
     r"(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9a-zA-Z_])|[0-9]{1,3}(?:[,'][0-9]{3})+(?:\.[0-9]+)?(?![0-9])"
-    r"|(?<![0-9],)[0-9]+(?:\.[0-9]+)*,(?![0-9]{3}\b)[0-9]+(?![,0-9])|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+"
+    rf"|(?<![0-9],)[0-9]+(?:\.[0-9]+)*,(?![0-9]{{3}}\b)[0-9]+(?![,0-9]|{_LIST})|[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+"
     r"|[0-9]+(?:\.[0-9]+)*)"
 )
 _PLAIN_NUMBER = rf"{_PLAIN_DIGITS}(?:[ -](?:{'|'.join(_SCALES)})\b)?"
@@ -706,25 +708,53 @@ def _first_source(holds: tuple[bool, bool, bool]) -> Source:
 
 @lru_cache(maxsize=256)
 def _index(text: str, language: str) -> _Index:
-    words = _tokens(text.lower())
+    text = text.lower()
+    words = _tokens(text)
     units = list(filter(None, map(_words_in(language).units.__getitem__, words)))
     known = frozenset(words)
     readings = frozenset(_other_readings(words, known, language))
+    if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
+        readings = readings.union(_hours(text))
     return _Index(readings.union(units), known | readings if readings else known, frozenset(pairwise(units)))
 
 
 def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
     """Yield the numbers that a text may mean in other words than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
 
-    Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too.
+    Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too. A
+    version is one of its series: 3.11.2 is a 3.11.
     """
-    for groups in [word.split() for word in known if " " in word]:
-        yield from map(_number, groups if groups[-1].isdecimal() else ())
+    for word in [word for word in known if " " in word or "." in word]:
+        if " " in word:
+            groups = word.split()
+            yield from map(_number, groups if groups[-1].isdecimal() else ())
+        elif word.count(".") == _VERSION_DOTS and not _GROUPS.fullmatch(word):
+            yield _number(word.rpartition(".")[0])
     if language != _ENGLISH or _SPELLED.isdisjoint(known):
         return
     yield from (_ALONE[word] for word in known & _ALONE.keys())
     for place in [place for place, word in enumerate(words) if word in _BESIDE_A_NUMBER]:
         yield from filter(None, (_number_of_two(*pair) for pair in pairwise(words[max(0, place - 1) : place + 2])))
+
+
+_VERSION_DOTS = 2
+_HALF_DAY = 12
+_HALVES = frozenset(["am", "pm", "m"])
+_AFTERNOON = frozenset(map(str, range(13, 24)))
+_HOUR = re.compile(
+    r"\b(?P<half>1[0-2]|0?[1-9])(?:[:.][0-5]\d)?\s?(?P<which>[ap])\.?m\b|\b(?P<hour>1[3-9]|2[0-3]):[0-5]\d\b"
+)
+
+
+def _hours(text: str) -> Iterator[str]:
+    """Yield what the hours of a text are on the other clock: of 14:30 the 2, of 2 pm the 14 and its 00 minutes."""
+    for found in _HOUR.finditer(text):
+        if found["hour"]:
+            yield str(int(found["hour"]) - _HALF_DAY)
+            continue
+        yield "0"
+        if found["which"] == "p" and int(found["half"]) < _HALF_DAY:
+            yield str(int(found["half"]) + _HALF_DAY)
 
 
 def _number_of_two(first: str, second: str) -> str | None:

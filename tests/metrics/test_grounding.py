@@ -84,6 +84,14 @@ SAME_NUMBERS = [
     ("World War 2", "World War II"),
     ("\u0663 books", "3 books"),
     ("room 7", "room 07"),
+    ("Open at 2:30 pm.", "opens 14:30"),
+    ("Open at 14:30.", "opens 2:30 p.m."),
+    ("Closed from 21:00", "closed after 9 pm"),
+    ("Open from 09:00", "open after 9 am"),
+    ("Python 3.11", "Python 3.11.2"),
+    ("weeks 4, 5 and 6", "weeks 4,5 and 6"),
+    ("weeks 4,5 and 6", "weeks 4, 5, and 6"),
+    ("4,5 percent", "4.5 percent"),
 ]
 
 
@@ -104,6 +112,12 @@ OTHER_NUMBERS = [
     ("15,000,000 readers", "1.5M readers", "15,000,000"),
     ("the 4th floor", "the third floor", "4"),
     ("World War 3", "World War II", "3"),
+    ("Open at 15:30.", "opens 2:30 pm", "15"),
+    ("Open at 14:30.", "opens 2:30 am", "14"),
+    ("Open at 3:30 pm.", "opens 14:30", "3"),
+    ("Python 3.12", "Python 3.11.2", "3.12"),
+    ("Python 3.11.2", "Python 3.11", "3.11.2"),
+    ("4.5 weeks", "weeks 4,5 and 6", "4.5"),
 ]
 
 
