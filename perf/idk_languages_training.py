@@ -43,7 +43,7 @@ SENTENCES = Path(__file__).with_name("idk_languages.jsonl")
 STRENGTH, STRENGTH_OF_GAPS = 0.1, 0.02
 """Inverse strength of the L2 penalty: of whether a response refuses, and of whether it admits a gap."""
 LENIENCE = 0.2
-"""Added to the intercept of refusing: of the ninth round, as many are missed as are wrong."""
+"""Added to the intercept of refusing, as in new wording more refusals are missed than others are taken for one."""
 SCALE = 20.0
 """What all runs of letters of a response weigh beside one meaning."""
 MOST_GRAMS = 4_000

@@ -96,12 +96,12 @@ def test_a_language_without_a_table_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        *(("de", text) for text in ("Berlin.", "Im Jahr 1889.", "Ja.", "Fünf Euro.")),
-        *(("fr", text) for text in ("Victor Hugo.", "En 1889.", "Oui.")),
-        *(("es", text) for text in ("Madrid.", "En 1990.", "Sí.")),
-        *(("it", text) for text in ("Roma.", "Nel 1990.", "Sì.")),
-        *(("pt", text) for text in ("Lisboa.", "Em 1990.", "Sim.")),
-        *(("nl", text) for text in ("Amsterdam.", "In 1990.", "Ja.")),
+        *(("de", text) for text in ("Berlin.", "Im Jahr 1889.", "Ja.", "Fünf Euro.", "Das Handbuch.")),
+        *(("fr", text) for text in ("Victor Hugo.", "En 1889.", "Oui.", "Le rapport.")),
+        *(("es", text) for text in ("Madrid.", "En 1990.", "Sí.", "La carta.")),
+        *(("it", text) for text in ("Roma.", "Nel 1990.", "Sì.", "Il rapporto.")),
+        *(("pt", text) for text in ("Lisboa.", "Em 1990.", "Sim.", "O relatório.")),
+        *(("nl", text) for text in ("Amsterdam.", "In 1990.", "Ja.", "Het verslag.")),
         *(("ru", text) for text in ("Москва.", "В 1990 году.", "Да.")),  # noqa: RUF001
         *(("ar", text) for text in ("القاهرة.", "نعم.")),
         *(("hi", text) for text in ("दिल्ली।", "हाँ।")),
