@@ -158,8 +158,8 @@ def test_another_text_in_a_corpus_and_another_release_of_a_library_are_other_run
 def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     build_run(_request(sample, name="mine"), store)
-    with pytest.raises(ConfigurationError, match="mine/2"):
-        build_run(_request(sample, name="mine/2"), RunStore(tmp_path / "other"))
+    with pytest.raises(ConfigurationError, match="official"):
+        build_run(_request(sample, name="official"), RunStore(tmp_path / "other"))
     assert not list((tmp_path / "other").rglob("*.trec")), "it was refused before anything was searched"
     with pytest.raises(CacheError, match="results remove mine"):
         build_run(_request(sample, form="last_turn", name="mine"), store)
