@@ -41,6 +41,7 @@ from ragtasks.judges import (
 )
 from ragtasks.judges import pairwise as rubric_of_pairs
 from ragtasks.metrics import (
+    IdkDetector,
     Level,
     RaterAgreement,
     RuleBasedIdk,
@@ -96,52 +97,39 @@ def calibrate_judges(
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
     """
-    if combination is not None and not judges:
-        raise ConfigurationError("--combination: it is fitted with judges. Next step: name them with --judge")
-    if (pairs or ragchecker is not None) and not judges:
-        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
+    _require_judges(judges, combination, for_pairs=pairs or ragchecker is not None)
     rubrics = _rubrics(metrics, prompts)
     known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
     with step("answers that people rated, and who refuses by the rules"):
         answers = load_human_evaluation(root)
-        responses = [row.response for row in answers]
-        rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
-    verdicts: dict[str, dict[tuple[str, str], IdkVerdict | None]] = {
-        "rules": {answer: label.verdict for answer, label in rules.items()}
-    }
+        idk = {"rules": _refusals(answers, RuleBasedIdk())}
     columns: list[Column] = []
     found: Verdicts | None = None
-    endpoints = [endpoint_of(judge) for judge in judges]
     made: list[JudgeCard] = []
-    ask = partial(judge_responses, judges=endpoints, secrets=secrets, cache_file=cache_file)
-    if endpoints:
+    ask = partial(
+        judge_responses,
+        judges=[endpoint_of(judge) for judge in judges],
+        rubrics=rubrics,
+        secrets=secrets,
+        cache_file=cache_file,
+    )
+    if judges:
         begin = time.monotonic()
         with progress_bars() as progress:
-            found = ask(responses, rubrics=rubrics, progress=progress)
+            found = ask([row.response for row in answers], progress=progress)
         seconds = time.monotonic() - begin
-        labels = JudgeIdk(found).detect(responses)
-        verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
-        columns = [
-            Column(rubric, judge, _conditioned(answers, found.judge_scores(rubric, judge), verdicts["judges"]))
-            for rubric in (*JUDGED_INPUTS, *metrics)
-            for judge in found.judges
-        ]
+        idk["judges"] = _refusals(answers, JudgeIdk(found))
+        columns = _columns(answers, found, idk["judges"], metrics)
     with step("agreement with people, with intervals"):
-        calibration = calibrate(answers, columns, verdicts)
+        calibration = calibrate(answers, columns, idk)
     if found is not None:
-        with progress_bars() as progress:
-            again = [
-                ask(responses, rubrics=rubrics, judging=f"repeat {number}", progress=progress)
-                for number in range(2, repeats + 1)
-            ]
+        judgings = [found, *_again(answers, ask, repeats)]
         shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
         with step("cards of the judges, with intervals"):
             made = [
                 replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
-                for card in _cards(
-                    answers, columns, verdicts["judges"], [found, *again], rubrics=rubrics, seconds=seconds
-                )
+                for card in _cards(answers, columns, idk["judges"], judgings, rubrics=rubrics, seconds=seconds)
             ]
     if cards is not None:
         made = [_stored(card, cards) for card in made]
@@ -149,9 +137,43 @@ def calibrate_judges(
         plot_calibration(calibration, picture)
     sections = [Section("Cards of the judges", {}, tuple(map(card_table, made)))] if made else []
     with step("scores that predict people's ratings together"):
-        sections += _combined(answers, found, list(verdicts.values())[-1], rubrics, combination)
+        sections += _combined(answers, found, list(idk.values())[-1], rubrics, combination)
     parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
     return "\n\n".join(parts), found
+
+
+def _require_judges(judges: Sequence[str], combination: Path | None, *, for_pairs: bool) -> None:
+    if combination is not None and not judges:
+        raise ConfigurationError("--combination: it is fitted with judges. Next step: name them with --judge")
+    if for_pairs and not judges:
+        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
+
+
+def _refusals(answers: Sequence[RatedResponse], detector: IdkDetector) -> dict[AnswerKey, IdkVerdict | None]:
+    """Return answer -> whether it refuses, as a detector reads it."""
+    labels = detector.detect([row.response for row in answers])
+    return {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
+
+
+def _columns(
+    answers: Sequence[RatedResponse],
+    found: Verdicts,
+    idk: Mapping[AnswerKey, IdkVerdict | None],
+    metrics: Sequence[str],
+) -> list[Column]:
+    """Return the scores of each judge by each metric."""
+    return [
+        Column(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk))
+        for name in (*JUDGED_INPUTS, *metrics)
+        for judge in found.judges
+    ]
+
+
+def _again(answers: Sequence[RatedResponse], ask: Callable[..., Verdicts], repeats: int) -> list[Verdicts]:
+    """Return what the judges say of the same answers the second time and later."""
+    responses = [row.response for row in answers]
+    with progress_bars() as progress:
+        return [ask(responses, judging=f"repeat {number}", progress=progress) for number in range(2, repeats + 1)]
 
 
 def _stored(card: JudgeCard, folder: Path) -> JudgeCard:
