@@ -375,7 +375,8 @@ def _loops(words: Sequence[str]) -> bool:
 
 _TEMPLATE_MARK = re.compile(
     r"<\|(?:im_start|im_end|eot_id|begin_of_text|end_of_text|endoftext|(?:start|end)_header_id|end|eom_id)\|>"
-    r"|</s>|\[/?INST\]|<(?:start|end)_of_turn>|<\uff5c[^<>]{1,30}\uff5c>"
+    r"|</s>|<unk>|\[/?INST\]|<(?:start|end)_of_turn>|<\uff5c[^<>]{1,30}\uff5c>|<\|(?:channel|message|return)\|>"
+    r"|\A\s*assistant[ \t]*\n|(?<=[.!?\s])assistantfinal(?=\w)"  # marks whose brackets the tokenizer left out
 )
 _OWN_TURN = re.compile(r"\n\W{0,4}(?:user|human)\W{0,3}:.*\n\W{0,4}(?:assistant|ai|bot)\W{0,3}:", re.DOTALL | re.I)
 
@@ -392,6 +393,7 @@ _THOUGHT = re.compile(
     r"\W*(?:(?:okay|ok|alright|hmm+|wait|so|now|first)\W+(?:\w+\W+){0,2}?)?"
     r"(?:the user (?:is (?:asking|looking)|wants|asks|asked|has asked)"
     r"|let(?: me|'s) (?:think|see what|look at|\w+ out)"
+    r"|analysis(?:we|the|user|need|let|i)\b"  # the name of a channel, whose marks the tokenizer left out
     r"|(?:we|i) (?:need|have) to (?:answer|\w+ out|find|check|determine|look|respond)"
     r"|i should (?:answer|check|respond))",
     re.I,
@@ -409,10 +411,11 @@ _NEVER_BEHIND = frozenset(_NEVER_AFTER_AN_ARTICLE.split())
 _LEAST_MISPLACED = 2  # articles before a word that never follows one
 _MISPLACED_SHARE = 0.2
 _DECODED_WRONGLY = re.compile("\u00c3[\u0080-\u00bf\u2018-\u2122]|\u00e2\u20ac|\ufffd")
+_PIECE = re.compile("[\u2581\u0120]\\w")  # how tokenizers write the blank before a word
 
 
 def _garbled(answers: Answers) -> Found:
-    """Yield answers whose words stand nowhere around or in no order, and codes, numbers and wrongly decoded letters.
+    """Yield answers whose words stand nowhere around or in no order, codes, numbers, and what was decoded wrongly.
 
     Only words in small Latin letters are looked up (others may be names), of no answer that another language explains;
     order is that of English.
@@ -428,6 +431,7 @@ def _garbled(answers: Answers) -> Found:
         is_code = 2 * sum(len(word) for word in words if len(word) > _LONGEST_WORD) > len(response.text)
         is_numbers = len(words) >= _LEAST_NUMBERS and sum(map(str.isdigit, words)) > _NEARLY_ALL * len(words)
         is_undecoded = len(_DECODED_WRONGLY.findall(response.text)) > 1
+        is_undecoded |= 2 * len(_PIECE.findall(response.text)) > max(2, len(response.text.split()))
         is_foreign = is_strange and len(answers.around) >= _LEAST_VOCABULARY
         if is_foreign or is_shuffled or is_code or is_numbers or is_undecoded:
             yield place, response.text
@@ -485,7 +489,7 @@ _NEVER_LAST = (
     "should has have had not also including either both more most each every some any other"
 )
 _OPEN_WORDS = frozenset(_NEVER_LAST.split())
-_ENDS_OPEN = re.compile(r"[,(\[{\u2013\u2014&-]$|\s[\"\u201c\u2018'(]$")
+_ENDS_OPEN = re.compile(r"[:,(\[{\u2013\u2014&-]$|\s[\"\u201c\u2018'(]$")
 _ENDED = re.compile(r"\W$")
 _LIST_MARK = re.compile(r"(?:\n|^)\s*(?:[-*\u2022]|\d{1,2}[.)])$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$|\S+@\S+$|\S+\.\w+$|\S*[/\\_=$]\S*$")
@@ -493,7 +497,7 @@ _SENTENCE = 4  # words from which a text is a sentence or a part of one
 
 
 def _cut_off(answers: Answers) -> Found:
-    """Yield answers that break off: within a word, behind a word that no sentence ends with, or behind a comma.
+    """Yield answers that break off: within a word, behind a word that ends no sentence, or behind a comma or colon.
 
     About half of the answers that a token limit cut end so; the others cannot be told from those without a full stop.
     """
