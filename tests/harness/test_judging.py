@@ -282,7 +282,7 @@ def test_a_model_of_this_process_goes_through_the_results_and_back() -> None:
         ({"lm_eval": "hf", "model_args": {"pretrained": "x", "token": KEY}}, "must hold no token: keys come from"),
         ({"lm_eval": "hf", "model_args": f"pretrained=x,token={KEY}"}, "must be an object"),
         ({"lm_eval": "hf", "modelargs": {"token": KEY}}, "modelargs: Extra inputs"),
-        ({"lm_eval": ""}, "lm_eval: .*at least 1 character"),
+        ({"lm_eval": ""}, "lm_eval: expected a text that is not empty"),
         ({"lm_eval": "hf", "model_args": {"device": {1}}}, "plain JSON values"),
     ],
 )
