@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import ChatMessage, Outcome, Prompt, Reply, SystemClient, SystemProtocol, system_endpoint
+from ragtasks.clients import (
+    ChatMessage,
+    Outcome,
+    Prompt,
+    Reply,
+    SystemClient,
+    SystemProtocol,
+    no_secrets,
+    system_endpoint,
+)
 from ragtasks.errors import ConfigurationError
+from ragtasks.scoring import System
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
 MESSAGES = [{"role": "user", "content": "q1"}, {"role": "assistant", "content": "a1"}, {"role": "user", "content": "q"}]
@@ -210,3 +220,15 @@ def test_a_system_is_named_by_its_address_or_an_object(named: Any, address: str,
 def test_what_names_no_system_is_refused(named: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         system_endpoint(named, "mine", "plain")
+
+
+def test_what_names_no_passages_rests_on_those_sent_or_on_none() -> None:
+    named, bare = {"answer": "Two.", "contexts": ["Mars has two moons."]}, {"answer": "Two."}
+    with chat_server(lambda text, _: Action(json.dumps(named if "moons" in text else bare).encode())) as server:
+        endpoint = {"base_url": server.base_url, "timeout_seconds": 5.0}
+        system = System(*system_endpoint(endpoint, "mine", "plain"), no_secrets)
+        messages = {text: [{"role": "user", "content": text}] for text in ("moons", "rings")}
+        tasks = [{"id": "1", "messages": messages["moons"]}, {"id": "2", "messages": messages["rings"]}]
+        sent, searched = system.ask([{**task, "contexts": []} for task in tasks]), system.ask(tasks)
+    assert [[bool(one.passages), one.passages is None] for one in sent] == [[True, False], [False, True]]
+    assert [[bool(one.passages), one.passages is None] for one in searched] == [[True, False], [False, False]]
