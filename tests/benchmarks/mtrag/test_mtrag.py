@@ -204,7 +204,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         (b"", "at least one line"),
         (b" \n\n", "at least one line"),
         (b'{"task_id": "a<::>1", "inp', "line 1: expected one JSON object"),
-        (b"\xff\xfe\x00", "line 1: expected one JSON object"),
+        (b"\xff\xfe\x00", "text in UTF-16"),
         (b"\xef\xbb\xbf[1]", "line 1: expected one JSON object, found [1]"),
         (b"\n\nnot json\n", "line 3: expected one JSON object"),
         (b"[1, 2]\n", "line 1: expected one JSON object, found [1, 2]"),
