@@ -134,7 +134,7 @@ def read_rating(reply: str) -> int:
     return _rating(_RATING_THEN_TEXT.match(rests[-1].strip()[:_LONGEST_RATING]))
 
 
-def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
+def read_label(reply: str) -> str:
     """Return the label of a reply to a prompt without a code, in lower case.
 
     A last sentence that is a label and nothing else counts, announced (`Answer: yes`) or not; then a label that opens
@@ -143,13 +143,13 @@ def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
     stripped = reply.strip().strip(_STRIPPED)
     last = _SENTENCE_ENDS.split(stripped)[-1].strip(_STRIPPED)
     for candidate in (last, _ANNOUNCED.sub("", last, count=1).strip(_STRIPPED) if _ANNOUNCED.match(last) else ""):
-        if candidate.lower() in labels:
+        if candidate.lower() in LABELS:
             return candidate.lower()
     # Marks around the opening word are in the way of the comma behind it.
     opening = _OPENING_WORD.match(re.sub(r"[*_`]", "", stripped))
-    if opening and opening["word"].lower() in labels:
+    if opening and opening["word"].lower() in LABELS:
         return opening["word"].lower()
-    raise UnparsableReplyError(f"no label of {', '.join(labels)} stands alone")
+    raise UnparsableReplyError(f"no label of {', '.join(LABELS)} stands alone")
 
 
 def read_decision(reply: str) -> str:

@@ -273,9 +273,9 @@ def meteor_tokens(text: str) -> list[str]:
     return [token for sentence in _SENTENCE_END.split(text.strip()) for token in cutter.tokenize(sentence)]
 
 
-def open_wordnet(folder: Path | None = None) -> Any:
+def open_wordnet() -> Any:
     """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none."""
-    root = folder or nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
+    root = nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
     # A copy inside a zip is no folder, and its members are nltk's business.
     is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
     return _reader(root) if is_there else None

@@ -404,8 +404,6 @@ class IdkAgreement:
 class Calibration:
     """All scores of one calibration."""
 
-    consolidation: Consolidation
-    """How the human values of the correlations were made."""
     correlations: tuple[Correlation, ...]
     """By rows, human value and weighting, then column."""
     means: tuple[ModelMean, ...]
@@ -423,6 +421,7 @@ class Calibration:
 # nor how Table 7's rows were chosen, and no plain choice reproduces Table 7 from the released file: so three
 # weightings stand side by side, named, with and without the reference answers, and none is picked to match.
 
+_HUMAN_VALUES = Consolidation.MEDIAN  # of the correlations
 _STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # a single point of each scale
 
 
@@ -430,7 +429,6 @@ def calibrate(
     answers: Sequence[RatedResponse],
     columns: Sequence[Column] = (),
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]] = MappingProxyType({}),
-    consolidation: Consolidation = Consolidation.MEDIAN,
 ) -> Calibration:
     """Return the published scores' agreement with people, and that of any judge's stored scores.
 
@@ -444,8 +442,7 @@ def calibrate(
     _check(answers, every, verdicts)
     chosen = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE]
     return Calibration(
-        consolidation,
-        tuple(_correlations(chosen, every, consolidation)),
+        tuple(_correlations(chosen, every)),
         tuple(_means(chosen, every)),
         tuple(_idk(source, answers, found) for source, found in verdicts.items()),
         {name: krippendorff_alpha([tuple(r.ratings[name].values()) for r in chosen], Level.ORDINAL) for name in HUMAN},
@@ -498,13 +495,11 @@ def _error(where: str, expected: str, found: str, next_step: str) -> Configurati
     return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
 
 
-def _correlations(
-    rows: Sequence[RatedResponse], columns: Sequence[Column], consolidation: Consolidation
-) -> Iterator[Correlation]:
+def _correlations(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[Correlation]:
     for with_reference in (True, False):
         compared = [row for row in rows if with_reference or row.model_id != REFERENCE_MODEL]
         for name in HUMAN:
-            human = [consolidated(row, name, consolidation) for row in compared]
+            human = [consolidated(row, name, _HUMAN_VALUES) for row in compared]
             for weighting in Weighting:
                 for column in columns:
                     scores = [column.values.get(row.key) for row in compared]
@@ -630,7 +625,7 @@ def _correlation_tables(calibration: Calibration) -> Iterator[str]:
     columns = list(dict.fromkeys((cell.metric, cell.source) for cell in calibration.correlations))
     by_place = {(c.metric, c.source, c.human, c.with_reference, c.weighting): c for c in calibration.correlations}
     yield "\n## Spearman correlation with people\n"
-    yield f"Human values are the {calibration.consolidation.value} of the raters. The paper does not say how it weighs;"
+    yield f"Human values are the {_HUMAN_VALUES.value} of the raters. The paper does not say how it weighs;"
     yield "its scores of Table 7 are for the win-rate, those of Figure 4 are printed as a picture only. By inverse"
     yield "frequency each distinct human value weighs the same, so a value that few answers have can decide the score."
     for with_reference, title in _ROWS.items():
@@ -792,7 +787,7 @@ def _label(canvas: Any, panels: Any, calibration: Calibration) -> None:
     n_answers = next((c.n_answers for c in calibration.correlations if c.with_reference), 0)
     canvas.suptitle(
         f"Spearman correlation of metrics with people: {n_answers} ANSWERABLE answers, with the reference answers\n"
-        f"(human values: {calibration.consolidation.value} of the raters)",
+        f"(human values: {_HUMAN_VALUES.value} of the raters)",
         fontsize=12,
     )
     panels[-1].set_xticks(range(len(HUMAN)), [name.replace("_", "-") for name in HUMAN])

@@ -95,11 +95,10 @@ def segment_all(
     size: int = TOKENS,
     overlap: int = OVERLAP,
     tokenizer: Tokenizer = plain_tokenizer,
-    title_in_text: bool = True,
 ) -> Iterator[Passage]:
     """Yield the passages of all documents, one document in memory at a time; otherwise as `segment`."""
     for document in documents:
-        yield from segment(document, size, overlap, tokenizer, title_in_text)
+        yield from segment(document, size, overlap, tokenizer)
 
 
 def _windows(text: str, tokens: Sequence[Span], size: int, stride: int) -> Iterator[Span]:
