@@ -1,5 +1,6 @@
 """MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
 
+from ragtasks.benchmarks.mtrag._benchmark import NO_LABELS, StandaloneLabels, read_standalone_labels, rewriting_tasks
 from ragtasks.benchmarks.mtrag._human_evaluation import (
     ALL_PROPERTIES,
     FANC,
@@ -10,7 +11,6 @@ from ragtasks.benchmarks.mtrag._human_evaluation import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag._rewriting import NO_LABELS, StandaloneLabels, read_standalone_labels, rewriting_tasks
 from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, edition_of, unique_rows
 
 __all__ = [

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._registry import retrieval_side
+from ragtasks.benchmarks._rewrite_replies import Contract
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
     Counts,
@@ -31,7 +33,7 @@ from ragtasks.benchmarks.mtrag._rows import (
 )
 from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Misfit, Problems, Run, json_lines, qrel_lines, read_run, read_whole
+from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 from ragtasks.tables import Table, Value
 
@@ -263,3 +265,74 @@ def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
 
 
 DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, tables=tables)
+
+
+# The judged questions as tasks of a rewriting model: nothing to answer, a query to write.
+
+
+def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
+    """Return the benchmark with the tasks whose query somebody judged, without passages, to be rewritten.
+
+    The target of each is the reply that gives the benchmark's own rewrite. `extra` has that rewrite as text (`rewrite`;
+    the question where the files leave it out, as in the query form) and whether the question stands alone
+    (`standalone`; None where nobody says, which is nearly everywhere in MTRAG).
+    """
+    side = retrieval_side(benchmark.name)
+    if side.load_rewrites is None:
+        raise ConfigurationError(f"{benchmark.name} publishes no rewritten queries: there is nothing to compare with")
+    labels = (read_standalone_labels(benchmark.root) if benchmark.name == MTRAG_SOURCE.name else NO_LABELS).labels
+    domains = side.domains_of(benchmark.tasks)
+    judged = {qrel.query_id for domain in domains for qrel in side.load_qrels(benchmark.root, domain)}
+    official: dict[str, str] = {}
+    for domain in domains:
+        official |= side.load_rewrites(benchmark.root, domain)
+    tasks = tuple(
+        _rewriting_task(task, contract, official.get(task.task_id, task.question), labels.get(task.task_id))
+        for task in benchmark.tasks
+        if task.task_id in judged
+    )
+    return replace(benchmark, tasks=tasks, read_contexts=lambda setting: _no_passages(tasks, setting))
+
+
+def _rewriting_task(task: Task, contract: Contract, rewrite: str, standalone: bool | None) -> Task:
+    extra = {"rewrite": rewrite, "standalone": standalone}
+    return replace(task, target=contract.write(task.question, rewrite), extra=extra)
+
+
+def _no_passages(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    return Contexts("official", setting, {task.task_id: () for task in tasks})
+
+
+# Which questions can be understood without the conversation, as far as somebody says so.
+# Nothing is derived here. MTRAG's task file labels seven tasks; the paper's own split of the later turns (555 and
+# 120) is not published; a rewriter that follows the paper's contract gives a class to each question that it is
+# asked.
+
+_STANDALONE = {"Standalone": True, "Non-standalone": False}
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneLabels:
+    """Labels and who gave them."""
+
+    source: str
+    labels: Mapping[str, bool]
+    """Query id -> whether it stands alone; queries without a label are missing."""
+
+
+NO_LABELS = StandaloneLabels("no labels", {})
+
+
+def read_standalone_labels(root: Path) -> StandaloneLabels:
+    """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one)."""
+    problems = Problems(root / _TASK_FILES[Setting.REFERENCE], "MTRAG file", _NEXT_STEP)
+    labels: dict[str, bool] = {}
+    for line, row in json_lines(problems):
+        for label in labels_of(row.get("Standalone Type")):
+            task_id = row.get("task_id")
+            if label in _STANDALONE and isinstance(task_id, str):
+                labels[normalise_task_id(task_id)] = _STANDALONE[label]
+            else:
+                problems.add(line, f"a task id and a `Standalone Type` of {sorted(_STANDALONE)}", (task_id, label))
+    problems.raise_if_any()
+    return StandaloneLabels("the benchmark's task file", labels)
