@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-# The harness makes its own models known only while no other is: ours must not be the first.
-import lm_eval.models  # noqa: F401
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from ragtasks.clients import Reply, system_endpoint
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.models import AnswersOnly
 from ragtasks.records import Setting
 from ragtasks.results import GivenAnswer
 from ragtasks.scoring import System, request_body
@@ -27,9 +25,10 @@ _NAME = "rag-system"
 
 
 @register_model("ragtasks-endpoint")
-class RagEndpoint(LM):
+class RagEndpoint(AnswersOnly):
     """Asks a system each task; arguments are the keys of an endpoint, `protocol` (`openai`, `plain`) and `model`."""
 
+    kind = "a RAG system"
     tokenizer_name = "ragtasks-endpoint"
 
     def __init__(self, **arguments: Any) -> None:
@@ -60,18 +59,6 @@ class RagEndpoint(LM):
         answer = _carried(self._system.answer_in(reply, had_passages))
         if not isinstance(answer, NoAnswer):
             self.cache_hook.add_partial("generate_until", request.args, answer)
-
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Return the messages as text: what tells one request from another."""
-        return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
-
-    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """Refuse."""
-        raise ConfigurationError("a RAG system answers questions; it gives no likelihoods")
-
-    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
-        """Refuse."""
-        raise ConfigurationError("a RAG system answers questions; it gives no likelihoods")
 
 
 class _Journal:

@@ -57,9 +57,27 @@ def refuse_on_empty(doc: Doc) -> str:
     return oracle(doc) if doc["passages"] else _REFUSAL_SENTENCE
 
 
-class _Baseline(LM):
+class AnswersOnly(LM):
+    """A harness model that reads the doc behind a request and gives no likelihoods."""
+
+    kind: str
+    """What it is, for the refusal."""
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Return the messages as text: what tells one request from another."""
+        return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
+
+    def loglikelihood(self, requests: list[Instance]) -> Any:
+        """Refuse."""
+        raise ConfigurationError(f"{self.kind} answers questions; it gives no likelihoods")
+
+    loglikelihood_rolling = loglikelihood
+
+
+class _Baseline(AnswersOnly):
     """A harness model whose answer is a function of the doc."""
 
+    kind = "this baseline"
     answer: Callable[[Doc], str]
     is_baseline = True
     """What it says is by declaration: nobody asks whether it is plausible."""
@@ -70,15 +88,6 @@ class _Baseline(LM):
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         return [type(self).answer(request.doc) for request in requests]
-
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
-
-    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        raise ConfigurationError("this baseline answers questions; it gives no likelihoods")
-
-    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
-        raise ConfigurationError("this baseline answers questions; it gives no likelihoods")
 
 
 @register_model("ragtasks-extractive")

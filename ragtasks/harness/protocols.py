@@ -373,7 +373,7 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
             raise _no_tools(f"HTTP {problem} with tools, and an answer without" if problem else "no answer")
         _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
         return options
-    message, n_tokens = _message(reply), _prompt_tokens(reply)
+    message, n_tokens = _message(reply), prompt_tokens(reply)
     if not message.get("tool_calls"):
         if template_calls(str(message.get("content") or ""))[0]:
             raise _no_tools("the model's call as text: the server does not read it")
@@ -392,7 +392,7 @@ def _check_results(model: Any, question: Messages, options: Mapping[str, Any], *
     reply, problem = _answered(model, [*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
     if problem in _CLIENT_ERRORS:
         raise _no_tools(f"HTTP {problem} for what a call found")
-    n_tokens = _prompt_tokens(reply)
+    n_tokens = prompt_tokens(reply)
     if n_tokens is not None and n_tokens < n_words:
         raise _no_tools(
             f"{n_tokens} prompt tokens with a result of {n_words} words: the server does not show its model what calls "
@@ -422,7 +422,8 @@ def _message(reply: Any) -> Mapping[str, Any]:
     return message if isinstance(message, Mapping) else {}
 
 
-def _prompt_tokens(reply: Any) -> int | None:
+def prompt_tokens(reply: Any) -> int | None:
+    """Return how many tokens of the prompt a server counted; None where its reply does not tell."""
     usage = reply.get("usage") if isinstance(reply, Mapping) else None
     found = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
     return found if isinstance(found, int) and found > 0 else None

@@ -40,6 +40,7 @@ from ragtasks.harness._argument_errors import (
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
+from ragtasks.harness.protocols import prompt_tokens
 from ragtasks.harness.tasks import near_miss, task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
@@ -494,7 +495,7 @@ def check_system_role(model: Any) -> None:
     elif not is_read:
         raise ConfigurationError(
             "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
-            f"word that only the system message has, and it counted {_prompt_tokens(reply)} prompt tokens, fewer than "
+            f"word that only the system message has, and it counted {prompt_tokens(reply)} prompt tokens, fewer than "
             f"that message's {_LEAST_TOKENS} words.\n"
             '  next step: --metadata \'{"system_role": "user"}\' puts the passages in front of the first user message'
         )
@@ -504,7 +505,7 @@ def _is_read(reply: Any) -> bool | None:
     """Return whether the system message was read; None where the reply does not tell."""
     if WORD in _text(reply).lower():
         return True
-    n_tokens = _prompt_tokens(reply)
+    n_tokens = prompt_tokens(reply)
     return None if n_tokens is None else n_tokens >= _LEAST_TOKENS
 
 
@@ -513,9 +514,3 @@ def _text(reply: Any) -> str:
         return str(reply["choices"][0]["message"]["content"] or "")
     except (LookupError, TypeError):
         return ""
-
-
-def _prompt_tokens(reply: Any) -> int | None:
-    usage = reply.get("usage") if isinstance(reply, Mapping) else None
-    found = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
-    return found if isinstance(found, int) and found > 0 else None
