@@ -249,7 +249,7 @@ def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> Configu
         where=", ".join(map(str, paths)),
         expected=expected,
         found=found,
-        next_step="name the results of two systems that answered the same tasks; judges were asked nothing",
+        next_step="name the results of two different systems on the same tasks; judges were asked nothing",
     )
 
 
