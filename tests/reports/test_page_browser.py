@@ -476,7 +476,7 @@ def test_on_a_telephone_no_table_and_no_picture_is_cut(tab: Tab, concluded: Path
 def test_one_sentence_comes_first(tab: Tab, concluded: Path) -> None:
     tab.open(concluded)
     (lead,) = tab.texts(".lead")
-    assert " with rb_alg " in lead or " has rb_alg " in lead
+    assert lead.startswith("high has the best mean rb_alg 0.900 in full_rag, 0.600 ahead of low (not tested: ")
     assert tab.run(
         "const lead = document.querySelector('.lead');"
         "return Boolean(lead.compareDocumentPosition(document.querySelector('.opens')) & 4)"
