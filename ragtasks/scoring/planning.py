@@ -33,6 +33,7 @@ from ragtasks.suites import Suite, suite_named
 # on MTRAG's passages, conversations and answers and on judge prompts, whose blocks it meets within 12 %. Words of other
 # languages than English are cut into smaller pieces, and other scripts into smaller still.
 _A_WORD, _A_MARK, _A_LETTER, _A_DIGIT = 0.44, 0.64, 0.135, 1.22
+_MARKS_OF_JSON = ('":', '",', '{"', '"}')  # one token each
 _A_FOREIGN_LETTER, _AN_ACCENT, _AN_IDEOGRAPH, _OF_ANOTHER_SCRIPT = 0.24, 1.0, 0.7, 0.31
 _ENGLISH = re.compile(r" (?:the|of|and|to|in|is|a) ")
 _ENGLISH_SHARE = 0.08  # of words, from which on a text is English
@@ -193,6 +194,7 @@ def _estimated(text: str) -> float:
     n_words = len(text.split())
     n_marks, n_digits = (sum(map(text.count, signs)) for signs in (string.punctuation, string.digits))
     n_letters = len(text) - n_marks - sum(map(text.count, string.whitespace))
+    n_marks -= sum(map(text.count, _MARKS_OF_JSON))
     others = "" if text.isascii() else "".join(_NOT_ASCII.findall(text))
     kinds = Counter(map(_script, others))
     n_letters -= kinds["ideograph"] + kinds["other"]

@@ -192,6 +192,13 @@ def test_words_of_other_languages_are_more_tokens(text: str, n_tokens: int) -> N
     assert estimated_tokens([{"role": "user", "content": text}]) - 4 == pytest.approx(n_tokens, rel=0.25)
 
 
+def test_marks_of_json_are_one_token_each() -> None:
+    """Tokens as Llama 3 and GPT-4o count them."""
+    labels = {str(number): ("no", "yes", "yes")[(number - 1) % 3] for number in range(1, 13)}
+    reply = json.dumps({"id": "84559d40", "supported": labels})
+    assert estimated_tokens([{"role": "user", "content": reply}]) - 4 == pytest.approx(84, rel=0.1)
+
+
 def test_a_task_named_twice_counts_once() -> None:
     ((once,), _), ((twice,), _) = (
         plan(names, {"data": "sample"}, estimated_tokens)
