@@ -5,6 +5,7 @@ the clock starts after imports and first connections. A minute is shortened, for
 table takes minutes instead of hours.
 
     python -m perf.rate_limits [--minute 12] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
+        [--client ours|sdk|tenacity ...]
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import math
 import multiprocessing
 import time
+from functools import partial
 from typing import Any
 
 from tests.clients._limits import STYLES, Bucket, FixedWindow, Limit, SlidingWindow, refusal_body
@@ -77,8 +79,52 @@ def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None
     asyncio.run(run())
 
 
+def ask_plainly(client: str, url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
+    """Ask all prompts by the SDK, 64 at a time, refusals left to its retries or to tenacity's; put as `ask` does."""
+    import openai
+    import tenacity
+
+    scale = options.minute / 60
+    n_requests = [0]
+
+    class _Counted(openai.DefaultAsyncHttpxClient):
+        async def send(self, *given: Any, **others: Any) -> Any:
+            n_requests[0] += 1
+            return await super().send(*given, **others)
+
+    async def run() -> tuple[int, float]:
+        retries = 10 if client == "sdk" else 0
+        sdk = openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=retries, http_client=_Counted())
+        waits = tenacity.wait_random_exponential(multiplier=scale, max=60 * scale)
+        stop = tenacity.stop_after_attempt(20)
+        retry = tenacity.retry_if_exception_type(openai.RateLimitError)
+        slots = asyncio.Semaphore(64)
+
+        async def answer(prompt: str) -> bool:
+            async def once() -> Any:
+                return await sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": prompt}])
+
+            async with slots:
+                try:
+                    is_ours = client == "tenacity"
+                    await (tenacity.AsyncRetrying(wait=waits, stop=stop, retry=retry)(once) if is_ours else once())
+                except (openai.OpenAIError, tenacity.RetryError):
+                    return False
+            return True
+
+        await answer(_WARM)
+        n_requests[0] = 0
+        together.wait()
+        begin = time.monotonic()
+        answered = await asyncio.gather(*(answer(str(number)) for number in range(options.prompts)))
+        return sum(answered), time.monotonic() - begin
+
+    n_answered, seconds = asyncio.run(run())
+    done.put((n_answered, seconds, n_requests[0]))
+
+
 def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
-    """Ask all prompts; put (answered, seconds, requests) into `done`."""
+    """Ask all prompts by our client; put (answered, seconds, requests) into `done`."""
     from ragtasks.clients import OpenAIClient, Outcome, Prompt
     from ragtasks.clients import _limits as limiter
     from ragtasks.errors import JudgeError
@@ -107,14 +153,15 @@ def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None
     done.put((n_answered, time.monotonic() - begin, n_requests[0]))
 
 
-def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace) -> str:
+def measure(kind: str, style: str, n_processes: int, client: str, options: argparse.Namespace) -> str:
     """Return one row of the table."""
     context = multiprocessing.get_context("spawn")
     port, done, together = context.Queue(), context.Queue(), context.Barrier(n_processes)
     server = context.Process(target=serve, args=(kind, style, options, port), daemon=True)
     server.start()
     url = f"http://127.0.0.1:{port.get()}/v1"
-    askers = [context.Process(target=ask, args=(url, options, together, done)) for _ in range(n_processes)]
+    target = ask if client == "ours" else partial(ask_plainly, client)
+    askers = [context.Process(target=target, args=(url, options, together, done)) for _ in range(n_processes)]
     for asker in askers:
         asker.start()
     found = [done.get() for _ in askers]
@@ -132,7 +179,7 @@ def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace
     n_answered, n_requests = sum(row[0] for row in found), sum(row[2] for row in found)
     style += ", a limit of tokens" if options.tokens else ""
     return (
-        f"| {kind} | {style} | {n_processes} | {n_answered} of {total} | {ideal:.1f} | {seconds:.1f} | "
+        f"| {client} | {kind} | {style} | {n_processes} | {n_answered} of {total} | {ideal:.1f} | {seconds:.1f} | "
         f"{seconds / ideal:.2f} | {n_requests / total:.3f} |"
     )
 
@@ -148,13 +195,15 @@ def main() -> None:
     parser.add_argument("--style", action="append", choices=list(STYLES))
     parser.add_argument("--kind", action="append", choices=list(_KINDS))
     parser.add_argument("--processes", type=int, action="append")
+    parser.add_argument("--client", action="append", choices=["ours", "sdk", "tenacity"])
     options = parser.parse_args()
-    print("| limit | says | processes | answered | ideal, s | took, s | x ideal | requests x prompts |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| client | limit | says | processes | answered | ideal, s | took, s | x ideal | requests x prompts |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for kind in options.kind or _KINDS:
         for n_processes in options.processes or (1, 2):
             for style in options.style or STYLES:
-                print(measure(kind, style, n_processes, options), flush=True)
+                for client in options.client or ["ours"]:
+                    print(measure(kind, style, n_processes, client, options), flush=True)
 
 
 if __name__ == "__main__":

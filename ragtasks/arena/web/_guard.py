@@ -170,7 +170,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._wait()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Wait no longer: the other side has read."""
         super().resume_writing()
         self._forgive()
 
