@@ -121,7 +121,9 @@ def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: 
         gap = _how_sure(*others[rival])
         opening = f"{best} has the best mean {main} {score} in {setting}, but {shared} {gap}"
     elif _is_equal(*others[second]):
-        opening = f"{best} and {second} share the best mean {main} {score} in {setting}"
+        equal = [model for model in others if model != second and _is_equal(*others[model])]
+        last = f" and {second}" if not equal else f", {second} and {len(equal)} more"
+        opening = f"{best}{last} share the best mean {main} {score} in {setting}"
     else:
         words = f"leads in {setting} with" if has_lead else "has the best mean"
         where = "" if has_lead else f" in {setting}"

@@ -158,6 +158,8 @@ def test_one_sentence_says_who_leads_by_how_much_and_how_sure() -> None:
     assert " ahead of slightly, which may be chance (p " in sentence(model("near", near), model("slightly", slightly))
     shared = sentence(model("a", high), model("b", high))
     assert shared.startswith("a and b share the best mean rb_alg 0.810 [")
+    many = sentence(*(model(name, high) for name in "abcd"), model("low", low))
+    assert many.startswith("a, b and 2 more share the best mean rb_alg 0.810 [")
 
 
 def test_nobody_leads_whose_lead_may_be_chance_or_was_not_tested() -> None:
