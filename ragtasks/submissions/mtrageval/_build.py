@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,8 @@ def _entries(request: Request, benchmark: Benchmark, store: Path) -> tuple[dict[
         raise ConfigurationError(f"--limit-contexts {request.limit}: expected 1 to {MAX_CONTEXTS}")
     if request.results is not None:
         saved = answered(request.results)
+        own = tuple(part for part in saved.tasks if part.benchmark == benchmark.name)
+        saved = replace(saved, tasks=own or saved.tasks)  # one evaluation may have answered several benchmarks
         return entries_of_answers(saved, request.task, benchmark), saved
     if request.task is not SubmissionTask.A:
         raise ConfigurationError(f"task {request.task.value} needs answers, which a run has not: give --results PATH")
@@ -424,13 +426,13 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about."""
     setting = _SETTINGS[task]
     entries: dict[str, Entry] = {}
-    origins: set[tuple[Any, ...]] = set()
+    origins: set[tuple[str, bool, str]] = set()
     for part in _with_gold_history(saved):
         for row, response in zip(part.rows, part.responses, strict=True):
             doc = row["doc"]
             if doc.get("setting") != setting.value:
                 continue
-            origins.add((doc.get("benchmark"), doc.get("is_sample"), part.provenance.get("revision")))
+            origins.add((part.benchmark, bool(doc.get("is_sample")), str(part.provenance.get("revision"))))
             task_id = response.task.task_id
             if response.no_answer:
                 continue  # a request that failed: the task is missing, not answered with nothing
@@ -447,16 +449,20 @@ def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
 
 
 def _check_origin(
-    saved: SavedEvaluation, setting: Setting, origins: set[tuple[Any, ...]], benchmark: Benchmark
+    saved: SavedEvaluation, setting: Setting, origins: set[tuple[str, bool, str]], benchmark: Benchmark
 ) -> None:
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
+    found = [f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)]
+    others = sorted({str(row["doc"].get("setting")) for part in saved.tasks for row in part.rows})
     raise ConfigurationError(
         "results to submit",
         where=str(saved.source),
         expected=f"answers to {benchmark.label} ({benchmark.revision}) in setting {setting.value}",
-        found=f"answers to {sorted(map(str, origins))}" if origins else "no answers in this setting",
-        next_step="name the benchmark and its files with --benchmark and --data, or other results",
+        found=f"answers to {', '.join(found)}" if found else f"answers in {', '.join(others) or 'no setting'} only",
+        next_step="name the benchmark and its files with --benchmark and --data, or other results"
+        if found
+        else f"evaluate {benchmark.name}_{setting.value}, or name a --task that the answers are for",
     )
 
 

@@ -120,6 +120,18 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
     )
 
 
+def test_of_an_evaluation_of_several_benchmarks_one_is_submitted(tmp_path: Path) -> None:
+    path = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
+    configs = json.loads(path.read_text(encoding="utf-8"))["configs"]
+    write_answers(tmp_path / "out", sample("mtrag_un"), Setting.REFERENCE)
+    results = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**results, "configs": configs | results["configs"]}), encoding="utf-8")
+    for benchmark in (BENCHMARK, sample("mtrag_un")):
+        target = tmp_path / f"{benchmark.name}.jsonl"
+        submit(Request(SubmissionTask.B, target, results=tmp_path / "out"), benchmark, tmp_path)
+        assert check(target, SubmissionTask.B, benchmark, None, documents=True).passes
+
+
 def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
     all_scores = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
     write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, scores=all_scores)
@@ -253,9 +265,9 @@ def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="made for other data"):
         submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), sample("mtrag_un"), tmp_path)
     results = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
-    with pytest.raises(ConfigurationError, match="answers to mtrag_un"):
+    with pytest.raises(ConfigurationError, match=r"expected: answers to mtrag_un(.|\n)*found: answers to mtrag \("):
         submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=results), sample("mtrag_un"), tmp_path)
-    with pytest.raises(ConfigurationError, match="no answers in this setting"):
+    with pytest.raises(ConfigurationError, match=r"answers in reference only(.|\n)*evaluate mtrag_full_rag"):
         submit(Request(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
 
 
