@@ -43,6 +43,9 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="What it must not be worse than: results, or a baseline's name or file.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="File with a section `gate`, such as evaluation.yaml.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="The one to test, where results are of several.", rich_help_panel=MORE)
+    ] = None,
     margin: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC=DROP", help="Largest drop that is allowed, such as ans_acc=0.03; repeatable."),
@@ -86,14 +89,20 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
     with _input_errors():
         section = _section(config, context) if config else {}
-        chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline)
+        chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline, benchmark)
         chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
         if until_decided or judge:
-            others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
+            others = {
+                "--benchmark": benchmark,
+                "--power": power,
+                "--save-baseline": save_baseline,
+                "--junit": junit,
+                "--comment": comment,
+            }
             _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
             status = _gate_until_decided(results, chosen, _Judging(judge or [], setting, seed, judged, force))
         else:
-            candidate = _candidate(results, needed=not power)
+            candidate = _candidate(results, chosen.benchmark, needed=not power)
             status = 0
             if power:
                 status = _print_power(candidate, chosen, form, output)
@@ -180,14 +189,14 @@ def _folder() -> Path:
     return data_folder() / FOLDER
 
 
-def _candidate(results: Path | None, *, needed: bool) -> Side | None:
+def _candidate(results: Path | None, benchmark: str | None, *, needed: bool) -> Side | None:
     from ragtasks.reports.gate import read_side
 
     if results is None and needed:
         raise ConfigurationError(
             "gate: no results. Next step: ragtasks gate RESULTS --baseline NAME --margin METRIC=DROP"
         )
-    return None if results is None else read_side(results)
+    return None if results is None else read_side(results, benchmark)
 
 
 def _config(  # noqa: PLR0917 (as the options)
@@ -197,6 +206,7 @@ def _config(  # noqa: PLR0917 (as the options)
     alpha: float | None,
     may_differ: list[str],
     baseline: str | None,
+    benchmark: str | None,
 ) -> GateConfig:
     """Return the section of the file with what the command line says over it."""
     from pydantic import ValidationError
@@ -204,7 +214,8 @@ def _config(  # noqa: PLR0917 (as the options)
     given = dict(section)
     if margins:
         given["margins"] = {**(given.get("margins") or {}), **dict(map(_margin, margins))}
-    named = {"slices": slices, "alpha": alpha, "may_differ": may_differ, "baseline": baseline}
+    named: dict[str, Any] = {"slices": slices, "alpha": alpha, "may_differ": may_differ}
+    named |= {"baseline": baseline, "benchmark": benchmark}
     given |= {key: value for key, value in named.items() if value not in (None, [])}
     try:
         return GateConfig.model_validate(given)
@@ -236,7 +247,7 @@ def _baseline(config: GateConfig) -> Side:
 
     if config.baseline is None:
         raise ConfigurationError("gate: no baseline. Next step: --baseline RESULTS or NAME")
-    return named_side(config.baseline, _folder())
+    return named_side(config.baseline, _folder(), config.benchmark)
 
 
 def _print_power(candidate: Side | None, config: GateConfig, form: Format, output: Path | None) -> int:

@@ -484,6 +484,7 @@ class GateConfig(BaseModel):
     baseline: str | None = Field(
         default=None, description="name of a saved baseline, or a path: results, or a baseline file (.json)"
     )
+    benchmark: str | None = Field(default=None, description="the one to test, where results are of several")
     margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default={}, description="metric -> largest drop of its mean that is allowed, such as 0.03; these are tested"
     )

@@ -675,17 +675,28 @@ _FORMAT: Literal["ragtasks baseline 1"] = "ragtasks baseline 1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_side(path: Path) -> Side:
-    """Return the one system in a folder of results, in a results file, or in a baseline file."""
+def read_side(path: Path, benchmark: str | None = None) -> Side:
+    """Return the one system in a folder of results, in a results file, or in a baseline file.
+
+    `benchmark` names the one that is meant, where the results are of several; a baseline file has one.
+    """
     if path.is_file() and not path.name.startswith("results_"):
         return _read_baseline(path)
     evaluations = merge_evaluations(read_evaluations([path]))
-    if len(evaluations) != 1:
-        found = "; ".join(f"{item.model} on {item.kind[0]} ({files_of(item)})" for item in evaluations)
-        raise _error(
-            str(path), "the results of one system on one benchmark, each task once", found, "name one results file"
-        )
-    return side_of(evaluations[0])
+    names = sorted({_name(item) for item in evaluations})
+    chosen = [item for item in evaluations if benchmark in (None, _name(item))]
+    if len(chosen) == 1:
+        return side_of(chosen[0])
+    found = "; ".join(f"{item.model} on {item.kind[0]} ({files_of(item)})" for item in evaluations)
+    is_open = benchmark not in names and len(names) > 1
+    next_step = f"name one benchmark with --benchmark: {', '.join(names)}" if is_open else "name one results file"
+    raise _error(
+        str(path), f"the results of one system on {benchmark or 'one benchmark'}, each task once", found, next_step
+    )
+
+
+def _name(evaluation: Evaluation) -> str:
+    return evaluation.kind[0].removesuffix(" (sample)")
 
 
 def baseline_file(named: str, folder: Path) -> Path:
@@ -700,11 +711,11 @@ def baseline_file(named: str, folder: Path) -> Path:
     return folder / f"{named}.json"
 
 
-def named_side(named: str, folder: Path) -> Side:
+def named_side(named: str, folder: Path, benchmark: str | None = None) -> Side:
     """Return a baseline by its name, or by a path of results or of a baseline file."""
     path = baseline_file(named, folder)
     if path.exists():
-        return read_side(path)
+        return read_side(path, benchmark)
     saved = sorted(item.stem for item in folder.glob("*.json"))
     hint = close_matches(named, saved) if saved else f"none is saved in {folder}"
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")

@@ -16,7 +16,7 @@ from typer.main import get_command
 from ragtasks.cli import app
 from ragtasks.config import GateConfig
 from tests._commands import CommandResult, run_command
-from tests.reports._saved import save
+from tests.reports._saved import facts, save
 
 TASKS = tuple((f"c{number:02}", turn) for number in range(30) for turn in (1, 2))
 
@@ -68,6 +68,20 @@ def test_bad_input_has_a_status_of_its_own(results: Path) -> None:
         done = run(*arguments)
         assert done.status == 2, arguments
         assert done.err.startswith("ragtasks: ")
+
+
+def test_of_results_of_several_benchmarks_one_is_tested(results: Path) -> None:
+    for name, level in (("old", 0.5), ("same", 0.2)):
+        answer: Callable[[dict[str, Any]], None] = lambda sample, name=name: sample.update(filtered_resps=[name])  # noqa: E731
+        of_another = facts(benchmark="mtrag_un")
+        save(results / name, day=2, values=uneven(level), tasks=TASKS, change=of_another, change_sample=answer)
+    options = ("--baseline", results / "old", "--margin", "rouge_l=0.05")
+    undecided = run(results / "same", *options)
+    assert undecided.status == 2
+    assert "next step: name one benchmark with --benchmark: mtrag, mtrag_un" in undecided.err
+    assert run(results / "same", *options, "--benchmark", "mtrag").status == 0
+    assert run(results / "same", *options, "--benchmark", "mtrag_un").status == 1
+    assert "--benchmark: mtrag, mtrag_un" in run(results / "same", *options, "--benchmark", "mtrag_s").err
 
 
 def test_a_crash_does_not_say_worse(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
