@@ -234,14 +234,14 @@ def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatc
 
 
 def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Path) -> None:
-    adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["tasks"], progress=lambda *_: None)
-    (line,) = [line for line in diagnose() if line.startswith("mtrag, tasks: ")]
-    assert line.startswith("mtrag, tasks: 20 ok of 20 files")
-    assert any(line.startswith("mtrag, evaluations, corpora, judge_prompts") for line in diagnose())
-    wrong = surroundings / source_of("mtrag").folder / "mtrag-human/generation_tasks/reference.jsonl"
+    adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["mtrag_un"], progress=lambda *_: None)
+    (line,) = [line for line in diagnose() if line.startswith("mtrag, mtrag_un: ")]
+    assert line.startswith("mtrag, mtrag_un: 5 ok of 5 files")
+    assert any(line.startswith("mtrag, tasks, evaluations, corpora, judge_prompts") for line in diagnose())
+    wrong = surroundings / source_of("mtrag").folder / "mtragun-human/generation_tasks/reference.jsonl"
     sample = benchmark_folder("mtrag", SAMPLE, surroundings)
     shutil.copy(sample / "mtrag-human/generation_tasks/reference.jsonl", wrong)
     lines = diagnose()
     assert f"  wrong checksum: {wrong}" in lines
-    assert lines[-1] == "next: ragtasks data fetch mtrag --group tasks"
-    assert any(line.startswith("mtrag, tasks: ") and "1 wrong checksum" in line and "19 ok" in line for line in lines)
+    assert lines[-1] == "next: ragtasks data fetch mtrag --group mtrag_un"
+    assert any(line.startswith("mtrag, mtrag_un: ") and "1 wrong checksum" in line and "4 ok" in line for line in lines)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -197,9 +198,9 @@ class _Work:
 
     def _remember(self, state: FileState, size: int, origin: str) -> None:
         """Record the checksum of a file that nothing was known about."""
-        if state.status is not FileStatus.UNKNOWN or state.sha256 is None:
+        if state.status is not FileStatus.UNKNOWN or state.checksum is None:
             return
-        self.record[state.file.path] = RecordedSum(self.source.commit, state.sha256, size, origin)
+        self.record[state.file.path] = RecordedSum(self.source.commit, state.checksum, size, origin)
         write_record(self.root, self.record)
         self.recorded.append(state.file.path)
 
@@ -271,8 +272,8 @@ class FileState:
     path: Path
     status: FileStatus
     detail: str
-    sha256: str | None
-    """Checksum of the bytes there; None where there are none or their size alone condemns them."""
+    checksum: str | None
+    """Checksum of the bytes there, or git's id; None where there are none or their size alone condemns them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +323,8 @@ def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
 
 def _expected_sum(source: Source, file: SourceFile, record: dict[str, RecordedSum]) -> tuple[str | None, str]:
     """Return (checksum that the file must have or None, where that checksum comes from)."""
-    if file.sha256 is not None:
-        return file.sha256, f"the official one at commit {source.commit[:12]}"
+    if file.sha256 is not None or file.git_blob is not None:
+        return file.sha256 or file.git_blob, f"the official one at commit {source.commit[:12]}"
     entry = record.get(file.path)
     if entry is not None and entry.commit == source.commit:
         return entry.sha256, f"as {RECORD_NAME} says of {entry.origin}; delete that entry if the change is intended"
@@ -344,14 +345,14 @@ def examine(source: Source, file: SourceFile, path: Path, record: dict[str, Reco
             return FileState(
                 file, path, FileStatus.WRONG, stand_in or f"{n_bytes} bytes instead of {file.n_bytes}", None
             )
-        found = digest(path)
+        kind, found = ("sha256", digest(path)) if file.git_blob is None else ("git blob", git_blob(path))
     if expected is None:
         return FileState(file, path, FileStatus.UNKNOWN, _unknown(source, file, record), found)
     if found != expected:
         return FileState(
-            file, path, FileStatus.WRONG, stand_in or f"sha256 {found} instead of {expected}, {basis}", found
+            file, path, FileStatus.WRONG, stand_in or f"{kind} {found} instead of {expected}, {basis}", found
         )
-    return FileState(file, path, FileStatus.OK, f"sha256 {found}, {basis}", found)
+    return FileState(file, path, FileStatus.OK, f"{kind} {found}, {basis}", found)
 
 
 def _unknown(source: Source, file: SourceFile, record: dict[str, RecordedSum]) -> str:
@@ -637,11 +638,19 @@ _PAGE_HEADS = (b"<!doctype html", b"<html")
 
 def digest(path: Path) -> str:
     """Return the sha256 of a whole file in lower-case hex."""
-    sha256 = hashlib.sha256()
+    return _fed(hashlib.sha256(), path)
+
+
+def git_blob(path: Path) -> str:
+    """Return the id that git gives a whole file."""
+    return _fed(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
+
+
+def _fed(checksum: Any, path: Path) -> str:
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
-            sha256.update(block)
-    return sha256.hexdigest()
+            checksum.update(block)
+    return str(checksum.hexdigest())
 
 
 def impostor(path: Path) -> str | None:

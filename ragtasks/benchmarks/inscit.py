@@ -105,8 +105,9 @@ _SOURCE = Source(
     files=(),
 )
 
-TEST = Split("inscit", SourceFile("data/test.json", None, None, "tasks"), None)
-"""The split that the paper reports on; its bytes were not at hand, so it has no checksum and no counts."""
+_TEST_FILE = SourceFile("data/test.json", None, None, "tasks", "d0c71dfec171e393ebed5352b40ddd231f246ce8")
+TEST = Split("inscit", _TEST_FILE, None)
+"""The split that the paper reports on; its bytes were not at hand, so it has no counts."""
 DEV = Split(
     "inscit_dev",
     SourceFile("data/dev.json", "00d8760bbf42637a8628d52af88f32441b3d4cea32e0fe26d5c9dbe7e1aa4243", 4176926, "tasks"),

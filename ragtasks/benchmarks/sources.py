@@ -1,7 +1,7 @@
 """Where a benchmark's official files come from: data about files, no behaviour of the network.
 
-A source is one commit of one public repository. A file whose official checksum is known is pinned to it; one
-whose checksum is not known says so with None, and is held to the bytes that were seen first.
+A source is one commit of one public repository. A file whose official checksum or git's id is known is pinned to it;
+one of which neither is known says so with None, and is held to the bytes that were seen first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class SourceFile:
     """Official size in bytes, or None where it is not known to ragtasks."""
     group: str
     """What the file is for; files are fetched by group."""
+    git_blob: str | None = None
+    """The id that git gives the official bytes, where the repository's tree is known and the checksum is not."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.path)
@@ -37,7 +39,11 @@ def source_files(table: Path) -> tuple[SourceFile, ...]:
     with table.open(encoding="utf-8", newline="") as lines:
         return tuple(
             SourceFile(
-                row["path"], row["sha256"] or None, int(row["n_bytes"]) if row["n_bytes"] else None, row["group"]
+                row["path"],
+                row["sha256"] or None,
+                int(row["n_bytes"]) if row["n_bytes"] else None,
+                row["group"],
+                row.get("git_blob") or None,
             )
             for row in csv.DictReader(lines)
         )

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,18 @@ def test_an_unpinned_file_that_is_there_is_recorded_and_kept(server: FileServer,
     target(tmp_path, FREE).write_bytes(b"mine")
     report = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert (report.already_there, report.recorded, server.log) == ((FREE,), (FREE,), [])
+
+
+def test_a_file_is_held_to_the_id_that_git_gives_it(server: FileServer, tmp_path: Path) -> None:
+    hello = "ce013625030ba8dba906f756967f9e9ca394464a"  # `printf 'hello\n' | git hash-object --stdin`
+    toy = replace(TOY, files=(SourceFile(FREE, None, None, "extra", hello),))
+    with pytest.raises(FetchError, match=f"(?s)wrong bytes.*git blob .* instead of {hello}"):
+        fetch(toy, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
+    assert not target(tmp_path, FREE).exists()
+    server.bodies[FREE] = b"hello\n"
+    report = fetch(toy, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
+    assert (report.downloaded, report.recorded) == ((FREE,), ())
+    assert [state.status for state in verify(toy, tmp_path, ["extra"])] == [FileStatus.OK]
 
 
 def test_another_commit_has_unpinned_files_anew(server: FileServer, tmp_path: Path) -> None:

@@ -122,9 +122,8 @@ def _check_domain(domain: str) -> None:
 
 
 # The official files of MTRAG and MTRAG-UN, pinned to one commit of IBM/mt-rag-benchmark.
-# Checksums and sizes are of the bytes in that commit. Six files are too large for the copies at hand when `files.csv`
-# was made, so their official checksums are not known here: the two task files with retrieved passages and the four
-# corpora.
+# Checksums and sizes are of the bytes in that commit. Six files are too large for the copies at hand: the two task
+# files with retrieved passages and the four corpora are pinned by their ids in the commit's tree.
 
 _COMMIT = "cc5b1d481b391181b89f7ced860308482e785463"
 

@@ -28,8 +28,7 @@ SOURCE = replace(
     MTRAG_SOURCE,
     name="mtrag_s",
     marker="mtrag-synthetic",
-    # Its official checksum is not known here.
-    files=(SourceFile(_TASK_FILE, None, None, "tasks"),),
+    files=(SourceFile(_TASK_FILE, None, None, "tasks", "4ac9acc7080823cea27f4dbfca765f6a98ff7c83"),),
 )
 """The official file: the same repository, commit and folder as MTRAG."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
 
 SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts"])
 PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and file not in SCRIPTS]
-UNPINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is None]
+UNSEEN = [file for file in MTRAG_SOURCE.files if file.sha256 is None]
 
 
 def test_the_table_holds_each_official_file_once() -> None:
@@ -21,13 +22,13 @@ def test_the_table_holds_each_official_file_once() -> None:
     assert len({file.path for file in MTRAG_SOURCE.files}) == len(MTRAG_SOURCE.files)
 
 
-def test_only_the_large_files_are_unpinned() -> None:
-    assert [file.path for file in UNPINNED] == [
+def test_only_the_large_files_are_pinned_by_gits_ids() -> None:
+    assert [file.path for file in UNSEEN] == [
         "mtrag-human/generation_tasks/RAG.jsonl",
         "mtrag-human/generation_tasks/reference+RAG.jsonl",
         *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
     ]
-    assert all(file.n_bytes is None for file in UNPINNED)
+    assert all(file.n_bytes is None and re.fullmatch("[0-9a-f]{40}", file.git_blob or "") for file in UNSEEN)
 
 
 def test_the_address_is_that_of_the_pinned_commit() -> None:
@@ -51,9 +52,7 @@ def test_real_scripts_have_the_pinned_bytes(file, mtrag_checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("as_checkout", [True, False])
-def test_verify_tells_pinned_from_unknown_on_the_real_files(
-    mtrag_root: Path, tmp_path: Path, as_checkout: bool
-) -> None:
+def test_verify_tells_official_files_from_rebuilt_ones(mtrag_root: Path, tmp_path: Path, as_checkout: bool) -> None:
     root = tmp_path / MTRAG_SOURCE.folder
     root.mkdir()
     for folder in ("corpora", "mtrag-human", "mtragun-human"):
@@ -61,4 +60,4 @@ def test_verify_tells_pinned_from_unknown_on_the_real_files(
         (root / folder).symlink_to(mtrag_root / folder)
     states = verify(MTRAG_SOURCE, root if as_checkout else tmp_path)
     assert [state.file for state in states if state.status is FileStatus.OK] == PINNED
-    assert [state.file for state in states if state.status is FileStatus.UNKNOWN] == UNPINNED
+    assert [state.file for state in states if state.status is FileStatus.WRONG] == UNSEEN
