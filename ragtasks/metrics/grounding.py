@@ -314,7 +314,7 @@ def copied(answer: str, passages: Sequence[str]) -> float | None:
 @lru_cache(maxsize=16)
 def _runs_in_order(answer: str) -> tuple[int, list[str]]:
     """Return how many words an answer has, and its runs of five in their order."""
-    words = _tokens(_without(answer, marks_of(answer)).lower())
+    words = _tokens(_words_alone(answer, marks_of(answer)).lower())
     return len(words), [" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1)]
 
 
@@ -386,13 +386,41 @@ def _sentences(text: str, marks: Sequence[Mark]) -> Iterator[tuple[Span, tuple[i
         yield span, tuple(dict.fromkeys(numbers))
 
 
-def _without(text: str, marks: Sequence[Mark]) -> str:
-    """Return a text of the same length with blanks in the place of its citations."""
+def _words_alone(text: str, marks: Sequence[Mark]) -> str:
+    """Return a text of the same length with blanks in the place of its citations and of its lists' numbers."""
+    clean = _without(text, [(mark.start, mark.end) for mark in marks])
+    return _without(clean, _list_numbers(clean))
+
+
+def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
     parts, done = [], 0
-    for mark in marks:
-        parts += [text[done : mark.start], " " * (mark.end - mark.start)]
-        done = mark.end
+    for start, end in places:
+        parts += [text[done:start], " " * (end - start)]
+        done = end
     return "".join([*parts, text[done:]])
+
+
+_LIST_NUMBER = re.compile(r"\(?(?<![\w.,-])(\d{1,3})[.)](?=[*_]*[ \t]+\S)")
+_OPENS_ITEM = re.compile(r"(?:^|\n|[.:;,!?)][*_]*\s|\b(?:and|or|und|et|y|e|o|ou)\s)[\s>#*_+|-]*\Z")
+_BEFORE_ITEM = 12
+
+
+def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of `1.`, `2)` and `(3)` before the items of a list, on lines or within one.
+
+    A number alone opens an item where it is the first of a line and a 1; any other has a neighbour before or behind it,
+    so that a sentence that begins with a number (`40. That is all.`) keeps it.
+    """
+    found = [
+        (int(match[1]), match)
+        for match in _LIST_NUMBER.finditer(text)
+        if _OPENS_ITEM.search(text, max(0, match.start() - _BEFORE_ITEM), match.start())
+    ]
+    numbers = [number for number, _ in found]
+    for place, (number, match) in enumerate(found):
+        is_in_list = number - 1 in numbers[:place] or number + 1 in numbers[place + 1 :]
+        if is_in_list or (number == 1 and not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()):
+            yield match.span()
 
 
 def _places_of_sentences(text: str) -> Iterator[Span]:
@@ -799,7 +827,7 @@ def _held(shown: Sequence[tuple[str, str]], turns: Sequence[str], language: str)
 def _content(text: str, language: str, listed: tuple[Mark, ...] = ()) -> _Content:
     """Return the content words of a text; marks listed beside it stand behind its own."""
     own = marks_of(text)
-    clean = _without(text, own)
+    clean = _words_alone(text, own)
     known, token = _words_in(language), _token_of(clean)
     parts = [_part(clean, span, cited, known, token) for span, cited in _sentences(clean, [*own, *listed])]
     words = [word for part in parts for word in zip(part.units, part.names, strict=True)]

@@ -29,7 +29,7 @@ ODD: list[tuple[str, str, str, float | None]] = [
     ("only function words", "It is not there.", LOAN, None),
     ("code", "```python\nloan = renew(book)\n```", "Call `renew(book)`, which gives a loan in python.", 5 / 6),
     ("table", "| item | weeks |\n|---|---|\n| book | 3 |", "Item, weeks: a book, 3.", 1.0),
-    ("list", "- books\n- weeks\n1. loan", LOAN, 3 / 5),
+    ("list", "- books\n- weeks\n1. loan", LOAN, 1.0),
     ("quotes", "“A loan can be renewed twice”, it says: 'at the desk'.", LOAN, 2 / 3),
     ("separators", "1,234,567 and 1 234 567 and 1'234'567.0", "We count 1.234.567 books.", 0.6),
     ("decimals", "It is 2.50, or 2,5.", "The price is 2.5 euros.", 2 / 3),
@@ -128,6 +128,27 @@ def test_another_number_is_not_found_in_what_looks_like_it(answer: str, passage:
 
 def test_a_diagnosis_ranks_no_system() -> None:
     assert (GROUNDED.higher_is_better, GROUNDED.in_groups) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [
+        ("1. Ask for a loan.\n2. Keep the book for 9 weeks.", ["9"]),
+        ("1) Ask for a loan.\n\n2) Keep the book.\n   3) Renew it.", []),
+        ("**1.** Ask.\n- 2. Renew.\n### 3. Return\n> 4. Pay", []),
+        ("1. Ask.\n1. Renew.", []),
+        ("To renew: (1) ask, (2) wait, and (3) pay 4 euros.", ["4"]),
+        ("Do this: 1. Ask at the desk. 2. Wait.", []),
+        ("9. Ask.\n10. Renew.\n11. Pay.", []),
+        ("40. That is how many are lent.", ["40"]),
+        ("They lend 40. Then 50. No more.", ["40", "50"]),
+        ("There are 7) or 8. No more.", ["7", "8"]),
+    ],
+)
+def test_numbers_of_a_list_are_no_numbers_of_the_answer(answer: str, numbers: list[str]) -> None:
+    found = ground(answer, [LOAN])
+    assert [number for sentence in found.sentences for number in sentence.numbers_not_found] == numbers
+    assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
 
 
 def test_a_number_that_no_passage_has_is_named() -> None:
