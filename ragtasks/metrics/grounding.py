@@ -411,6 +411,7 @@ _MARKDOWN = re.compile(
 """The address of a link, in place or at the end, and the line that opens or closes code, with the language's name."""
 _LIST_NUMBER = re.compile(r"\(?(?<![\w.,-])(\d{1,3})[.)](?=[*_]*[ \t]+\S)")
 _OPENS_ITEM = re.compile(r"(?:^|\n|[.:;,!?)][*_]*\s|\b(?:and|or|und|et|y|e|o|ou)\s)[\s>#*_+|-]*\Z")
+_MARKS_OF_ITEM = " \t\n>#*_+|-"
 _BEFORE_ITEM = 12
 
 
@@ -421,15 +422,16 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
     so that a sentence that begins with a number (`40. That is all.`) keeps it.
     """
     found = [
-        (int(match[1]), match)
+        (int(match[1]), not before[0].strip(_MARKS_OF_ITEM), match.span())
         for match in _LIST_NUMBER.finditer(text)
-        if _OPENS_ITEM.search(text, max(0, match.start() - _BEFORE_ITEM), match.start())
+        if (before := _OPENS_ITEM.search(text, max(0, match.start() - _BEFORE_ITEM), match.start()))
     ]
-    numbers = [number for number, _ in found]
-    for place, (number, match) in enumerate(found):
-        is_in_list = number - 1 in numbers[:place] or number + 1 in numbers[place + 1 :]
-        if is_in_list or (number == 1 and not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()):
-            yield match.span()
+    last = {number: place for place, (number, _, _) in enumerate(found)}
+    done = set()
+    for place, (number, opens_line, span) in enumerate(found):
+        if number - 1 in done or last.get(number + 1, 0) > place or (number == 1 and opens_line):
+            yield span
+        done.add(number)
 
 
 def _places_of_sentences(text: str) -> Iterator[Span]:

@@ -283,7 +283,10 @@ def test_a_passage_without_a_text_is_one_error(bad: object) -> None:
         ground("Books", [LOAN, bad])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("piece", ["Books are lent for 3 weeks [1]. ", "U.S. ", "a.b.", "word ", "[1]", "不 "])
+LONG_OF = ["Books are lent for 3 weeks [1]. ", "U.S. ", "a.b.", "word ", "[1]", "不 ", "1. a ", "[a](/", "```\n"]
+
+
+@pytest.mark.parametrize("piece", LONG_OF)
 def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
     def seconds(characters: int) -> float:
         text = piece * (characters // len(piece))
