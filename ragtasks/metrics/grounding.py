@@ -411,7 +411,6 @@ _MARKDOWN = re.compile(
 """The address of a link, in place or at the end, and the line that opens or closes code, with the language's name."""
 _LIST_NUMBER = re.compile(r"\(?(?<![\w.,-])(\d{1,3})[.)](?=[*_]*[ \t]+\S)")
 _OPENS_ITEM = re.compile(r"(?:^|\n|[.:;,!?)][*_]*\s|\b(?:and|or|und|et|y|e|o|ou)\s)[\s>#*_+|-]*\Z")
-_MARKS_OF_ITEM = " \t\n>#*_+|-"
 _BEFORE_ITEM = 12
 
 
@@ -422,7 +421,7 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
     so that a sentence that begins with a number (`40. That is all.`) keeps it.
     """
     found = [
-        (int(match[1]), not before[0].strip(_MARKS_OF_ITEM), match.span())
+        (int(match[1]), "\n" in before[0] or before.start() == 0, match.span())
         for match in _LIST_NUMBER.finditer(text)
         if (before := _OPENS_ITEM.search(text, max(0, match.start() - _BEFORE_ITEM), match.start()))
     ]
