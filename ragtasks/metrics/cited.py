@@ -330,11 +330,13 @@ def _words(*lines: str) -> frozenset[str]:
 # Never at the end of a sentence: a name, a number or an example follows.
 _TITLES = _words(
     "adm al approx capt cf col cmdr dr eds e.g eq fig figs ft gen gov hon i.e lt messrs mr mrs ms mt pp prof rep rev",
-    "sen sgt st ste viz vol vols vs",
+    "sen sgt st ste viz vol vols vs bzw ggf inkl vgl sra dra z",
 )
+# Not at the end of one where a number follows.
+_BEFORE_NUMBERS = _words("abs art arts ca ch chap nr no nos núm p pág para sec sect")
 # May end one: then the next sentence opens with a word that seldom follows them otherwise.
 _MAY_END = _words(
-    "a.d a.m assn ave b.c blvd bros co corp d.c dept est etc inc jr ltd m.d no nos p p.m ph.d rd sr u.k u.n u.s univ",
+    "a.d a.m assn ave b.c blvd bros co corp d.c dept est etc inc jr ltd m.d p.m ph.d rd sr u.k u.n u.s univ",
     "u.s.a jan feb mar apr jun jul aug sep sept oct nov dec",
 )
 _OPENERS = _words(
@@ -372,7 +374,7 @@ def _goes_on(before: str, mark: str, following: str) -> bool:
     word = found[0] if found else ""
     if word.lower() in _TITLES:
         return True
-    is_initial = len(word) == 1 and word.isupper() and word != "I"
-    if word.lower() in {"no", "nos", "p"}:
-        return following[0].isdigit()
+    is_initial = word.isupper() and (len(word) == 1 or "." in word) and word != "I"
+    if word.lower() in _BEFORE_NUMBERS and following[0].isdigit():
+        return True
     return (is_initial or word.lower() in _MAY_END) and following not in _OPENERS

@@ -461,19 +461,22 @@ _DIGITS = (
     rf"|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+(?:\.\d+)*)"
 )
 _NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
-_LETTERS = rf"[^\W\d_{_IDEOGRAPH}][^\W_{_IDEOGRAPH}]*"
-_TOKEN = re.compile(rf"{_LETTERS}(?:['\u2019]{_LETTERS})*|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]")
+_LETTER = rf"[^\W\d_{_IDEOGRAPH}]"
+_MORE = rf"[^\W_{_IDEOGRAPH}]*"
+_WORD = rf"{_LETTER}(?:(?:\.{_LETTER})+(?!\w)|{_MORE}(?:['\u2019]{_LETTER}{_MORE})*)"
+"""A word, or the letters of an abbreviation: `U.S`, less its last point."""
+_TOKEN = re.compile(rf"{_WORD}|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]")
 _PLAIN_TEXT = "\u2018\u201c\u201d\u2013\u2014\u2026\u2022"
 """What is no part of a word, in texts that are else of ASCII."""
 _BEYOND = re.compile(f"[^\\x00-\\x7f{_PLAIN_TEXT}]")
-_PLAIN_LETTERS = "[a-zA-Z][a-zA-Z0-9]*"
+_PLAIN_WORD = r"[a-zA-Z](?:(?:\.[a-zA-Z])+(?!\w)|[a-zA-Z0-9]*(?:'[a-zA-Z][a-zA-Z0-9]*)*)"
 _PLAIN_DIGITS = (
     r"(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9a-zA-Z_])|[0-9]{1,3}(?:[,'][0-9]{3})+(?:\.[0-9]+)?(?![0-9])"
     rf"|(?<![0-9],)[0-9]+(?:\.[0-9]+)*,(?![0-9]{{3}}\b)[0-9]+(?![,0-9]|{_LIST})|[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+"
     r"|[0-9]+(?:\.[0-9]+)*)"
 )
 _PLAIN_NUMBER = rf"{_PLAIN_DIGITS}(?:[ -](?:{'|'.join(_SCALES)})\b)?"
-_PLAIN_TOKEN = re.compile(rf"{_PLAIN_LETTERS}(?:'{_PLAIN_LETTERS})*|{_PLAIN_NUMBER}|[%$]")
+_PLAIN_TOKEN = re.compile(rf"{_PLAIN_WORD}|{_PLAIN_NUMBER}|[%$]")
 """`_TOKEN` in such texts, in half the time."""
 _GROUPS = re.compile(rf"\d{{1,3}}(?:([.,'\u2019{_BLANKS}])\d{{3}}(?:\1\d{{3}})*)(?:[.,](\d+))?")
 
@@ -497,13 +500,13 @@ _NEGATIONS = _words(
     "не нет без 不 没 沒 未 无 無",
 )
 _FUNCTION_WORDS = _words(
-    "a about above after again against all also am an and any are as at be because been before being below between",
-    "both but by can could d did do does doing done down during each either else ever every few for from further had",
-    "has have having he hence her here hers him his how however i if in into is it its just ll m may me might more",
-    "most much must my of off on once one only onto or other others our ours out over own per please quite rather re",
-    "s same shall she should since so some st nd rd th such than that the their theirs them then there therefore",
-    "these they this those though through thus t to too under until up upon us ve very via was we were what when",
-    "where whether which while who whom whose why will with within would yes yet you your yours",
+    "a about above after again against al all also am an and any are as at be because been before being below between",
+    "both but by can cf could d did do does doing done down during each eg either else etc ever every few for from",
+    "further had has have having he hence her here hers him his how however i ie if in into is it its just ll m may",
+    "me might more most much must my of off on once one only onto or other others our ours out over own per please",
+    "quite rather re s same shall she should since so some st nd rd th such than that the their theirs them then",
+    "there therefore these they this those though through thus t to too under until up upon us ve very via was we were",
+    "what when where whether which while who whom whose why will with within would yes yet you your yours",
 )
 _SYMBOLS = {"%": "percent", "$": "dollar", "\u20ac": "euro", "\u00a3": "pound"}
 _UNITS = {
@@ -562,7 +565,8 @@ class _Words(dict[str, tuple[str, str]]):
         if len(self) >= _MOST_WORDS:
             self.clear()
         word = text.lower()
-        found = self[text] = self.units[word], word if text[0] != word[0] else ""
+        unit, name = self.units[word], word if text[0] != word[0] else ""
+        found = self[text] = unit, name if name.isalnum() else name.replace(".", "")
         return found
 
 
@@ -585,7 +589,7 @@ class _Units(dict[str, str]):
             return _number(word)
         if word in _SYMBOLS:
             return _SYMBOLS[word]
-        word = word.replace("\u2019", "'").removesuffix("'s")
+        word = word.replace(".", "").replace("\u2019", "'").removesuffix("'s")
         if _is_negation(word):
             return ""
         if self._is_english:
@@ -757,15 +761,17 @@ def _index(text: str, language: str) -> _Index:
 
 
 def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
-    """Yield the numbers that a text may mean in other words than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
+    """Yield the words that a text may mean in another form than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
 
     Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too. A
-    version is one of its series: 3.11.2 is a 3.11.
+    version is one of its series: 3.11.2 is a 3.11. `J.R.` is both `JR` and `J. R.`.
     """
     for word in [word for word in known if " " in word or "." in word]:
         if " " in word:
             groups = word.split()
             yield from map(_number, groups if groups[-1].isdecimal() else ())
+        elif not word[0].isdecimal():
+            yield from (word.replace(".", ""), *word.split("."))
         elif word.count(".") == _VERSION_DOTS and not _GROUPS.fullmatch(word):
             yield _number(word.rpartition(".")[0])
     if language != _ENGLISH or _SPELLED.isdisjoint(known):
@@ -777,7 +783,7 @@ def _other_readings(words: Sequence[str], known: frozenset[str], language: str) 
 
 _VERSION_DOTS = 2
 _HALF_DAY = 12
-_HALVES = frozenset(["am", "pm", "m"])
+_HALVES = frozenset(["am", "pm", "a.m", "p.m", "m"])
 _AFTERNOON = frozenset(map(str, range(13, 24)))
 _HOUR = re.compile(
     r"\b(?P<half>1[0-2]|0?[1-9])(?:[:.][0-5]\d)?\s?(?P<which>[ap])\.?m\b|\b(?P<hour>1[3-9]|2[0-3]):[0-5]\d\b"

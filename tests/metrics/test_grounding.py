@@ -59,6 +59,9 @@ ODD: list[tuple[str, str, str, float | None]] = [
     ("emoji", "Books 📚 are lent 👍 for weeks", LOAN, 4 / 5),
     ("addresses", "See https://example.org/loans?book=3", "https://example.org/loans?book=3", 11 / 13),
     ("citations are no words", "Books are lent for three weeks [1, 7][12].", LOAN, 1.0),
+    ("abbreviations", "In the U.S. and in D.C. at 5 p.m., e.g. a loan etc.", "US, DC: a loan at 5 pm", 5 / 7),
+    ("abbreviations of a passage", "US, DC: a loan at 5 pm", "In the U.S. and in D.C. at 5 p.m., e.g. a loan", 5 / 7),
+    ("initials", "J. R. Smith", "J.R. Smith", 3 / 5),
     ("curly apostrophes", "the book\u2019s loan", "the book's loan", 1.0),
     ("a null character", "Books are\0lent", LOAN, 1.0),
 ]
@@ -68,6 +71,15 @@ ODD: list[tuple[str, str, str, float | None]] = [
 def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
     found = share(answer, passage)
     assert found == (expected if expected is None else pytest.approx(expected))
+
+
+def test_abbreviations_end_no_sentence_and_are_words_of_the_passage() -> None:
+    answer = "See Art. 6, No. 5 and Fig. 2. Dr. Xavier of the U.S. comes at 5 p.m., i.e. late."
+    found = ground(answer, [answer.lower().replace(".", "")])
+    assert [(one.text.split()[0], one.not_found, one.numbers_not_found) for one in found.sentences] == [
+        ("See", (), ()),
+        ("Dr.", (), ()),
+    ]
 
 
 def test_names_match_as_they_are_and_other_words_by_their_stem() -> None:
