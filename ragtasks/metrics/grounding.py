@@ -460,7 +460,10 @@ _DIGITS = (
     rf"(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+(?!\w)|\d{{1,3}}(?:[,'\u2019]\d{{3}})+(?:\.\d+)?(?!\d)"
     rf"|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+(?:\.\d+)*)"
 )
-_NUMBER = rf"{_DIGITS}(?:[{_BLANKS}-](?:{'|'.join(_SCALES)})\b)?"
+_SCALE = rf"(?:{'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _SCALES)})\b"
+_SHORT_SCALE = r"(?:[kKMB]|[mMbB]n)(?!\w)"
+"""A scale that is written onto its number. A small `m` is a million behind a currency alone, elsewhere a metre."""
+_NUMBER = rf"(?<=[$\u20ac\u00a3])\d+(?:[.,]\d+)?[mb](?!\w)|{_DIGITS}(?:[{_BLANKS}-]{_SCALE}|{_SHORT_SCALE})?"
 _LETTER = rf"[^\W\d_{_IDEOGRAPH}]"
 _MORE = rf"[^\W_{_IDEOGRAPH}]*"
 _WORD = rf"{_LETTER}(?:(?:\.{_LETTER})+(?!\w)|{_MORE}(?:['\u2019]{_LETTER}{_MORE})*)"
@@ -475,7 +478,7 @@ _PLAIN_DIGITS = (
     rf"|(?<![0-9],)[0-9]+(?:\.[0-9]+)*,(?![0-9]{{3}}\b)[0-9]+(?![,0-9]|{_LIST})|[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+"
     r"|[0-9]+(?:\.[0-9]+)*)"
 )
-_PLAIN_NUMBER = rf"{_PLAIN_DIGITS}(?:[ -](?:{'|'.join(_SCALES)})\b)?"
+_PLAIN_NUMBER = rf"(?<=[$])[0-9]+(?:[.,][0-9]+)?[mb](?!\w)|{_PLAIN_DIGITS}(?:[ -]{_SCALE}|{_SHORT_SCALE})?"
 _PLAIN_TOKEN = re.compile(rf"{_PLAIN_WORD}|{_PLAIN_NUMBER}|[%$]")
 """`_TOKEN` in such texts, in half the time."""
 _GROUPS = re.compile(rf"\d{{1,3}}(?:([.,'\u2019{_BLANKS}])\d{{3}}(?:\1\d{{3}})*)(?:[.,](\d+))?")
@@ -625,6 +628,8 @@ def _number(text: str) -> str:
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     digits, scale = text, 0
+    if (bare := text.rstrip("kmbn")) != text and bare[-1].isdecimal():
+        digits, scale = bare, _SCALES[_SHORT_SCALES[text[len(bare) :]]]
     for name, power in _SCALES.items():
         if text.endswith(name):
             digits, scale = text[: -len(name) - 1], power
@@ -750,13 +755,12 @@ def _first_source(holds: tuple[bool, bool, bool]) -> Source:
 
 @lru_cache(maxsize=256)
 def _index(text: str, language: str) -> _Index:
-    text = text.lower()
-    words = _tokens(text)
+    words = list(map(str.lower, _tokens(text)))
     units = list(filter(None, map(_words_in(language).units.__getitem__, words)))
     known = frozenset(words)
     readings = frozenset(_other_readings(words, known, language))
     if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
-        readings = readings.union(_hours(text))
+        readings = readings.union(_hours(text.lower()))
     return _Index(readings.union(units), known | readings if readings else known, frozenset(pairwise(units)))
 
 
@@ -766,7 +770,9 @@ def _other_readings(words: Sequence[str], known: frozenset[str], language: str) 
     Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too. A
     version is one of its series: 3.11.2 is a 3.11. `J.R.` is both `JR` and `J. R.`.
     """
-    for word in [word for word in known if " " in word or "." in word]:
+    for word in [word for word in known if " " in word or "." in word or word[0] <= "9" < word[-1]]:
+        if word[0].isdecimal() and (bare := word.rstrip("kmbn"))[-1].isdecimal():
+            yield _number(bare)
         if " " in word:
             groups = word.split()
             yield from map(_number, groups if groups[-1].isdecimal() else ())

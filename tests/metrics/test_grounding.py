@@ -110,6 +110,15 @@ SAME_NUMBERS = [
     ("weeks 4, 5 and 6", "weeks 4,5 and 6"),
     ("weeks 4,5 and 6", "weeks 4, 5, and 6"),
     ("4,5 percent", "4.5 percent"),
+    ("$5k, £3.9k, €3m and $1.5B", "5,000, 3,900, 3 million and 1.5 billion"),
+    (
+        "2M readers, 6 Million books, 4bn euros",
+        "2 million readers, six million or 6,000,000 books, 4,000 million or 4 billion",
+    ),
+    ("5 meters, 5,000 books", "5m, 5K books"),
+    ("a 401k", "a 401(k)"),
+    ("a 401(k)", "a 401k"),
+    ("5m high", "5 meters"),
 ]
 
 
@@ -136,6 +145,9 @@ OTHER_NUMBERS = [
     ("Python 3.12", "Python 3.11.2", "3.12"),
     ("Python 3.11.2", "Python 3.11", "3.11.2"),
     ("4.5 weeks", "weeks 4,5 and 6", "4.5"),
+    ("$6k", "$5,000", "6k"),
+    ("£5m", "£5,000", "5m"),
+    ("5M readers", "5 readers", "5M"),
 ]
 
 
@@ -362,8 +374,9 @@ def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
     assert share_in(answer, passages[0]) == (grounded(answer, [Passage("", passages[0])]) or 0.0)
 
 
-@given(st.text(alphabet="aB 1,.'%\u2019\u2013\u00e9\u00a0_", max_size=40))
+@given(st.text(alphabet="aBkm$ 1,.'%\u2019\u2013\u00e9\u00a0_", max_size=40))
 @example("5 million \u2013 6 Million, O\u2019Brien, 1,000.5 and 10\u2013200 or 3\u00a0000")
+@example("$5k, 2M and \u20ac5m \u2013 3 Billion, 4bn")
 @example("\u201c2 million\u201d \u2013 3 billion\u2014")
 def test_a_text_of_plain_letters_has_the_words_that_it_has_beside_a_foreign_one(text: str) -> None:
     of_both = [ground(f"{text}\n{last}", [text]).sentences for last in ("\u00c9", "E")]
