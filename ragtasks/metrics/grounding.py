@@ -511,6 +511,95 @@ _FUNCTION_WORDS = _words(
     "there therefore these they this those though through thus t to too under until up upon us ve very via was we were",
     "what when where whether which while who whom whose why will with within would yes yet you your yours",
 )
+_MORE_FUNCTION_WORDS = {
+    "da": _words(
+        "alle andre blev blevet bliver både deres dette disse efter eller fordi gennem hans havde have hende hendes",
+        "hvad hver hvis hvor hvordan hvorfor ikke inden ingen jeres kunne mange meget mellem mens mere mest måtte",
+        "noget nogle når også omkring over samme selv siden skal skulle således uden under ville vores være været",
+    ),
+    "de": _words(
+        "aber alle allem allen aller alles also andere anderen auch außer beide beim bereits bevor dabei dadurch",
+        "dafür dagegen daher damit danach daran darauf daraus darin darum darüber dass davon davor dazu daß dein",
+        "deine denen denn dennoch deren derer deshalb dessen dich dies diese diesem diesen dieser dieses doch dort",
+        "durch eben ebenso eine einem einen einer eines einige einigen entweder etwa etwas euch euer falls für gegen",
+        "gemäß habe haben hast hatte hatten hier hinter hätte hätten ihnen ihre ihrem ihren ihrer ihres immer indem",
+        "innerhalb jede jedem jeden jeder jedes jedoch jene jenem jenen jener jetzt kann kannst können könnte könnten",
+        "manche mehr mein meine meist mich muss musste möchte müssen nach nachdem neben noch obwohl oder ohne sehr",
+        "sein seine seinem seinen seiner seines seit selbst sich sind sobald sodass sofern solche solchen soll sollen",
+        "sollte sollten somit sondern sonst soweit sowie sowohl trotz unser unsere unter viel viele vielen wann waren",
+        "warum wegen weil weiter welche welchem welchen welcher welches wenn werde werden wieder will wird wirst",
+        "wobei wodurch wofür wollen worden wurde wurden während würde würden zwar zwischen über",
+    ),
+    "es": _words(
+        "además aquel aquella aquellos así aunque aún cada como contra cual cuales cualquier cuando cuanto cuál",
+        "cuándo cómo debe deben debería desde después donde durante dónde ella ellas ellos entonces entre eran eres",
+        "esas esos esta estaba estamos estar estas este esto estos estoy está están fueron haber había hasta hemos",
+        "incluso lugar mediante menos mientras misma mismo mucha muchas mucho muchos más nosotros nuestra nuestro",
+        "otra otras otro otros para pero poco podría podrían porque pueda puede pueden pues quien quienes quién qué",
+        "salvo sean según será serán sido siempre sino sobre solo somos sólo también tampoco tanto tenemos tener",
+        "tenía tiene tienen toda todas todavía todo todos tras unas unos usted ustedes varios vosotros",
+    ),
+    "fr": _words(
+        "afin ainsi alors après assez aucun aucune aujourd aussi autant autre autres auxquels avaient avait avant",
+        "avec avez avoir avons beaucoup ceci cela celle celles celui certain certaine certains cette ceux chacun",
+        "chaque chez combien comme comment contre dans depuis desquels devait devez doit doivent donc dont durant",
+        "elle elles encore entre faut furent hors jusqu jusque laquelle lequel lesquels leur leurs lors lorsque mais",
+        "malgré mieux moins même mêmes notre nous parce parmi pendant peut peuvent plus plusieurs plutôt pour",
+        "pourquoi pourrait pouvez près puis puisque quand quel quelle quelles quelque quelques quels quoi sans sauf",
+        "selon sera seraient serait seront seul sinon soient soit sommes sont sous souvent suis tandis tant telle",
+        "telles tels tous tout toute toutefois toutes trop très vers voici voilà votre vous étaient était étant été",
+        "êtes être",
+    ),
+    "it": _words(
+        "abbiamo affinché agli alcune alcuni alla alle allo allora altra altre altri altro anche ancora avere avete",
+        "aveva avevano bensì ciascun ciascuna cioè ciò come contro cosa così dagli dalla dalle dallo degli della",
+        "delle dello dentro deve devono dopo dove dovrebbe dunque durante ecco entrambi erano essa esse essere essi",
+        "fino fuori già grazie hanno infatti inoltre invece loro lungo mediante meno mentre miei molta molte molti",
+        "molto negli nella nelle nello nostra nostro ogni oltre oppure ovvero perché perciò però più poco poiché",
+        "possono potrebbe presso prima proprio può qual qualche quale quali quando quanto quasi quella quelle quelli",
+        "quello questa queste questi questo quindi saranno sarebbe sarà sebbene secondo sempre senza siamo siano solo",
+        "soltanto sono sopra sotto stata state stati stato stessa stesso sugli sulla sulle sullo suoi tale tali tanto",
+        "tramite troppo tutta tutte tutti tutto vari verso vostra vostro",
+    ),
+    "nl": _words(
+        "alle alleen altijd ander andere anders binnen buiten daar daarin daarna daarom daarvoor deze dezelfde doch",
+        "door echter eens eerst elke enige enkele ervan geweest hadden hebben hebt heeft hier hoewel ieder iedere",
+        "iemand iets indien jouw jullie konden kunnen maar mede meer meest mijn moest moesten moet moeten mogen naar",
+        "naast nadat ofwel omdat onder onze over sinds slechts sommige soms steeds tegen terwijl tijdens toch toen",
+        "tussen vanaf vanuit vanwege veel vele volgens voor voordat waar waarbij waarin waarom wanneer want waren",
+        "weer welke werd werden wilt worden wordt zeer zelf zich zijn zoals zodat zodra zouden zowel zullen",
+    ),
+    "no": _words(
+        "alle andre blir blitt både deres dette disse eller etter fordi før gjennom hadde hans hennes hvem hver",
+        "hvilke hvilken hvis hvor hvordan hvorfor innen kunne mange mellom mens mest måtte noen når også over samme",
+        "selv siden skal skulle slik under ville vår våre være vært",
+    ),
+    "pt": _words(
+        "ainda algum alguma algumas alguns alguém além antes apenas após aquela aquelas aquele aqueles aquilo até",
+        "cada como contra cujo dela delas dele deles depois desde dessa desse desta deste deve devem durante elas",
+        "eles embora enquanto entre eram essa essas esse esses esta estar estas estava este estes estou está estão",
+        "foram isso isto lhes mais mediante menos mesma mesmo minha muita muitas muito muitos nessa nesse nesta neste",
+        "nossa nosso numa nós onde outra outras outro outros para pela pelas pelo pelos perante pode podem poderia",
+        "podia pois porque portanto porém pouco quais qual quando quanto quase quem seja sejam sempre sendo será",
+        "serão seus sido sobre somente suas são também tanto tenha teve tinha toda todas todavia todo todos tão têm",
+        "umas você vocês",
+    ),
+    "ru": _words(
+        "без был была были было быть вам вас ваш ведь весь вот все всего всех всё где даже для если есть еще ещё",
+        "здесь или как какая какие какой когда которая которого которой которые который которых кто либо лишь между",
+        "меня мне многие могут может можно мой над надо нам нас наш него нее неё них однако она они оно очень перед",
+        "под после потому почти при про раз сам сами самый свое своего своей своих себя собой также такие такой там",
+        "тем тогда того тоже той только том тот уже хотя чего чем через что чтобы эта эти этих это этого этой этом",
+        "этот эту является являются",
+    ),
+    "sv": _words(
+        "alla allt andra bland blev blir blivit både denna deras dess dessa detta därför efter eftersom eller finns",
+        "från för före genom hade hans hennes här innan inom kunde medan mellan mest mycket många måste när någon",
+        "något några också redan samma samt sedan sina sitt själv skulle sådan till under utan vara varför varit",
+        "varje vilka vilken vilket vill vår våra över",
+    ),
+}
+"""Language -> its function words; of those of three letters the ones outside ASCII, as the length tells the others."""
 _SYMBOLS = {"%": "percent", "$": "dollar", "\u20ac": "euro", "\u00a3": "pound"}
 _UNITS = {
     **{"km": "kilometer", "kilometre": "kilometer", "kilometres": "kilometer", "kg": "kilogram", "cm": "centimeter"},
@@ -579,6 +668,7 @@ class _Units(dict[str, str]):
     def __init__(self, language: str) -> None:
         super().__init__()
         self._is_english = language == _ENGLISH
+        self._function_words = _MORE_FUNCTION_WORDS.get(language, frozenset())
         self._stem = _stemmer(language)
 
     def __missing__(self, word: str) -> str:
@@ -599,7 +689,9 @@ class _Units(dict[str, str]):
             word = _NUMBER_WORDS.get(word, word)
             is_function = word.partition("'")[0] in _FUNCTION_WORDS
         else:
-            is_function = len(word) <= _SHORT and word.isascii() and word.isalpha()
+            longest = _SHORT if word.isascii() else _SHORT - 1 if self._function_words else 0
+            is_short = len(word) <= longest and word.isalpha()
+            is_function = is_short or word in self._function_words
         return "" if is_function else self._stem(_UNITS.get(word, word))
 
 
