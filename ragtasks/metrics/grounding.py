@@ -1042,6 +1042,7 @@ _GAP = 0.5
 _LONGER = 3
 _MOST_PLACES = 64
 _CLAUSE_WORDS = frozenset(["and", "because", "but", "if", "or", "that", "when", "which", "who"])
+_SAME_SUBJECT = frozenset(["he", "it", "she", "these", "they", "this", "ils", "elles", "sie", "diese"])
 _CLAUSE_END = re.compile(r"[.,;:!?\n\u3002\uff0c\uff1b]")
 
 
@@ -1055,6 +1056,8 @@ class _InOrder:
     """Whether a word is the first behind a negation of its clause."""
     places: dict[str, list[int]]
     """Unit -> its first places among the content words."""
+    sentences: list[int]
+    """The sentence of each word, counted from 0; one that begins with `they` or `it` belongs to the one before."""
 
     def pairs(self, first: int, last: int) -> Iterator[tuple[tuple[str, str], tuple[bool, bool], int]]:
         """Yield each two words in a row between two places with whether either is negated, and the first's place."""
@@ -1065,12 +1068,13 @@ class _InOrder:
 
 @lru_cache(maxsize=256)
 def _in_order(text: str, language: str) -> _InOrder:
-    found = _InOrder([], [], [], {})
-    unit_of, is_negated, end = _words_in(language).units, False, 0
+    found = _InOrder([], [], [], {}, [])
+    unit_of, is_negated, end, sentence = _words_in(language).units, False, 0, 0
     for match in _token_of(text).finditer(text):
         word = match[0].lower()
-        if word in _CLAUSE_WORDS or _CLAUSE_END.search(text, end, match.start()):
+        if (ends := _CLAUSE_END.search(text, end, match.start())) or word in _CLAUSE_WORDS:
             is_negated = False
+            sentence += bool(ends and ends[0] not in ",;:\uff0c\uff1b" and word not in _SAME_SUBJECT)
         end = match.end()
         if unit := unit_of[word]:
             places = found.places.setdefault(unit, [])
@@ -1079,6 +1083,7 @@ def _in_order(text: str, language: str) -> _InOrder:
             found.units.append(unit)
             found.spans.append(Span(match.start(), end))
             found.negated.append(is_negated)
+            found.sentences.append(sentence)
             is_negated = False
         is_negated |= _is_negation(word)
     return found
@@ -1116,4 +1121,28 @@ def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> Sp
     for pair, negated, place in sentence.pairs(0, len(sentence.units) - 1):
         if negated not in inside.get(pair, {negated}):
             return Span(sentence.spans[place].start, sentence.spans[place + 1].end)
+    return _flipped_apart(sentence, passage)
+
+
+_NEARLY_ALL = 0.75
+
+
+def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> Span | None:
+    """Return the same where the words stand apart: in a sentence of the passage that has nearly all of them."""
+    wanted = frozenset(sentence.units)
+    by_sentence: dict[int, dict[str, set[bool]]] = {}
+    for unit in wanted:
+        for place in passage.places.get(unit, ()):
+            words = by_sentence.setdefault(passage.sentences[place], {})
+            words.setdefault(unit, set()).add(passage.negated[place])
+    most = max(map(len, by_sentence.values()), default=0)
+    if most < max(2, _NEARLY_ALL * len(wanted)):
+        return None
+    is_negated = any(sentence.negated)
+    alike = [words for words in by_sentence.values() if len(words) == most]
+    if any(is_negated == any(True in polarity for polarity in words.values()) for words in alike):
+        return None
+    for place, unit in enumerate(sentence.units):
+        if not any(sentence.negated[place] in words.get(unit, {sentence.negated[place]}) for words in alike):
+            return Span(sentence.spans[max(0, place - 1)].start, sentence.spans[place].end)
     return None

@@ -233,6 +233,20 @@ def test_a_number_that_no_passage_has_is_named() -> None:
     [
         ("The policy does not cover theft.", "The policy covers theft.", "policy does not cover"),
         ("The policy covers theft.", "The policy doesn't cover theft of bikes.", "policy covers"),
+        (
+            "Magazines can be renewed.",
+            "Magazines are lent for a week and cannot be renewed.",
+            "Magazines can be renewed",
+        ),
+        (
+            "Magazines can be renewed.",
+            "Magazines are lent for a week. They cannot be renewed.",
+            "Magazines can be renewed",
+        ),
+        ("Magazines cannot be renewed.", "Magazines, lent for a week, can be renewed.", "Magazines cannot be renewed"),
+        ("Books can be renewed.", "Books, lent for weeks, can be renewed, and films cannot be renewed.", None),
+        ("No magazines can be renewed.", "Magazines are lent for a week and cannot be renewed.", None),
+        ("Magazines can be renewed.", "Magazines are lent for a week. Films cannot be renewed.", None),
         ("You can enter without tickets now.", "You can enter with tickets now.", "enter without tickets"),
         ("The policy does not cover theft.", "The policy never covers theft.", None),
         ("Fire is not insured. The policy covers theft.", "The policy covers theft.", None),
