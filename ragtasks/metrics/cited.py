@@ -63,7 +63,7 @@ def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
             index = max((n for n, (start, _) in enumerate(sentences) if start < place), default=0)
             cited[index] += numbers
         found += [(sentence, numbers) for (_, sentence), numbers in zip(sentences, cited, strict=True)]
-    return tuple(_cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
+    return tuple(cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
 
 
 def citation_marks(text: str) -> Iterator[tuple[int, int, list[int]]]:
@@ -132,7 +132,8 @@ def _sentences(line: str) -> list[tuple[int, str]]:
     return found
 
 
-def _cited_sentence(text: str, numbers: list[int], n_references: int) -> CitedSentence:
+def cited_sentence(text: str, numbers: Iterable[int], n_references: int) -> CitedSentence:
+    """Return a sentence with the numbers that it cites, as written, of so many references."""
     unique = list(dict.fromkeys(numbers))
     valid = tuple(number - 1 for number in unique if 1 <= number <= n_references)
     return CitedSentence(text, valid, tuple(number for number in unique if not 1 <= number <= n_references))

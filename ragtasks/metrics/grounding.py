@@ -21,7 +21,13 @@ from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.languages import language_of
 from ragtasks.metrics._citation_forms import Mark, listed_marks, marks_of
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.cited import sentence_ends, support_precision, support_recall
+from ragtasks.metrics.cited import (
+    CitedSentence,
+    cited_sentence,
+    sentence_ends,
+    support_precision,
+    support_recall,
+)
 from ragtasks.records import Message, Passage, Support
 
 GROUNDED = Metric(
@@ -280,6 +286,20 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
     """
     shown = [(passage.text, passage.title) for passage in passages]
     return _share(answer, _language(answer, shown), (*_with_titles(shown), question)) if passages else None
+
+
+def cited_sentences(answer: str, n_passages: int) -> tuple[CitedSentence, ...]:
+    """Return the sentences of an answer with what each cites, in every form that `ground` reads; `[1]` is the first."""
+    marks = marks_of(answer)
+    clean = _words_alone(answer, marks)
+    return tuple(
+        cited_sentence(_tidy(clean[span.start : span.end]), numbers, n_passages)
+        for span, numbers in _sentences(clean, marks)
+    )
+
+
+def _tidy(text: str) -> str:
+    return re.sub(r" (?=[.,;:!?](?:\s|$))", "", " ".join(text.split()))
 
 
 def share_in(text: str, *others: str) -> float:

@@ -5,10 +5,13 @@ The first rank nobody: how much of an answer its passages hold, how much is copi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from statistics import median
 
 from ragtasks.judges import (
+    CITATION_SUPPORT,
     CLARIFICATION,
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
@@ -19,6 +22,10 @@ from ragtasks.judges import (
     RL_R,
     TARGETS,
     Rubric,
+    Verdict,
+    VerdictOutcome,
+    Verdicts,
+    citation_support,
     rubrics_named,
 )
 from ragtasks.metrics import (
@@ -27,16 +34,20 @@ from ragtasks.metrics import (
     COPIED,
     COUNT,
     GROUNDED,
+    SUPPORT_SCORES,
+    CitedSentence,
     Metric,
     Scores,
+    cited_sentences,
     condition_paper,
     copied,
     extractiveness,
     ground,
     grounded,
     k_precision,
+    support_scores,
 )
-from ragtasks.records import Response, Score
+from ragtasks.records import Response, Score, Support
 from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, extended, verdict_scores
 
 
@@ -78,6 +89,64 @@ def _by_name(metric: Metric) -> SuiteMetric:
 
 
 CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _by_name(CITED_PRECISION), _by_name(CITED_RECALL)
+
+
+# The same by judges, for any benchmark whose answers cite: `--metrics support_precision --metrics support_recall`.
+
+SUPPORT = tuple(
+    Metric(name, f"support by first citations, {of}, judged", needs_judges=True, rubrics=frozenset({CITATION_SUPPORT}))
+    for name, of in zip(SUPPORT_SCORES, ("over the sentences that cite", "over all sentences"), strict=True)
+)
+
+
+def over_judges(
+    verdicts: Verdicts,
+    index: int,
+    rubric: str,
+    names: Sequence[str],
+    scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
+) -> dict[str, Score]:
+    """Return score -> its median over the judges that gave one, of one response."""
+    response = verdicts.responses[index]
+    found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
+    return {name: _median([scores[name] for scores in found]) for name in names}
+
+
+def support_of(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
+    """Return one judge's scores of support; an answer without citations needs none."""
+    cites = [bool(sentence.citations) for sentence in sentences]
+    if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
+        missing = Score(None, f"{verdict.judge}: {verdict.reason}")
+        return dict.fromkeys(SUPPORT_SCORES, missing)
+    labels = json.loads(verdict.label) if verdict.label else [None] * len(sentences)
+    levels = [Support(label) if label else None for label in labels]
+    return support_scores(cites, levels)
+
+
+def _median(scores: Sequence[Score]) -> Score:
+    values = [score.value for score in scores if score.value is not None]
+    if values:
+        return Score(median(values))
+    return Score(None, "; ".join(dict.fromkeys(score.reason for score in scores)))
+
+
+def _cited_sentences(response: Response) -> tuple[CitedSentence, ...]:
+    return cited_sentences(response.text, len(response.passages))
+
+
+def _support_by_name(metric: Metric) -> SuiteMetric:
+    def score(inputs: ScoringInputs) -> Sequence[Score]:
+        assert inputs.verdicts is not None
+        found = []
+        for index, response in enumerate(inputs.responses):
+            support = partial(support_of, _cited_sentences(response))
+            found.append(over_judges(inputs.verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, support)[metric.name])
+        return found
+
+    return SuiteMetric(metric, score, rubrics=lambda: [citation_support(_cited_sentences)])
+
+
+SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_by_name, SUPPORT)
 
 
 # Metrics of the papers that no table of ours has by itself; `--metadata '{"metrics": ["rl_mtb"]}'` adds them.

@@ -238,6 +238,8 @@ METRICS = ExtensionPoint(
         "rl_mtb_raw": "ragtasks.suites._added_metrics:MTB_RAW",
         "rl_r": "ragtasks.suites._added_metrics:RELEVANCE",
         "rl_r_raw": "ragtasks.suites._added_metrics:RELEVANCE_RAW",
+        "support_precision": "ragtasks.suites._added_metrics:SUPPORT_PRECISION",
+        "support_recall": "ragtasks.suites._added_metrics:SUPPORT_RECALL",
     },
 )
 """Metrics that can be added to a suite; those of the suites themselves stand in them."""

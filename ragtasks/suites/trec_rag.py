@@ -10,9 +10,8 @@ A module by itself, not part of the folder's face: other suites load without TRE
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from statistics import median
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS
 from ragtasks.judges import (
@@ -20,7 +19,6 @@ from ragtasks.judges import (
     NUGGET_ASSIGNMENT,
     Rubric,
     Verdict,
-    VerdictOutcome,
     Verdicts,
     citation_support,
     nugget_assignment,
@@ -43,10 +41,9 @@ from ragtasks.metrics import (
     nugget_scores,
     parse_cited,
     sub_narrative_scores,
-    support_scores,
 )
-from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
-from ragtasks.suites._added_metrics import diagnosed, supported_by_words
+from ragtasks.records import Grade, IdkVerdict, Response, Score
+from ragtasks.suites._added_metrics import SUPPORT, diagnosed, over_judges, support_of, supported_by_words
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 
@@ -66,11 +63,7 @@ _METRICS = (
         weighted_score="the same with okay nuggets weighing half",
         strict_weighted_score="the same without partial statements",
     ),
-    *_judged(
-        CITATION_SUPPORT,
-        support_precision="support by first citations, over the sentences that cite",
-        support_recall="support by first citations, over all sentences",
-    ),
+    *SUPPORT,
     CITED_PRECISION,
     CITED_RECALL,
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
@@ -120,26 +113,13 @@ def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
 
 def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
     """Return the scores of one response that rest on judges: medians over the judges that gave one."""
-    recalls = _over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
+    recalls = over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
-        _over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
+        over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(support_of, sentences))
         if CITATION_SUPPORT in verdicts.rubrics
         else dict.fromkeys(SUPPORT_SCORES, _SUPPORT_UNJUDGED)
     )
     return {**recalls, **supports, "judge_coverage": Score(verdicts.share_answered(index))}
-
-
-def _over_judges(
-    verdicts: Verdicts,
-    index: int,
-    rubric: str,
-    names: Sequence[str],
-    scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
-) -> dict[str, Score]:
-    """Return score -> its median over the judges that gave one."""
-    response = verdicts.responses[index]
-    found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
-    return {name: _median([scores[name] for scores in found]) for name in names}
 
 
 def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
@@ -148,24 +128,6 @@ def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
         return dict.fromkeys(NUGGET_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
     grades = [Grade(label) for label in json.loads(verdict.label)]
     return nugget_scores([nugget.importance for nugget in nuggets_of(response.task)], grades)
-
-
-def _support_scores(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
-    """Return one judge's scores of support; an answer without citations needs none."""
-    cites = [bool(sentence.citations) for sentence in sentences]
-    if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
-        missing = Score(None, f"{verdict.judge}: {verdict.reason}")
-        return dict.fromkeys(SUPPORT_SCORES, missing)
-    labels = json.loads(verdict.label) if verdict.label else [None] * len(sentences)
-    levels = [Support(label) if label else None for label in labels]
-    return support_scores(cites, levels)
-
-
-def _median(scores: Sequence[Score]) -> Score:
-    values = [score.value for score in scores if score.value is not None]
-    if values:
-        return Score(median(values))
-    return Score(None, "; ".join(dict.fromkeys(score.reason for score in scores)))
 
 
 def _score_2025(inputs: ScoringInputs) -> list[Scores]:
@@ -178,7 +140,7 @@ def _score_2025(inputs: ScoringInputs) -> list[Scores]:
 
 def judged_part_scores(verdicts: Verdicts, index: int) -> Scores:
     """Return the scores of one response over the parts of its narrative: medians over the judges that gave one."""
-    return _over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
+    return over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
 
 
 def _over_parts(verdict: Verdict, response: Response) -> Mapping[str, Score]:

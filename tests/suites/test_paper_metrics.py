@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.metrics import IdkLabel, Semantics
 from ragtasks.records import Answerability, IdkVerdict
@@ -52,3 +54,24 @@ def test_a_rubric_that_two_metrics_share_is_asked_once() -> None:
     assert len(set(names)) == len(names)
     assert names[-4:] == ["rl_mtb", "rl_r", "context_precision", "context_recall"]
     assert [rubric.name for rubric in suite_named("mtrag+length").rubrics()] == names[:-4]
+
+
+CITED = ("support_precision", "support_recall", "cited_precision", "cited_recall")
+
+
+@pytest.mark.parametrize("name", ["mtrag", "rows"])
+def test_support_of_citations_in_any_form_is_judged_beside_what_words_say(name: str, tmp_path: Path) -> None:
+    suite = suite_named("+".join([name, *CITED]))
+    passages = ["The ferry of Lindvik runs from April to October.", "It rests in May."]
+    answers = ["The ferry runs from April (doc 1). It is blue. It rests in May.[^2]", "It runs [7].", "It runs."]
+    responses = [response(text, passages=passages) for text in answers]
+    verdicts = verdicts_of(responses, suite.rubrics(), [ScriptedClient(obedient(idk="partial"))])
+    labels = [IdkLabel(IdkVerdict.NO, "")] * len(answers)
+    benchmark = inputs(tmp_path, judged=False).benchmark
+    found = suite.score(ScoringInputs(benchmark, responses, labels, Semantics(None, "none"), verdicts))
+    assert {metric: [scores[metric].value for scores in found] for metric in CITED} == {
+        "support_precision": [0.5, None, None],
+        "support_recall": [pytest.approx(1 / 3), 0, 0],
+        "cited_precision": [1.0, 0, None],
+        "cited_recall": [pytest.approx(2 / 3), 0, 0],
+    }
