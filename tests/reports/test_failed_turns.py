@@ -13,6 +13,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Setting
 from ragtasks.reports.failed_turns import write_failed_turns
 from ragtasks.results import TURN_ERROR, Evaluation, read_evaluations
+from tests._commands import run_command
 from tests.reports._saved import save
 
 
@@ -71,3 +72,66 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
     (own / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="holds something already"):
         write_failed_turns(found, own, ["invented"])
+
+
+THINGS = [
+    "drill",
+    "saw",
+    "lathe",
+    "sander",
+    "router",
+    "planer",
+    "welder",
+    "grinder",
+    "mixer",
+    "ladder",
+    "hoist",
+    "trailer",
+]
+
+
+def write_answers(path: Path, text: str) -> Path:
+    rows = [
+        {"id": f"{thing}<::>1", "answer": text.format(thing=thing, days=10 + place, other=900 + place)}
+        for place, thing in enumerate(THINGS)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_what_failed_today_is_what_the_gate_holds_tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers, the benchmark of those that failed, scores of two later versions, the gate's status."""
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    conversations, passages = [], []
+    for place, thing in enumerate(THINGS):
+        fact = f"A {thing} may be kept for {10 + place} days and has to be cleaned before it is returned."
+        passages.append({"_id": thing, "text": fact, "title": "", "domain": "tools"})
+        asked = {"question": f"How long may I keep a {thing}?", "answer": f"You may keep it for {10 + place} days."}
+        turns = [{**asked, "answerability": "ANSWERABLE", "references": [thing]}]
+        conversations.append({"conversation_id": thing, "domain": "tools", "turns": turns})
+    for name, rows in (("conversations", conversations), ("passages", passages)):
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (data / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    invented = (
+        "The {thing} belongs to {other} zebras, who paint marble lighthouses beside Jupiter for whispering orchestras."
+    )
+    right = "A {thing} may be kept for {days} days."
+
+    def score(answers: Path, folder: Path, output: str) -> None:
+        options = ("--benchmark", "custom", "--data", folder, "--encoder", "none", "--name", "mine")
+        done = run_command("score", answers, *options, "--setting", "reference", "--output", output)
+        assert done.status == 0, done.err
+
+    today = write_answers(tmp_path / "today.jsonl", invented)
+    score(today, data, "today")
+    done = run_command("results", "export", "benchmark", "today", "--kind", "invented", "--output", "failed")
+    assert (done.status, done.out.split(":")[0]) == (0, "12 turns of 12 conversations, 12 passages")
+    assert run_command("check", "failed").status == 0
+    for name, text in (("unchanged", invented), ("better", right)):
+        score(write_answers(tmp_path / f"{name}.jsonl", text), tmp_path / "failed", name)
+    margin = ("--margin", "invented=0.3")
+    assert run_command("gate", "better", "--baseline", "unchanged", *margin).status == 0
+    worse = run_command("gate", "unchanged", "--baseline", "better", *margin)
+    assert (worse.status, "worse" in worse.out) == (1, True)
