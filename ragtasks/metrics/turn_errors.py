@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import Resting, grounded, share_in
+from ragtasks.metrics.grounding import Resting, copied, grounded, share_in
 from ragtasks.records import Answerability, IdkVerdict, Response, Role
 
 
@@ -66,7 +66,7 @@ class TurnErrorKind(str, Enum):
     )
     INVENTED = (
         *("invented", "invents"),
-        "more than three fifths of its words, or a number, stand in no passage and not in the conversation",
+        "more than three fifths of its words, more of a short answer, or a number, stand in no passage and no turn",
     )
     UNUSED = (
         *("unused", "found but not used"),
@@ -126,6 +126,11 @@ _AGAIN = 0.75  # of the answer's words, in earlier answers
 _LEAST_WORDS = 8
 _MOST_NAMED = 5
 _SHORT_QUESTION = 40
+_LONG = 25  # with fewer words the share of an answer in its own words is chance
+_ASKS = re.compile(
+    r"\b(?:could|can|would) you (?:please )?(?:clarify|elaborate|give|provide|rephrase|share|specify|tell)\b[^?]*\?",
+    re.IGNORECASE,
+)
 
 
 class _Turn:
@@ -236,9 +241,16 @@ def _answered_unknown(turn: _Turn) -> str:
 
 
 def _asks_alone(turn: _Turn) -> bool:
-    """Return whether it is a question to the user, and says nothing else."""
+    """Return whether it is a question to the user, and says nothing else; offers of help may go on behind one."""
     text = turn.response.text.rstrip().rstrip("\"'*_)")
-    return text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION and turn.precision < _FITS
+    is_question = text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION
+    asks = is_question or (turn.words <= 2 * _SHORT_QUESTION and _asks_more_than_it_says(text))
+    return asks and turn.precision < _FITS
+
+
+def _asks_more_than_it_says(text: str) -> bool:
+    found = _ASKS.search(text)
+    return found is not None and len(text) <= 2 * len(found[0])
 
 
 def _asks_back(turn: _Turn) -> str:
@@ -251,6 +263,8 @@ def _repeated(turn: _Turn) -> str:
         return ""
     answers = [answer for _, answer in turn.earlier]
     again = share_in(turn.response.text, *answers)
+    if turn.precision >= _HELD and (copied(turn.response.text, answers) or 0.0) < _AGAIN:
+        return ""  # much of the reference answer in words of its own, which earlier answers have as well
     if again < least or again < (target := share_in(turn.task.target, *answers)) + _LESS:
         return ""
     return f"{again:.0%} of its words stand in earlier answers, of the reference answer's {target:.0%}"
@@ -308,7 +322,7 @@ def _invented(turn: _Turn) -> str:
         return ""
     if wrong := [number for numbers in turn.wrong_numbers.values() for number in numbers]:
         return f"numbers that stand nowhere: {', '.join(wrong[:_MOST_NAMED])}"
-    if share >= _HELD or turn.words < _LEAST_WORDS or turn.precision >= _FITS:
+    if turn.words < _LEAST_WORDS or share >= (_HELD if turn.words >= _LONG else _HELD / 2) or turn.precision >= _FITS:
         return ""
     words = list(dict.fromkeys(turn.resting.words_not_found()))
     return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"

@@ -76,6 +76,30 @@ def test_what_several_earlier_answers_said_is_repeated_unless_the_reference_answ
     assert kind_of(text, replace(task, target=text)) is None
 
 
+def test_an_answer_of_much_of_the_reference_answer_is_repeated_only_word_for_word() -> None:
+    task = replace(
+        TASK,
+        target="The library opens at nine o'clock: a bell rings, doors unlock, staff greet early visitors outside.",
+    )
+    assert kind_of("The library opens at nine o'clock on weekdays, never on Sundays.", task) is KIND.REPEATED
+    assert kind_of("On Sundays never; the library opens at nine o'clock on weekdays.", task) is not KIND.REPEATED
+
+
+def test_a_question_to_the_user_may_be_followed_by_an_offer() -> None:
+    asked = "It seems that your message got cut off. Could you please provide more context or clarify what you want?"
+    assert kind_of(f"{asked} I'm here to help!") is KIND.ASKED_BACK
+    assert kind_of(f"{TARGET} It is also {TARGET} Could you tell me your age?") is None
+
+
+def test_a_short_answer_in_its_own_words_is_not_called_invented() -> None:
+    short = "Children get free borrowing there, grown visitors hand over 12 euros yearly."
+    assert kind_of(short) is None
+    long = (
+        f"{short} Members stream films, visit museums, taste pastries and ride trams downtown for nothing all summer."
+    )
+    assert kind_of(long) is KIND.INVENTED
+
+
 def test_an_answer_that_rests_on_its_reference_passage_used_it_and_kept_the_thread() -> None:
     other_words = replace(TASK, target="Grown-ups hand over a dozen coins, the young hand over none.")
     assert kind_of("It is closed on Sundays and on public holidays.", other_words) is KIND.UNUSED
