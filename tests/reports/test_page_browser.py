@@ -53,14 +53,18 @@ class Tab:
 
     def open(self, page: Path, fragment: str = "", *, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
         """Open a page anew, on a screen of a size and under a system's colour scheme."""
+        self.show(page.as_uri() + fragment, size, scheme)
+        self.wait("document.documentElement.dataset.started")
+
+    def show(self, address: str, size: tuple[int, int], scheme: str) -> None:
+        """Do the same with an address, and wait for nothing of a page's own."""
         width, height = size
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         self.driver.get("about:blank")
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        self.driver.get(page.as_uri() + fragment)
-        self.wait("document.documentElement.dataset.started")
+        self.driver.get(address)
 
     def set(self, name: str, value: str) -> None:
         """Choose a value of a filter, as a hand would: with an event."""
@@ -181,14 +185,26 @@ def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab,
     assert tab.run("return document.querySelector('.rest').open") is False
 
 
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose answers show what their sentences rest on."""
+    folder = tmp_path_factory.mktemp("explained")
+    save(folder, "m", change_sample=grounded, tasks=TURNS)
+    return write(folder, folder / "page.html")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["concluded", "leaderboard"])
-def test_axe_finds_nothing_serious(tab: Tab, name: str, scheme: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("name", ["concluded", "leaderboard", "explained"])
+def test_axe_finds_nothing_serious(
+    tab: Tab, name: str, size: tuple[int, int], scheme: str, request: pytest.FixtureRequest
+) -> None:
     pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
-    tab.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    tab.driver.get(request.getfixturevalue(name).as_uri())
+    page: Path = request.getfixturevalue(name)
+    if name == "leaderboard":  # it is no report and has no views
+        tab.show(page.as_uri(), size, scheme)
+    else:
+        tab.open(page, "#view=conversations" if name == "explained" else "", size=size, scheme=scheme)
     script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     tab.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})  # the page's policy lets no other script in
     found = tab.driver.execute_async_script(
@@ -386,9 +402,8 @@ def grounded(sample: dict[str, Any]) -> None:
     doc["scoring"]["turn_error"] = wrong if doc["turn"] == 2 else {}
 
 
-def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure(tab: Tab, tmp_path: Path) -> None:
-    save(tmp_path, "m", change_sample=grounded, tasks=TURNS)
-    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure(tab: Tab, explained: Path) -> None:
+    tab.open(explained, "#view=conversations")
     tab.shows("a<::>1")
     tab.press("f")
     tab.shows("a<::>2")
