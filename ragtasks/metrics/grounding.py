@@ -1115,9 +1115,24 @@ def _best(part: _Part, texts: Sequence[str], language: str) -> tuple[int, int, i
     if not any(held):
         return None
     passage = held.index(max(held))
-    known = _in_order(texts[passage], language).places
-    places = sorted({place for unit in part.units for place in known.get(unit, ())})
-    return (passage, *_densest(places, _LONGER * len(part.units))) if places else None
+    shown = _in_order(texts[passage], language)
+    places = sorted({place for unit in part.units for place in shown.places.get(unit, ())})
+    if not places:
+        return None
+    first, last = _densest(places, _LONGER * len(part.units))
+    return (passage, *_without_repeats(shown, [place for place in places if first <= place <= last]))
+
+
+def _without_repeats(shown: _InOrder, places: list[int]) -> tuple[int, int]:
+    """Return the first and last of some places, without sentences at either end whose words the others have too."""
+    for end in (0, -1):
+        while places and shown.sentences[places[0]] != shown.sentences[places[-1]]:
+            outer = shown.sentences[places[end]]
+            inner = [place for place in places if shown.sentences[place] != outer]
+            if {shown.units[place] for place in places} != {shown.units[place] for place in inner}:
+                break
+            places = inner
+    return places[0], places[-1]
 
 
 def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:

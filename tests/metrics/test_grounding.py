@@ -284,10 +284,17 @@ def test_each_sentence_has_its_passage_and_place() -> None:
 
 def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> None:
     """Else a passage that says the same words all over would be one place."""
-    passage = "A book is on loan. " * 9
+    passage = "A book is on loan, " * 9
     (sentence,) = ground("Books on loan.", [passage]).sentences
     assert sentence.best is not None
     assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
+
+
+def test_a_place_leaves_out_sentences_that_say_nothing_more_of_it() -> None:
+    passage = "Hand tools are lent for 21 days. Power tools are lent for 5 days. Tools are lent for days."
+    (sentence,) = ground("Power tools are lent for 5 days.", [passage]).sentences
+    assert sentence.best is not None
+    assert passage[sentence.best.span.start : sentence.best.span.end] == "Power tools are lent for 5 days"
 
 
 @pytest.mark.parametrize(
