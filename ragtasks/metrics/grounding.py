@@ -409,7 +409,7 @@ def _sentences(text: str, marks: Sequence[Mark]) -> Iterator[tuple[Span, tuple[i
 def _words_alone(text: str, marks: Sequence[Mark]) -> str:
     """Return a text of the same length with blanks for citations, marks of Markdown, and the numbers of lists."""
     clean = _without(text, [(mark.start, mark.end) for mark in marks])
-    if "](" in text or "]:" in text or "```" in text or "~~~" in text:
+    if "](" in text or "]:" in text or "```" in text or "~~~" in text or "</" in text or "<br" in text:
         clean = _without(clean, (match.span() for match in _MARKDOWN.finditer(text)))
     return _without(clean, _list_numbers(clean))
 
@@ -425,10 +425,11 @@ def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
 _ADDRESS = r"(?:https?:|mailto:|www\.|[/#.])[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*"
 _MARKDOWN = re.compile(
     rf"(?<=\])\(<?{_ADDRESS}>?(?:[ \t]+[\"'][^\"'\n]*[\"'])?\)"
+    r"|</?(?:a|b|br|code|div|em|h[1-6]|hr|i|img|li|ol|p|pre|span|strong|su[bp]|t(?:able|body|d|h|head|r)|ul?)(?:\s[^<>=]*=[^<>]*)?/?>"
     r"|^[ \t]*\[[^\]\n]+\]:[ \t]*<?https?:[^\n]*|^[ \t>]*(?:```|~~~)[^`\n]*$",
     re.MULTILINE,
 )
-"""The address of a link, in place or at the end, and the line that opens or closes code, with the language's name."""
+"""Links' addresses, in place or at the end, tags of HTML, and the line that opens or closes code, with its language."""
 _LIST_NUMBER = re.compile(r"\(?(?<![\w.,-])(\d{1,3})[.)](?=[*_]*[ \t]+\S)")
 _OPENS_ITEM = re.compile(r"(?:^|\n|[.:;,!?)][*_]*\s|\b(?:and|or|und|et|y|e|o|ou)\s)[\s>#*_+|-]*\Z")
 _BEFORE_ITEM = 12

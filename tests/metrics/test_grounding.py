@@ -29,6 +29,8 @@ ODD: list[tuple[str, str, str, float | None]] = [
     ("only function words", "It is not there.", LOAN, None),
     ("code", "```python\nloan = renew(book)\n```", "Call `renew(book)`, which gives a loan.", 4 / 5),
     ("code of no words", "~~~\n{}\n~~~", LOAN, None),
+    ("HTML", "<ul><li>Books are <b>lent</b></li><li class='x'>for weeks<br/></li></ul>", LOAN, 4 / 5),
+    ("what is no tag", "loan <b and c> weeks </d>", LOAN, 2 / 7),
     ("link", "Ask at the [desk](https://lib.example/desks/(main)?at=9 'Riverton').", LOAN, 1 / 3),
     ("link to a place", "[Loan](#loans) and [desk](/desk).", LOAN, 2 / 3),
     ("link cited", "Books are lent [1](https://lib.example/loans).", LOAN, 1.0),
