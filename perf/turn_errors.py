@@ -7,9 +7,10 @@ python perf/turn_errors.py FOLDER --speed            how many answers a second, 
 Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the kinds and without
 the other labelling. On the 200 of round 1, labelled twice, the rules were made stricter, so what is printed of them is
 too kind. The 117 of round 2 were drawn afterwards, by the kinds that the rules then gave (`predicted`), and nobody had
-seen them; "also" is what holds beside the label. `generator` is the model whose texts the authors of MTRAG edited into
-reference answers, with the passages that it was given; `generator_first` the same text with the passages of the first
-search alone.
+seen them; "also" is what holds beside the label. The 28 of round 3 were drawn after the rules were changed on both, and
+labelled once, from the last two turns and 600 characters of each text. `generator` is the model whose texts the authors
+of MTRAG edited into reference answers, with the passages that it was given; `generator_first` the same text with the
+passages of the first search alone.
 
 Damage: answers of two models that people rated good; one in three is replaced, and looked at among the others.
 """
@@ -122,6 +123,7 @@ _POOL = {
 }
 POOL = Counter({(system, kind): n for system, counts in _POOL.items() for kind, n in counts.items()})
 """(system, kind) -> answers that round 2 was drawn from: those that round 1 has not, by the kinds of that time."""
+_DRAWN_FROM_POOL = 2
 _SETTINGS = {"generator": Setting.FULL_RAG, "generator_first": Setting.FULL_RAG}
 
 
@@ -410,7 +412,7 @@ def main() -> None:
             print_precision(mine, lambda row: row["predicted"])
             print("\nThe kinds as they are now:\n")
         print_precision(mine, now)
-        if number > 1:
+        if number == _DRAWN_FROM_POOL:
             print("\nWhat is found of what both labellings name, now:\n")
             print_recall(mine, now, POOL)
 
