@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.judges import PREDICTED, TARGETS
-from ragtasks.metrics import RANKED_BY, Metric, ranking_score
+from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
@@ -27,6 +27,7 @@ from ragtasks.reports.tables._scores import (
     EMPTY,
     Slice,
     as_zero_table,
+    by_setting,
     empty_note,
     error_table,
     is_baseline,
@@ -66,6 +67,10 @@ _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
 _RANKING_NOTE = (
     "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B and C (paper profile; B is "
     "reference, C is full_rag). In brackets: the fewest tasks that one of the three means covers."
+)
+_CITED = (
+    "How far the first passage that a sentence cites supports it: support_ as judges label it, cited_ by its words; "
+    "precision over the sentences that cite, recall over all (docs/grounding.md)."
 )
 _LEAK = (
     "Passages none: tasks that are given no passage. Where exactly the unanswerable ones are (MTRAG-UN's reference "
@@ -144,6 +149,7 @@ def _tables(
     return [
         *overview,
         *as_zero_table(overview[0], list(present.values())),
+        *_citations(given, present),
         *user_tables(given, quality),
         *usage_table(given, quality),
         *plausibility_table(given),
@@ -234,6 +240,17 @@ def _overview_table(
                 (rows if n_tasks is None else partial).append((setting, evaluation.model, len(chosen), *scores))
         rows += partial
     return Table(title, ("setting", "model", "n", *columns), tuple(rows), note)
+
+
+def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
+    """Yield precision and recall of what answers cite, as words and as judges say, where any of it was scored."""
+    columns = [name for name in (*SUPPORT_SCORES, CITED_PRECISION.name, CITED_RECALL.name) if name in present]
+    rows: list[tuple[Cell, ...]] = [
+        (setting, item.model, len(own), *(mean_of(own, name, present[name].bounds) for name in columns))
+        for setting, item, own in by_setting(evaluations)
+    ]
+    if columns:
+        yield Table("Citations", ("setting", "model", "n", *columns), tuple(rows), _CITED)
 
 
 def _ranking(overview: Sequence[Table]) -> Iterator[Table]:

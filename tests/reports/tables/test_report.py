@@ -307,6 +307,19 @@ def test_empty_responses_are_shown_and_explained_where_there_are_any(suite: str,
     assert ("empty" in none.columns) == (suite == "multihop_rag")  # where it is among the suite's first metrics
 
 
+def test_citations_by_words_and_by_judges_stand_in_one_table() -> None:
+    words = {"cited_precision": 0.5, "cited_recall": 0.25}
+    judged = {"support_precision": 1.0, "support_recall": 0.75}
+    suite = "+".join(["mtrag", *words, *judged])
+    rows = [row(1, 0.1, values=words | judged), row(2, 0.1, values=words | {"support_precision": None})]
+    table = named(section(evaluation(rows, suite=suite)), "Citations")
+    assert table.columns[3:] == ("support_precision", "support_recall", "cited_precision", "cited_recall")
+    assert values(table, "reference", "m") == [1.0, 0.75, 0.5, 0.25]
+    only_words = section(evaluation([row(1, 0.1, values=words)], suite=suite))
+    assert named(only_words, "Citations").columns[3:] == tuple(words)
+    assert "Citations" not in titles(section(evaluation([row(1, 0.1)])))
+
+
 def test_nothing_scored_at_all_is_still_a_report() -> None:
     found = section(evaluation([row(1, None, values={"rb_alg": None})]))
     table = named(found, "By setting")
