@@ -216,14 +216,28 @@ def test_path_prints_the_folder_of_the_yamls_and_nothing_else() -> None:
 
 def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
-    status, text = in_process("data", "fetch", "mtrag", "--from", str(mtrag_root))
+    status, text = in_process("data", "fetch", "mtrag_un", "--from", str(mtrag_root))
     assert status == 0
-    assert "20 copied, 0 already there" in text
-    folder = tmp_path / source_of("mtrag").folder
+    assert "5 copied, 0 already there" in text
+    folder = tmp_path / source_of("mtrag_un").folder
     assert f"in {folder}" in text
-    assert len(open_benchmark("mtrag", folder).tasks) == 842
-    status, text = in_process("data", "fetch", "mtrag", "--from", str(mtrag_root), "--group", "tasks")
-    assert "0 copied, 20 already there" in text
+    assert len(open_benchmark("mtrag_un", folder).tasks) == 507
+    status, text = in_process("data", "fetch", "mtrag_un", "--from", str(mtrag_root))
+    assert "0 copied, 5 already there" in text
+
+
+def test_fetch_takes_no_file_that_is_not_the_official_one(
+    mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two task files were put together again from pieces: their tasks are the official ones, their bytes are not."""
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
+    done = run_command("data", "fetch", "mtrag", "--from", mtrag_root)
+    assert done.status == 1
+    assert re.findall(r"(\S+): wrong checksum \(git blob", done.err) == [
+        "mtrag-human/generation_tasks/RAG.jsonl",
+        "mtrag-human/generation_tasks/reference+RAG.jsonl",
+    ]
+    assert list(tmp_path.rglob("*.jsonl")) == []
 
 
 @pytest.fixture
