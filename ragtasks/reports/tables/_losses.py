@@ -114,6 +114,9 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
     models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
     splits = [_split(item, metric) for item in models]
     summaries = [_summary(split) for split in splits if split.losses]
+    settings = {row.setting for item in models for row in item.rows}
+    if not summaries and not settings >= {Setting.REFERENCE, Setting.FULL_RAG}:
+        return ""  # nobody expects a loss between settings that were not evaluated
     if not summaries:
         return "Where the loss is: unknown, as no model has both reference and full_rag scored."
     more = f"; {len(summaries) - _MAX_MODELS} more models" if len(summaries) > _MAX_MODELS else ""

@@ -142,6 +142,14 @@ def test_the_largest_loss_is_named() -> None:
     assert first == "Where the loss is (reference to full_rag, rb_alg): mine loses 1.000 (retrieval missed it 1.000)."
 
 
+def test_the_loss_is_called_unknown_only_where_both_settings_were_evaluated() -> None:
+    one, other = model("a", [1.0] * N), model("b", [0.0] * N, "full_rag")
+    assert not any("Where the loss is" in line for line in concluded(one, model("b", [0.0] * N)).legend)
+    assert "Where the loss is: unknown, as no model has both reference and full_rag scored." in (
+        concluded(one, other).legend
+    )
+
+
 def sentence(*given: Evaluation) -> str:
     (section,) = report_sections(given)
     return section.sentence
