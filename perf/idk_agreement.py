@@ -17,8 +17,9 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
-A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in ten rounds,
-of which the eighth and the tenth are for measuring alone; `perf/idk_languages_training.py` learns from the others.
+A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in eleven
+rounds, of which the eighth, the tenth and the eleventh are for measuring alone; `perf/idk_languages_training.py` learns
+from the others.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
@@ -53,7 +54,7 @@ IDEAL = {
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
 LANGUAGES = Path(__file__).with_name("idk_languages.jsonl")
-HELD_BACK = frozenset({8, 10})
+HELD_BACK = frozenset({8, 10, 11})
 """The rounds of these that nothing learns from."""
 PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
@@ -238,7 +239,8 @@ def _print_languages(detector: IdkDetector) -> None:
     labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row["text"]) for row in rows])
     right, found = Counter(row["language"] for row in rows), Counter[str]()
     for row, label in zip(rows, labels, strict=True):
-        found[row["language"]] += label.verdict is not None and label.verdict.value == row["idk"]
+        verdict = label.verdict and label.verdict.value
+        found[row["language"]] += verdict not in (None, "yes") if row["idk"] == "not yes" else verdict == row["idk"]
     print("\nlanguages, read right: " + ", ".join(f"{code} {found[code]} of {n}" for code, n in sorted(right.items())))
 
 

@@ -98,12 +98,12 @@ class Row:
 
 
 def read_rows() -> list[Row]:
-    """Return the labelled responses."""
+    """Return the labelled responses that may be learned from."""
     rows = map(json.loads, SENTENCES.read_text(encoding="utf-8").splitlines())
     return [
         Row(row["round"], code, IdkVerdict(row["idk"]), row["text"], tuple(clauses_in(row["text"], code)))
         for row in rows
-        if (code := row["language"])
+        if row["round"] not in HELD_BACK and (code := row["language"])
     ]
 
 
@@ -236,7 +236,7 @@ def write(weights: dict[str, Weights]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Learns the weights of refusals in other languages than English.")
     parser.add_argument("--write", action="store_true", help="write the weights; without it, rounds are left out")
-    rows = [row for row in read_rows() if row.round not in HELD_BACK]
+    rows = read_rows()
     if parser.parse_args().write:
         write(learn(rows))
     else:
