@@ -910,10 +910,10 @@ _HOUR = re.compile(
 
 
 def _hours(text: str) -> Iterator[str]:
-    """Yield what the hours of a text are on the other clock: of 14:30 the 2, of 2 pm the 14 and its 00 minutes."""
+    """Yield what the hours of a text are on the other clock: of 14:30 the 2 and its pm, of 2 pm the 14 and its 00."""
     for found in _HOUR.finditer(text):
         if found["hour"]:
-            yield str(int(found["hour"]) - _HALF_DAY)
+            yield from (str(int(found["hour"]) - _HALF_DAY), "pm", "p.m")
             continue
         yield "0"
         if found["which"] == "p" and int(found["half"]) < _HALF_DAY:

@@ -171,6 +171,14 @@ def test_a_number_is_found_however_the_passage_writes_it(answer: str, passage: s
     assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [()]
 
 
+@pytest.mark.parametrize("hour", ["8 pm", "8 p.m.", "8pm"])
+def test_the_half_of_a_day_is_found_in_an_hour_of_24(hour: str) -> None:
+    (sentence,) = ground(f"It opens at {hour}", ["It opens at 20:00."]).sentences
+    assert sentence.not_found == ()
+    (other,) = ground(f"It opens at {hour}", ["It opens at 8:00."]).sentences
+    assert other.not_found != ()
+
+
 OTHER_NUMBERS = [
     ("It has 513 GB.", "Intel 32 512 GB", "513"),
     ("There were 32,512 readers.", "32 readers, 512 books", "32,512"),
