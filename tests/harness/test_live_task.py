@@ -341,7 +341,7 @@ def test_no_submission_is_made_of_live_conversations(
     request = Request(SubmissionTask.B, answers, results=out, allow_missing=True)
     given = ["--model", "ragtasks-oracle", "--output_path", str(out), "--log_samples", "--tasks"]
     assert command(*given, TASK).status == 0
-    with pytest.raises(ConfigurationError, match="no answers in this setting"):
+    with pytest.raises(ConfigurationError, match="only answers whose history is the model's own"):
         submit(request, benchmark_sample, tmp_path)
     shutil.rmtree(out)
     assert command(*given, f"{TASK},mtrag_reference_govt").status == 0

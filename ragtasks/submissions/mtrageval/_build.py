@@ -454,12 +454,13 @@ def _check_origin(
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
     found = [f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)]
-    others = sorted({str(row["doc"].get("setting")) for part in saved.tasks for row in part.rows})
+    others = sorted({str(row["doc"].get("setting")) for part in _with_gold_history(saved) for row in part.rows})
+    instead = f"answers in {', '.join(others)} only" if others else "only answers whose history is the model's own"
     raise ConfigurationError(
         "results to submit",
         where=str(saved.source),
         expected=f"answers to {benchmark.label} ({benchmark.revision}) in setting {setting.value}",
-        found=f"answers to {', '.join(found)}" if found else f"answers in {', '.join(others) or 'no setting'} only",
+        found=f"answers to {', '.join(found)}" if found else instead,
         next_step="name the benchmark and its files with --benchmark and --data, or other results"
         if found
         else f"evaluate {benchmark.name}_{setting.value}, or name a --task that the answers are for",
