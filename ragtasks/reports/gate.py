@@ -422,7 +422,7 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
     """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
     values = [one.values.get(place.metric.name) for one, _ in place.pairs]
     column = cluster(values, [one.conversation_id for one, _ in place.pairs], place.metric.bounds)
-    (mean,) = estimate_means([column], level=1 - config.alpha)
+    (mean,) = estimate_means([column])
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
     change = replace(mean, value=None, low=None, high=None, standard_error=error)
     return GateRow(

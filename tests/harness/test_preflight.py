@@ -92,6 +92,25 @@ def test_only_a_score_that_needs_an_encoder_asks_for_one() -> None:
     assert problems_of(replace(wanted, suites={"mtrag": "rewriting"})) == []
 
 
+def test_a_benchmark_without_an_encoder_hides_none_behind_it() -> None:
+    parts = (("multihop_rag", Setting.REFERENCE), *PARTS)
+    wanted = replace(SAMPLE, parts=parts, config=config(encoder="nobody/has-this"))
+    (found,) = problems_of(wanted)
+    assert found.startswith("encoder nobody/has-this: the main score rb_alg would be unscored")
+
+
+def test_answers_to_each_benchmark_count_where_no_passages_are_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """112 tasks of MTRAG's sample and 20 of MultiHop-RAG's, whose answers take 100 kB each; 200 MB are to spare."""
+    usage = namedtuple("usage", "free")
+    parts = (*PARTS, ("multihop_rag", Setting.REFERENCE))
+    wanted = replace(SAMPLE, parts=parts, needs_passages=False, output=tmp_path)
+    for free, is_enough in ((213_000_000, False), (214_000_000, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: usage(free))
+        assert (problems_of(wanted) == []) is is_enough
+
+
 @pytest.mark.parametrize(
     ("options", "who"),
     [
