@@ -26,6 +26,7 @@ from ragtasks.clients import (
     Prompt,
     Reply,
     ReplyCache,
+    calls_of,
     check_reply_cache,
     no_progress,
 )
@@ -137,6 +138,16 @@ def test_failures_that_an_older_version_kept_count_as_missing(tmp_path: Path) ->
 
 def _endpoint(server: ChatServer, **options: Any) -> OpenAIClient:
     return OpenAIClient({"model": "m", "base_url": server.base_url, **options})
+
+
+def test_of_equal_prompts_one_has_taken_the_reply(tmp_path: Path) -> None:
+    def spent_by(*texts: str) -> list[str]:
+        replies = CachedClient(_endpoint(server), cache).answer(prompts(*texts))
+        return [call.spent.value for reply in replies for call in calls_of(reply)]
+
+    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
+        assert spent_by("a", "b", "a", "a") == ["now", "now", "shared", "shared"]
+        assert spent_by("a", "a", "c") == ["before", "shared", "now"]
 
 
 def test_another_address_is_asked_unless_replies_are_shared(tmp_path: Path) -> None:
