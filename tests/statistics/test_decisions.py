@@ -299,6 +299,7 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
         ({"margin": float("nan")}, "--margin nan"),
         ({"margin": 1.5}, "below 1"),
         ({"bounds": (0.0, float("inf"))}, "give --margin"),
+        ({"bounds": (0.0, float("inf")), "margin": float("inf")}, "--margin inf"),
         ({"level": 0.5}, "level"),
         ({"systems": ("a",)}, "two systems"),
         ({"systems": ("a", "a")}, "two systems"),
@@ -308,6 +309,12 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
 def test_a_race_that_means_nothing_is_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         raced(noise(1, {"a": 0.0, "b": 0.0}), **options)  # type: ignore[arg-type]
+
+
+def test_a_metric_without_a_range_takes_any_margin_that_is_named() -> None:
+    race, _ = raced(noise(1, {"a": 0.0, "b": -0.4}), bounds=(float("-inf"), float("inf")), margin=1.5)
+    assert race.verdict is Verdict.EQUAL
+    assert race.margin == 1.5
 
 
 # The same looks as a gate: the second system against the first, with a drop that is allowed.
