@@ -92,13 +92,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline, benchmark)
         chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
         if until_decided or judge:
-            others = {
-                "--benchmark": benchmark,
-                "--power": power,
-                "--save-baseline": save_baseline,
-                "--junit": junit,
-                "--comment": comment,
-            }
+            others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
             _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
             status = _gate_until_decided(results, chosen, _Judging(judge or [], setting, seed, judged, force))
         else:
@@ -146,6 +140,11 @@ def _gate_until_decided(results: Path | None, config: GateConfig, judging: _Judg
         raise ConfigurationError(
             "gate --until-decided: both sides' answers are judged, so both are results: "
             "ragtasks gate RESULTS --baseline RESULTS --margin rb_llm=0.03"
+        )
+    if config.benchmark is not None:
+        raise ConfigurationError(
+            "gate --until-decided: judges are asked about results of one benchmark, and --benchmark takes none out of "
+            "several. Next step: evaluate each benchmark into a folder of its own"
         )
     if len(config.margins) != 1 or config.slices:
         raise ConfigurationError(
