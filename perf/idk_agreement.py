@@ -17,8 +17,8 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
-A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in eleven
-rounds, of which the eighth, the tenth and the eleventh are for measuring alone; `perf/idk_languages_training.py` learns
+A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in twelve
+rounds, of which the eighth, the tenth and the last two are for measuring alone; `perf/idk_languages_training.py` learns
 from the others.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
@@ -54,7 +54,7 @@ IDEAL = {
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
 LANGUAGES = Path(__file__).with_name("idk_languages.jsonl")
-HELD_BACK = frozenset({8, 10, 11})
+HELD_BACK = frozenset({8, 10, 11, 12})
 """The rounds of these that nothing learns from."""
 PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")

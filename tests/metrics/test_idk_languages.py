@@ -17,8 +17,8 @@ from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_languages import LANGUAGES, classify, read, table_of
 from ragtasks.records import Answerability, IdkVerdict
 
-FLOORS = {8: 620, 10: 680, 11: 668}
-"""Held-back round -> how many of its sentences are read right at least."""
+FLOORS = {8: (720, 620), 10: (720, 680), 11: (720, 668), 12: (420, 378)}
+"""Held-back round -> how many sentences it has, and how many of them are read right at least."""
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
 
 
@@ -47,8 +47,9 @@ def test_refusals_and_what_looks_like_them_are_told_apart_in_twelve_languages() 
 def test_of_sentences_that_nothing_was_changed_for_most_are_read(number: int) -> None:
     rows = [row for row in _labelled(held_back=True) if row["round"] == number]
     right = [(_detect(row["text"]) is YES) is (row["idk"] == "yes") for row in rows]
-    assert len(right) == 720
-    assert sum(right) >= FLOORS[number]
+    n_sentences, floor = FLOORS[number]
+    assert len(right) == n_sentences
+    assert sum(right) >= floor
 
 
 @pytest.mark.parametrize(
