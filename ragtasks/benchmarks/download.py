@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import hashlib
 import http.client
 import json
 import os
@@ -26,13 +25,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from ragtasks.benchmarks.sources import Source as Source  # noqa: PLC0414 (other packages import it from here)
-from ragtasks.benchmarks.sources import SourceFile, locate
+from ragtasks.benchmarks.sources import SourceFile, digest, git_blob, locate
 from ragtasks.errors import FetchError, masked_text
 from ragtasks.files import publish, written_aside
 
@@ -630,27 +628,9 @@ def progress_callback(
 if sys.platform != "win32":
     import fcntl
 
-_BLOCK = 1 << 20
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/"
 _PAGE_HEADS = (b"<!doctype html", b"<html")
-
-
-def digest(path: Path) -> str:
-    """Return the sha256 of a whole file in lower-case hex."""
-    return _fed(hashlib.sha256(), path)
-
-
-def git_blob(path: Path) -> str:
-    """Return the id that git gives a whole file."""
-    return _fed(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
-
-
-def _fed(checksum: Any, path: Path) -> str:
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            checksum.update(block)
-    return str(checksum.hexdigest())
 
 
 def impostor(path: Path) -> str | None:

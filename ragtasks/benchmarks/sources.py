@@ -7,9 +7,11 @@ one of which neither is known says so with None, and is held to the bytes that w
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ragtasks.errors import ConfigurationError, FetchError, close_matches
 from ragtasks.tables import markdown_table
@@ -133,3 +135,23 @@ def _refuse_unsafe(path: str) -> None:
             found="a path that could lead out of the data folder",
             next_step="correct the table; nothing was fetched",
         )
+
+
+_BLOCK = 1 << 20
+
+
+def digest(path: Path) -> str:
+    """Return the sha256 of a whole file in lower-case hex."""
+    return _fed(hashlib.sha256(), path)
+
+
+def git_blob(path: Path) -> str:
+    """Return the id that git gives a whole file."""
+    return _fed(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
+
+
+def _fed(checksum: Any, path: Path) -> str:
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum.update(block)
+    return str(checksum.hexdigest())
