@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks.sources import Source, locate
+from ragtasks.benchmarks.sources import Source, changed_files, digest, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import Table
@@ -98,11 +99,23 @@ def _sample(name: str, definition: BenchmarkDefinition) -> Path:
 
 @functools.lru_cache(maxsize=8)
 def open_benchmark(name: str, root: Path) -> Benchmark:
-    """Return a benchmark, read once for all its harness tasks."""
-    found = BENCHMARKS.get(name).load(root)
+    """Return a benchmark, read once for all its harness tasks; its revision names files that are not official."""
+    definition = BENCHMARKS.get(name)
+    found = definition.load(root)
     if not isinstance(found, Benchmark):
         raise ConfigurationError(f"benchmark {name!r}: its `load` gives {type(found).__name__}, not a Benchmark")
-    return replace(found, name=name)  # so that whoever has it finds its definition again
+    revision = found.revision if found.is_sample else _revision(definition.source, found)
+    return replace(found, name=name, revision=revision)  # by its name whoever has it finds its definition again
+
+
+def _revision(source: Source, found: Benchmark) -> str:
+    """Return the commit; where files are not those of the commit, their names and a hash of their bytes as well."""
+    paths = changed_files(source, found.root) if source.files else ()
+    if not paths:
+        return found.revision
+    names = sorted({Path(path).name for path in paths})
+    bytes_of_all = hashlib.sha256("".join(digest(found.root / path) for path in paths).encode()).hexdigest()
+    return f"{found.revision}, changed: {', '.join(names)} ({bytes_of_all[:8]})"
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:

@@ -1,4 +1,4 @@
-"""Where a benchmark's official files come from: data about files, no behaviour of the network.
+"""Where a benchmark's official files come from, and which files are the official ones: no behaviour of the network.
 
 A source is one commit of one public repository. A file whose official checksum or git's id is known is pinned to it;
 one of which neither is known says so with None, and is held to the bytes that were seen first.
@@ -101,6 +101,23 @@ def locate(source: Source, data_dir: Path) -> Path:
     if not source.files:
         return data_dir
     return data_dir if (data_dir / source.marker).exists() else data_dir / source.folder
+
+
+def changed_files(source: Source, root: Path) -> tuple[str, ...]:
+    """Return the paths of the files of the first group under `root` that are not the official bytes.
+
+    That group is what evaluations read. A file that is not there, or of which ragtasks knows no checksum, is none.
+    """
+    files = source.in_groups(source.groups[:1])
+    return tuple(file.path for file in files if (root / file.path).is_file() and not _may_be(file, root / file.path))
+
+
+def _may_be(file: SourceFile, path: Path) -> bool:
+    if file.n_bytes not in (None, path.stat().st_size):
+        return False
+    if file.git_blob is not None:
+        return git_blob(path) == file.git_blob
+    return file.sha256 in (None, digest(path))
 
 
 def listing(sources: Iterable[Source]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,23 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
     assert str(tmp_path / mtrag.MTRAG_SOURCE.folder) in text
     assert "ragtasks data fetch mtrag" in text
     assert text.endswith("or try the sample: --data sample on the command line, `data: sample` in evaluation.yaml")
+
+
+def test_the_revision_names_files_that_are_not_the_official_ones(mtrag_root: Path, tmp_path: Path) -> None:
+    """An older checkout, or one that somebody corrected, is not the commit that the scores would claim."""
+    folder = tmp_path / "mtragun-human"
+    shutil.copytree(mtrag_root / "mtragun-human", folder)
+    assert open_benchmark("mtrag_un", tmp_path).revision == mtrag.MTRAG_UN_SOURCE.commit
+    found = set()
+    for change in ("x", "y"):
+        copy = tmp_path / change
+        shutil.copytree(folder, copy / folder.name)
+        tasks = copy / folder.name / "generation_tasks" / "reference.jsonl"
+        tasks.write_bytes(tasks.read_bytes().replace(b" the ", f" {change}he ".encode(), 1))  # as many bytes as before
+        revision = open_benchmark("mtrag_un", copy).revision
+        assert revision.startswith(f"{mtrag.MTRAG_UN_SOURCE.commit}, changed: reference.jsonl (")
+        found.add(revision)
+    assert len(found) == 2  # scores of two changes are not compared either
 
 
 def test_the_real_data_is_found_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:
