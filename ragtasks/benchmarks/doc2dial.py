@@ -598,7 +598,7 @@ _SOURCE = Source(
     repository="https://github.com/doc2dial/multidoc2dial",
     commit="6b7565989ad14858ee2c7498b605dc6d32ffe9e0",
     base_url="https://doc2dial.github.io/multidoc2dial/file/",
-    files=(SourceFile("multidoc2dial.zip", _ZIP_SHA256, 6868509, "dialogues"),),
+    files=(SourceFile("multidoc2dial.zip", _ZIP_SHA256, 6868509, "tasks"),),
 )
 _OLD_SOURCE = replace(
     _SOURCE,
@@ -607,7 +607,7 @@ _OLD_SOURCE = replace(
     repository="https://doc2dial.github.io",
     commit="v1.0.1",
     base_url="https://doc2dial.github.io/file/",
-    files=(SourceFile("doc2dial_v1.0.1.zip", None, None, "dialogues"),),
+    files=(SourceFile("doc2dial_v1.0.1.zip", None, None, "tasks"),),
 )
 _PROPOSITIONS_COMMIT = "c4112086d89e7ca5188d37207d30e46dffde6069"
 _PROPOSITIONS_SOURCE = replace(
@@ -618,7 +618,7 @@ _PROPOSITIONS_SOURCE = replace(
     base_url="https://raw.githubusercontent.com/christosvhs/Document-Grounded-Conversational-QA/"
     f"{_PROPOSITIONS_COMMIT}/",
     # They land beside the files of `multidoc2dial`: fetch both.
-    files=(SourceFile("data/propositions.json", None, 3049634, "propositions"),),
+    files=(SourceFile("data/propositions.json", None, 3049634, "tasks"),),
 )
 
 COLLECTION = Collection(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark, source_of
+from ragtasks.benchmarks.download import DEFAULT_GROUPS
 from ragtasks.benchmarks.mtrag import _benchmark as mtrag
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 
@@ -16,6 +17,13 @@ def test_every_benchmark_has_a_source_of_its_name() -> None:
     assert {"mtrag", "mtrag_un"} <= set(benchmark_names())
     assert [source_of(name).name for name in benchmark_names()] == benchmark_names()
     assert source_of("mtrag") is mtrag.MTRAG_SOURCE
+
+
+def test_what_data_fetch_brings_unasked_is_a_group_of_every_benchmark_that_can_be_fetched() -> None:
+    """Errors say "run `ragtasks data fetch NAME`", which must not ask for a group that is not there."""
+    fetched = {name: source_of(name) for name in benchmark_names() if source_of(name).files}
+    assert len(fetched) > 10
+    assert all(source.in_groups(DEFAULT_GROUPS) for source in fetched.values())
 
 
 def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> None:
