@@ -23,7 +23,7 @@ from ragtasks.arena.forms import (
     win_rates,
     write_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, load_human_evaluation
+from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, WIN_RATE, load_human_evaluation
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability
@@ -247,6 +247,35 @@ def test_the_file_says_who_refuses_where_it_should_and_only_scores_that_all_answ
     }
     assert all(one.metrics == {"rl_f": 0.5} for one in rated_answers)
     assert [one.response.task.answerability for one in rated_answers[::2]] == list(labels.values())
+
+
+def test_the_file_is_laid_out_as_the_official_one(tmp_path: Path, mtrag_root: Path) -> None:
+    """Other tools read it by the same names: who scored, by what kind of values, in which range, and filters."""
+    scored = [replace(one, scores={"rl_f": 0.5, "rb_alg": 0.25, "rb_llm": 1.0}) for one in TWO]
+    found = AnswerPool(scored)
+    content = json.loads(write_human_evaluation(tmp_path, found, about(found)).read_text(encoding="utf-8"))
+    official = json.loads((mtrag_root / HUMAN_EVALUATION_FILE).read_text(encoding="utf-8"))
+    assert content.keys() == official.keys()
+    assert content["filters"] == official["filters"]
+    defined = {metric["name"]: metric for metric in official["metrics"]}
+    for metric in content["metrics"]:
+        kinds = ("author", "type", "aggregator", "range")
+        assert [metric.get(kind) for kind in kinds] == [defined[metric["name"]].get(kind) for kind in kinds]
+        for own, other in zip(metric.get("values", ()), defined[metric["name"]].get("values", ()), strict=True):
+            assert own == {**other, "display_value": other["display_value"].lower()}
+    assert {"win-rate", "conditional_idk", "rb_agg", *FANC} < {metric["name"] for metric in content["metrics"]}
+    for part in ("documents", "tasks", "evaluations"):
+        own, other = content[part][0], official[part][0]
+        assert own.keys() <= other.keys()
+        assert {name: type(value) for name, value in own.items()} == {name: type(other[name]) for name in own}
+    assert set(content["filters"]) < content["tasks"][0].keys()
+    assert content["evaluations"][0]["annotations"].keys() < official["evaluations"][0]["annotations"].keys()
+
+
+@pytest.mark.parametrize(("n", "expected"), [(9, "Conversations: 9, fewer than 10"), (10, "Intervals over conv")])
+def test_the_note_says_whether_there_are_intervals(n: int, expected: str) -> None:
+    found = small_pool("a", "b", n=n)
+    assert expected in form_sections(found, about(found))[0].tables[0].note
 
 
 def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:

@@ -217,6 +217,12 @@ def test_the_schemas_say_what_calls_take(toolbox: Toolbox) -> None:
     assert (search["name"], search["parameters"]["required"]) == ("search", ["query"])
     assert search["parameters"]["properties"]["k"]["maximum"] == 20
     assert (read["name"], read["parameters"]["required"]) == ("read", ["passage_id"])
+    arguments = search["parameters"]["properties"] | read["parameters"]["properties"]
+    assert {name: argument["type"] for name, argument in arguments.items()} == {
+        "query": "string",
+        "k": "integer",
+        "passage_id": "string",
+    }
 
 
 def test_an_unknown_retriever_is_refused_before_anything_is_read(sample: Benchmark, tmp_path: Path) -> None:
