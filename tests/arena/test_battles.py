@@ -60,6 +60,11 @@ def test_both_orders_decide_and_a_flip_is_a_tie() -> None:
     assert won == {("good", "poor", "first"): 6, ("good", "worse", "first"): 6, ("poor", "worse", "tie"): 6}
     flipped = [item for item in found.votes if item.orders == ("first", "second")]
     assert {item.first.system for item in flipped} == {"poor"}
+    tasks = {item.battle_id: item.first.response.task for item in pool().battles}
+    for item in found.votes:
+        task = tasks[item.battle_id]
+        about = (task.task_id, task.conversation_id, task.answerability.value)
+        assert (item.task_id, item.conversation_id, item.answerability) == about
 
 
 def test_names_of_systems_reach_no_judge() -> None:

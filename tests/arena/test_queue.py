@@ -245,6 +245,8 @@ def test_everything_that_happened_can_be_read(store: VoteStore, clock: Clock) ->
     voted(queue, queue.undo("ann"), "tie")
     queue.skip(given(queue, "ann"))
     queue.note_names("ann", ["three"])
+    identified = {"time", "event", "rater", "battle_id", "assignment_id", "view", "vote_id"}
+    assert all(identified <= event.keys() <= identified | {"preference", "reason"} for event in store.events())
     found = [(event["event"], event["battle_id"], event.get("preference"), event["view"]) for event in store.events()]
     assert found == [
         ("given", "one", None, "blinded"),
