@@ -135,6 +135,12 @@ class ModelSection(BaseModel):
             raise ValueError(f"{glued} is one word to YAML; write {glued.replace(':', ': ')}, with a space")
         return value
 
+    @model_validator(mode="after")
+    def _has_its_server(self) -> ModelSection:
+        if "base_url" in self.arguments and (self.server is not None or self.kind is None):
+            raise ValueError("arguments.base_url: a server's address stands under `server`")
+        return self
+
     @property
     def is_baseline(self) -> bool:
         """Whether it reads the doc and asks nobody."""

@@ -494,11 +494,18 @@ def _on_one_line(error: Exception | str) -> str:
 
 _OF_OPENAI = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights
 
+_IS_KIND = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
+
 
 def _weights(name: str | None) -> Iterator[str]:
     """Yield that a folder stands in the way of weights of the hub, which loaders take first, or that there are none."""
     if name is not None and _OF_OPENAI.match(name) and not Path(name).exists():
         yield f"model {name}: it has no weights to be loaded here. Next step: OpenAI's own is openai/{name}"
+    if name is not None and _IS_KIND.fullmatch(name) and not Path(name).exists():
+        yield (
+            f"model {name}: this is the harness's name of a kind of model. Next step: write `kind: {name}`, and the "
+            "model's own name as `name`"
+        )
     if name is not None and Path(name).is_dir() and not is_model_folder(name):
         yield (
             f"model {name}: the folder {Path(name).resolve()} is taken for it, and holds no model. Next step: name the "

@@ -116,6 +116,14 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "eval evaluation.yaml --set model.name=gpt-4o --set options.encoder=none --no-probe",
             ["has no weights to be loaded here", "openai/gpt-4o"],
         ),
+        (
+            "eval evaluation.yaml --set model.name=local-completions --set options.encoder=none --no-probe",
+            ["the harness's name of a kind of model", "`kind: local-completions`"],
+        ),
+        (
+            "eval evaluation.yaml --set model.name=m --set model.arguments.base_url=http://localhost:1",
+            ["model: arguments.base_url: a server's address stands under `server`"],
+        ),
     ],
 )
 def test_a_mistake_is_one_error_that_names_the_way_out(line: str, words: list[str]) -> None:
