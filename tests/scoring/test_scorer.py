@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,9 @@ import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import endpoint_of
 from ragtasks.config import config_from_options
+from ragtasks.config.environment import card_folder
 from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.judges import CardRow, JudgeCard, store_card
 from ragtasks.metrics import IdkLabel, RuleBasedIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judge, take_failures
@@ -120,6 +123,22 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
     assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
     assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and of another version
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
+
+
+def test_results_hold_the_cards_of_their_judges() -> None:
+    card = JudgeCard(
+        "local", "2026-01-01T00:00:00", "made", rubric_words("rl_f"), (CardRow("rl_f", "alpha", 0.5, n=9),)
+    )
+    card_folder().mkdir(parents=True)
+    for stored in (card, replace(card, judge="another")):
+        store_card(card_folder(), stored)
+    said = scorer(judges=[{"model": "local", "base_url": "http://127.0.0.1:9"}]).provenance()
+    assert said["judge_cards"] == [card.json_values]
+
+
+def rubric_words(name: str) -> dict[str, str]:
+    (rubric,) = (rubric for rubric in suite_named("mtrag").rubrics() if rubric.name == name)
+    return {name: rubric.fingerprint}
 
 
 def metric(name: str, *, higher: bool | None) -> Any:

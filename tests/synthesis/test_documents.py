@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
@@ -191,6 +192,18 @@ def test_passages_say_where_they_were_cut_and_lose_nothing(tmp_path: Path, cut: 
         covered.setdefault(one.document_id, set()).update(range(start, end))
     for name, text in by_id.items():
         assert {place for place, sign in enumerate(text) if not sign.isspace()} <= covered[name]
+
+
+def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
+    """Here by letters, so that a passage of 30 tokens is one of 30 letters."""
+    file = tmp_path / "tokenizer.json"
+    letters = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    letters.save(str(file))
+    document = Document("a", "custom", "A", "The mill of Arden grinds rye and wheat on four days of the week. " * 3)
+    passages, _ = cut_documents([document], Cut(size=30, stride=20, tokenizer=str(file)))
+    assert {len(one.passage.text) for one in passages[:-1]} <= {29, 30}  # without a blank at an end
+    assert len(passages) > len(cut_documents([document], Cut(size=30, stride=20))[0])
 
 
 @pytest.mark.parametrize(("unit", "size", "stride"), [("words", 5, 5), ("tokens", 5, 6), ("tokens", 5, 0)])
