@@ -299,14 +299,17 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
                 fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "second"}
                 assert visitor.post("/forms", **fields).status == 303
         assert [row[0] for row in served.arena.store.forms()] == ["Ann", "Ann", "Bob", "Bob"]
+        assert {event["view"] for event in served.arena.store.events()} == {"form"}
         assert "Agreement of raters" in visitor.get("/forms/results").text
 
 
-def test_a_form_holds_six_answers_at_most(tmp_path: Path) -> None:
-    with serving(tmp_path, small_pool(*"abcdefg", n=1)) as served:
+@pytest.mark.parametrize(("systems", "is_asked"), [("abcdef", True), ("abcdefg", False)])
+def test_a_form_holds_six_answers_at_most(tmp_path: Path, systems: str, *, is_asked: bool) -> None:
+    with serving(tmp_path, small_pool(*systems, n=1)) as served:
         visitor = Visitor(served.port)
         visitor.enter()
-        assert "You filled in 0 forms" in visitor.get("/forms").text
+        page = visitor.get("/forms").text
+        assert ("You filled in 0 forms" in page, 'name="item"' in page) == (not is_asked, is_asked)
 
 
 @pytest.mark.parametrize(("began", "expected"), [("0", 86_400), ("99999999999", 0), ("early", 0)])
