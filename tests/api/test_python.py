@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
 import re
 import runpy
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any
 import pytest
 
 import ragtasks
+from ragtasks.api import bounds_of
+from ragtasks.benchmarks import source_of
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.records import Answerability
 from ragtasks.scoring import Place, record_failure, rescore
@@ -132,6 +136,7 @@ def test_a_benchmark_has_tasks_passages_and_judgements(sample: ragtasks.LoadedBe
     assert (sample.name, sample.label, sample.is_sample, len(sample.tasks)) == ("mtrag", "mtrag (sample)", True, 112)
     assert repr(sample) == "<LoadedBenchmark mtrag (sample): 112 tasks>"
     assert "| clapnq |         20 |" in str(sample)
+    assert "UNDERSPECIFIED" not in str(sample), "a label that no task has is no column"
     assert [len(sample.passages(name)) for name in ("reference", "reference_rag", "full_rag")] == [112, 83, 112]
     assert len(sample.qrels) == 92
     assert all(set(judged.values()) <= {0, 1} for judged in sample.qrels.values())
@@ -139,6 +144,30 @@ def test_a_benchmark_has_tasks_passages_and_judgements(sample: ragtasks.LoadedBe
         sample.passages("fullrag")
     with pytest.raises(ConfigurationError, match="did you mean 'mtrag'"):
         ragtasks.load_benchmark("mtrga")
+
+
+def test_where_no_data_are_named_they_are_read_from_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ragtasks.load_benchmark("mtrag_un", data="sample").source
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
+    shutil.copytree(source.root, tmp_path / "data" / source_of("mtrag_un").folder)
+    found = ragtasks.load_benchmark("mtrag_un")
+    assert (found.tasks, found.source.root.parent) == (source.tasks, (tmp_path / "data").resolve())
+
+
+def test_what_a_system_searched_for_is_scored(sample: ragtasks.LoadedBenchmark) -> None:
+    relevant = [{"id": name, "text": "x"} for name, grade in sample.qrels[FIRST].items() if grade]
+    said = [{"query": "nothing", "passages": []}, {"query": "towns", "passages": relevant}]
+    searched, silent = score(
+        sample,
+        [{"id": FIRST, "answer": "x", "searches": said}, {"id": SECOND, "answer": "x", "searches": None}],
+        setting="agentic",
+        max_implausible=1,
+    ).rows[:2]
+    assert relevant
+    assert [searched[name] for name in ("searches", "recall_seen", "empty_searches")] == [2, 1, 0.5]
+    assert [silent[name] for name in ("searches", "recall_seen")] == [None, None]
 
 
 def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
@@ -280,6 +309,9 @@ def test_two_systems_of_one_name_are_told_apart(sample: ragtasks.LoadedBenchmark
     assert pair.p is not None
     assert pair.p < 0.01
     assert "| answers (first) | answers (second) |" in str(found)
+    one, other = score(sample, refusal, name="a"), score(sample, refusal, name="b")
+    (pair,) = ragtasks.compare(one, other, metric="ans_acc").pairs
+    assert (pair.first.name, pair.second.name) == ("a", "b")
     with pytest.raises(ConfigurationError, match="did you mean 'rouge_l'"):
         ragtasks.compare(score(sample, refusal), score(sample, refusal), metric="rouge_i")
     one, other = score(sample, refusal), score(sample, refusal, setting="full_rag")
@@ -319,6 +351,7 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
     assert "of which the run omits 1 (they count 0)" in str(found)
     assert "1 queries without a judgement" in str(found)
     assert found.conversation_of == {"q1": "q1", "q2": "q2"}, "a query of no conversation is its own"
+    assert (bounds_of("NumRet"), bounds_of("R@1")) == ((0, math.inf), (0, 1)), "a count has no largest value"
     assert repr(found) == "<RunEvaluation of run: 2 judged queries>"
     (tmp_path / "run.trec").write_text("q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\nq9 Q0 a 1 1.0 x\n")
     (tmp_path / "trec.qrels").write_text("q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n")
