@@ -15,7 +15,7 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.metrics import token_f1
 from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
-from ragtasks.synthesis.training import TrainedOne, split_by_dialogue
+from ragtasks.synthesis.training import TrainedOne, _keep_only, split_by_dialogue
 from retrieval_cache import (
     Place,
     Recipe,
@@ -276,3 +276,13 @@ def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Pa
     assert made.exit_code == 0, made.output
     assert "llm_rewrite:" in made.output
     assert (tmp_path / "made" / "ragtasks_rewriter.json").is_file()
+
+
+def test_checkpoints_are_gone_on_from_by_the_same_training_alone(tmp_path: Path) -> None:
+    work, checkpoint = tmp_path / "work", tmp_path / "work" / "checkpoint-3"
+    _keep_only(work, "one")
+    checkpoint.mkdir()
+    _keep_only(work, "one")
+    assert checkpoint.is_dir()
+    _keep_only(work, "another")
+    assert not checkpoint.exists()
