@@ -309,8 +309,10 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             recalibrate=recalibrate,
         )
     elif any(of_results):
-        runs = ", ".join(name for name, is_results in zip(names, of_results, strict=True) if not is_results)
-        raise ConfigurationError(f"compare: runs ({runs}) beside results. Next step: name either results or runs")
+        runs = [name for name, is_results in zip(names, of_results, strict=True) if not is_results]
+        _require_runs(runs)
+        listed = ", ".join(runs)
+        raise ConfigurationError(f"compare: runs ({listed}) beside results. Next step: name either results or runs")
     else:
         chosen = _compare_chosen(by, _By.ALL, _By.DOMAIN)
         _require_runs(names)

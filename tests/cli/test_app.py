@@ -400,7 +400,7 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:
         (["submit", "--output", "x.jsonl"], "--task is missing"),
         (["submit", "--output", "x.jsonl", "--track", "trec-rag"], "give --results"),
         (["submit", "--output", "x.jsonl", "--task", "A", "--run-id", "r"], "go with --track trec-rag"),
-        (["compare", ".", "bm25"], "runs (bm25) beside results"),
+        (["compare", ".", "official"], "runs (official) beside results"),
         (["compare", ".", ".", "--by", "domain"], "--by domain: for these it is model or setting"),
         (["compare", "a", "b", "--by", "model"], "--by model: for these it is all or domain"),
         (["compare", "results/a", "results/b"], "a folder of results, or a results file"),

@@ -61,6 +61,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("score rows.jsonl --judge=", ["nothing names it", "openai/NAME"]),
         ("report empty", ["a results file that an evaluation wrote", "name the folder that an evaluation wrote"]),
         ("compare a b", ["no file or folder 'a', and no run of that name"]),
+        ("compare empty nothere", ["no file or folder 'nothere'"]),
         ("results show nothere", ["no file or folder 'nothere'"]),
         ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml"]),
         ("eval rows.jsonl", ["expected an evaluation in YAML", "ragtasks score rows.jsonl"]),
