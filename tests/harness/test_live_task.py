@@ -284,6 +284,26 @@ def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Ev
     assert history_in(results)["counts"]["turns_not_scored"] == 3
 
 
+def test_a_turn_that_asks_for_nothing_is_lived_and_not_scored(
+    evaluate: Evaluate, benchmark_sample: Benchmark, tmp_path: Path
+) -> None:
+    """The model answers the thanks in the middle of a conversation too, and goes on from that answer."""
+    shutil.copytree(benchmark_sample.root, tmp_path, dirs_exist_ok=True)
+    tasks = tmp_path / "mtrag-human/generation_tasks/reference.jsonl"
+    rows = [json.loads(line) for line in tasks.read_text(encoding="utf-8").splitlines()]
+    (thanks,) = (row for row in rows if row["task_id"] == "sample-govt-01<::>2")
+    thanks |= {"Answerability": ["CONVERSATIONAL"], "contexts": []}
+    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    about = json.loads((tmp_path / "sample.json").read_text(encoding="utf-8"))
+    about["counts"]["by_answerability"] |= {"ANSWERABLE": 79, "CONVERSATIONAL": 5}
+    (tmp_path / "sample.json").write_text(json.dumps(about), encoding="utf-8")
+    results = evaluate("ragtasks-extractive", TASK, limit=None, metadata={"data": str(tmp_path)})
+    (third,) = (item for item in results["samples"][TASK] if item["doc"]["task_id"] == "sample-govt-01<::>3")
+    assert len(results["samples"][TASK]) == N_TASKS - 1
+    assert [turn["role"] for turn in third["doc"]["history"]] == ["user", "assistant"] * 2
+    assert history_in(results)["counts"] == {"turns_not_scored": 1, "turns_not_asked": 0}
+
+
 def test_no_passages_of_a_run_made_before_are_read(load_task: Callable[..., ConversationTask]) -> None:
     assert {len(found) for found in load_task("mtrag_full_rag_govt").dataset["test"]["passages"]} != {0}
     assert {len(found) for found in load_task("mtrag_live_full_rag_govt").dataset["test"]["passages"]} == {0}
