@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -34,6 +34,8 @@ class BenchmarkDefinition:
     """Folder with a small benchmark of the same format that ships with the code; None: one of ours, or none."""
     tables: Callable[[Benchmark], Sequence[Table]] | None = None
     """Benchmark -> what `describe` shows of its files beyond its tasks; None: nothing."""
+    answers: Callable[[Benchmark], Sequence[RepairedAnswer]] | None = None
+    """Benchmark -> the answers of its conversations beside what a model wrote first; None: nothing is published."""
 
     def __post_init__(self) -> None:
         kinds = (
@@ -42,10 +44,21 @@ class BenchmarkDefinition:
             self.retrieval is None or isinstance(self.retrieval, RetrievalSide),
             self.sample is None or isinstance(self.sample, Path),
             self.tables is None or callable(self.tables),
+            self.answers is None or callable(self.answers),
         )
         if not all(kinds):
             fields = "source: Source, load: callable, retrieval: RetrievalSide or None, sample: Path or None"
-            raise ConfigurationError(f"BenchmarkDefinition({fields}, tables: callable or None)")
+            raise ConfigurationError(f"BenchmarkDefinition({fields}, tables and answers: callable or None)")
+
+
+class RepairedAnswer(NamedTuple):
+    """One answer of a benchmark's conversations, as people left it."""
+
+    domain: str
+    conversation: int
+    text: str
+    draft: str | None
+    """What the model wrote; None where nobody changed it."""
 
 
 # What a benchmark module hands to the rest of ragtasks, whatever its files look like.

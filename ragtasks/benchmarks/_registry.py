@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RepairedAnswer, RetrievalSide
 from ragtasks.benchmarks.sources import Source, changed_files, digest, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.plugins import ExtensionPoint
@@ -122,6 +122,12 @@ def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return the tables of what only this benchmark's files have; () for none."""
     tables = BENCHMARKS.get(benchmark.name).tables
     return tables(benchmark) if tables else ()
+
+
+def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
+    """Return the answers of a benchmark's conversations beside their drafts; () where none are published."""
+    answers = BENCHMARKS.get(benchmark.name).answers
+    return answers(benchmark) if answers else ()
 
 
 def retrieval_side(name: str) -> RetrievalSide:

@@ -51,8 +51,10 @@ def test_mtrags_table_8(mtrag_root: Path) -> None:
     assert rounded(whole, "references a task", 2) == 2.74
     assert whole["references a task"]["n_scored"] == 777
     repaired = tables["Repaired answers"][-1]
+    assert repaired["edit score"]["n_scored"] == repaired["repaired"]
     assert (repaired["answers"], repaired["repaired"]) == (842, 797)
     assert rounded(repaired, "repaired a conversation") == 7.2
+    assert rounded(repaired, "edit score") == 60.7  # as in the paper's section 4.3
 
 
 def test_mtrags_figure_2(mtrag_root: Path) -> None:
@@ -150,16 +152,16 @@ def test_csv_holds_every_cell() -> None:
 
 
 def test_conversations_that_are_none_are_named(tmp_path: Path) -> None:
-    from ragtasks.benchmarks import extra_tables, open_benchmark
+    from ragtasks.benchmarks import open_benchmark, repaired_answers
 
     root = tmp_path / "mtrag"
     shutil.copytree(benchmark_folder("mtrag", "sample", Path()), root)
     path = root / "mtrag-human" / "conversations" / "conversations.json"
     path.write_text('[{"domain": "fiqa"}]')
     with pytest.raises(BenchmarkFileError, match=r"0\.messages"):
-        extra_tables(open_benchmark("mtrag", root))
+        repaired_answers(open_benchmark("mtrag", root))
     path.write_text("{")
     with pytest.raises(BenchmarkFileError, match="one JSON list"):
-        extra_tables(open_benchmark("mtrag", root))
+        repaired_answers(open_benchmark("mtrag", root))
     path.unlink()
-    assert extra_tables(open_benchmark("mtrag", root)) == ()
+    assert repaired_answers(open_benchmark("mtrag", root)) == ()

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RepairedAnswer, RetrievalSide
 from ragtasks.benchmarks._registry import retrieval_side
 from ragtasks.benchmarks._rewrite_replies import Contract
 from ragtasks.benchmarks.mtrag._rows import (
@@ -35,7 +35,6 @@ from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
-from ragtasks.tables import Table, Value
 
 # MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
 
@@ -149,7 +148,7 @@ MTRAG_UN_SOURCE = replace(
 """MTRAG-UN alone: the same repository, commit and folder, so that either benchmark's fetch serves both."""
 
 
-# How many of MTRAG's answers people repaired (MTRAG paper, Table 8 and appendix B.3), from its conversations.
+# MTRAG's answers beside what the model wrote first (paper, Table 8 and appendix B.3), from its conversations.
 
 CONVERSATION_FILE = "mtrag-human/conversations/conversations.json"
 """Where the file lies in a checkout of IBM/mt-rag-benchmark."""
@@ -166,36 +165,18 @@ class _Conversation(BaseModel):
     messages: list[_Message]
 
 
-def tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return one table of repaired answers by domain; () where the conversations are not there.
-
-    An answer counts as repaired where the file keeps what the model wrote first.
-    """
+def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
+    """Return the agent's answers of all conversations; () where the file of conversations is not there."""
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
         return ()
     problems = Problems(path, "MTRAG conversations", _NEXT_STEP)
     found = typed_json(problems, TypeAdapter(list[_Conversation]), "one JSON list")
-    domains = sorted({_domain(item) for item in found})
-    parts = [(name, [item for item in found if _domain(item) == name]) for name in domains]
-    columns = ("domain", "answers", "repaired", "share", "repaired a conversation")
-    return (Table("Repaired answers", columns, tuple((name, *_row(own)) for name, own in [*parts, ("all", found)])),)
-
-
-def _domain(conversation: _Conversation) -> str:
-    return domain_of(conversation.domain) or conversation.domain
-
-
-def _row(conversations: Sequence[_Conversation]) -> tuple[int, int, Value, Value]:
-    answers = [message for item in conversations for message in item.messages if message.speaker == "agent"]
-    n_repaired = sum(message.original_text is not None for message in answers)
-    n = len(conversations)
-    share = n_repaired / len(answers) if answers else None
-    return (
-        len(answers),
-        n_repaired,
-        Value(share, len(answers), len(answers)),
-        Value(n_repaired / n if n else None, n, n),
+    return tuple(
+        RepairedAnswer(domain_of(item.domain) or item.domain, place, message.text, message.original_text)
+        for place, item in enumerate(found)
+        for message in item.messages
+        if message.speaker == "agent"
     )
 
 
@@ -263,7 +244,7 @@ def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
         problems.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
-DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, tables=tables)
+DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, answers=repaired_answers)
 
 
 # The judged questions as tasks of a rewriting model: nothing to answer, a query to write.
