@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.metrics.cited import citation_marks
+from ragtasks.metrics.cited import SPAN_CLOSING, SPAN_OPENING, citation_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,6 @@ _FOOTNOTE = re.compile(r"\[\^(\d+)\](?!:)")
 _FOOTNOTE_TEXT = re.compile(r"^\[\^\w+\]:.*$", re.MULTILINE)
 _SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 _SUPERSCRIPT = re.compile(rf"(?<=[.,;:!?)\"'\u201d\u2019])[{_SUPERSCRIPTS}]+")
-_OPENING = re.compile(r"<co(?::[^<>\n]*)?>")
-_CLOSING = re.compile(r"</co:\s*([\d,\s]+)>")
 _DIGITS = re.compile(r"\d+")
 _TO_DIGITS = str.maketrans(_SUPERSCRIPTS, "0123456789")
 
@@ -49,8 +47,8 @@ def marks_of(text: str) -> list[Mark]:
         found += [Mark(*match.span(), ()) for match in _FOOTNOTE_TEXT.finditer(text)]
         found += [Mark(*match.span(), (_number(match[1]),)) for match in _FOOTNOTE.finditer(text)]
     if "<co" in text or "</co" in text:
-        found += [Mark(*match.span(), ()) for match in _OPENING.finditer(text)]
-        found += [Mark(*match.span(), _numbers(match[1], counts_from=0)) for match in _CLOSING.finditer(text)]
+        found += [Mark(*match.span(), ()) for match in SPAN_OPENING.finditer(text)]
+        found += [Mark(*match.span(), _numbers(match[1], counts_from=0)) for match in SPAN_CLOSING.finditer(text)]
     found += [Mark(*match.span(), _numbers(match[0])) for match in _NAMED.finditer(text)]
     if not text.isascii():
         found += [Mark(*one.span(), _numbers(one[0].translate(_TO_DIGITS))) for one in _SUPERSCRIPT.finditer(text)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -21,6 +23,9 @@ _BRACKET = rf"\[\s*{_PART}(?:\s*[,;]\s*{_PART})*\s*,?\s*\]"
 _GROUP = re.compile(rf"{_BRACKET}(?:\s*(?:,|{_DASH})?\s*{_BRACKET})*")
 _BRACKET_RANGE = re.compile(rf"\]\s*({_DASH})\s*\[")
 _ONE_PART = re.compile(rf"([0-9]+)(?:\s*{_DASH}\s*([0-9]+))?")
+SPAN_OPENING = re.compile(r"<co(?::[^<>\n]*)?>")
+SPAN_CLOSING = re.compile(r"</co:\s*([\d,\s]+)>")
+"""Command-R's tags around what rests on the documents that the closing one numbers, from 0."""
 _LONGEST_RANGE = 100
 _MOST_DIGITS = 9
 
@@ -42,7 +47,8 @@ def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
 
     `[1]`, `[1, 3]`, `[1][3]`, `[1-3]` and `[1]-[3]` are read, before or after the full stop. A bracket that opens a
     line belongs to the sentence after it, one on a line of its own to the sentence before it. Brackets that hold
-    anything but numbers are text.
+    anything but numbers are text. What Command-R cites for a span, `<co: 0>...</co: 0>`, belongs to every sentence that
+    the span has a part of; its numbers count from 0 and are returned as those of brackets.
 
     Args:
         text: what a model wrote.
@@ -50,7 +56,7 @@ def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
     """
     found: list[tuple[str, list[int]]] = []
     waiting: list[int] = []
-    for line in text.splitlines():
+    for line in _with_brackets(text).splitlines():
         clean, marks = _without_brackets(line)
         sentences = _sentences(clean)
         if not sentences:
@@ -59,9 +65,9 @@ def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
         cited: list[list[int]] = [[] for _ in sentences]
         cited[0] += waiting
         waiting = []
+        starts = [start for start, _ in sentences]
         for place, numbers in marks:
-            index = max((n for n, (start, _) in enumerate(sentences) if start < place), default=0)
-            cited[index] += numbers
+            cited[max(0, bisect_left(starts, place) - 1)] += numbers
         found += [(sentence, numbers) for (_, sentence), numbers in zip(sentences, cited, strict=True)]
     return tuple(cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
 
@@ -89,6 +95,29 @@ def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentenc
     while remaining and n_words(sentence.text for sentence in remaining) > limit:
         remaining.pop()
     return tuple(remaining)
+
+
+def _with_brackets(text: str) -> str:
+    """Return a text whose cited spans have brackets instead of tags, one in each sentence with a part of the span."""
+    if "</co" not in text:
+        return text
+    first, *spans = SPAN_OPENING.split(text)
+    return first + "".join(map(_span_with_brackets, spans))
+
+
+def _span_with_brackets(text: str) -> str:
+    """Return what follows an opening tag: up to the closing one it is the span."""
+    closing = SPAN_CLOSING.search(text)
+    if closing is None:
+        return text
+    numbers = dict.fromkeys(int(digits[:_MOST_DIGITS]) + 1 for digits in re.findall("[0-9]+", closing[1]))
+    bracket = f"[{', '.join(map(str, itertools.islice(numbers, _LONGEST_RANGE)))}]"
+    lines = []
+    for line in text[: closing.start()].split("\n"):
+        starts = [0, *sentence_ends(line), len(line)]
+        parts = [line[start:end] for start, end in itertools.pairwise(starts)]
+        lines.append("".join(f"{part.rstrip()}{bracket}{part[len(part.rstrip()) :]}" for part in parts if part))
+    return "\n".join(lines) + SPAN_CLOSING.sub("", text[closing.end() :])
 
 
 def _without_brackets(line: str) -> tuple[str, list[tuple[int, list[int]]]]:
