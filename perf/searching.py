@@ -1,8 +1,9 @@
 """Runs an agentic task against a loopback server that takes a fixed time for each step, and kills it where asked to.
 
 Without `--kills`: how long 200 conversations take, beside the ideal, for the flow as it is and for one wave a step. The
-ideal is what all requests take in so many slots, or what the longest conversation takes, whichever is more; the clock
-runs at the server, from the first request to the last reply.
+ideal is what all requests take in so many slots, or what the longest conversation takes, whichever is more; in whole
+steps it is what they take where no step can be cut in two (800 in 64 slots: 13 steps and not 12.5). The clock runs at
+the server, from the first request to the last reply; the median of several runs is printed.
 
 With `--kills`: an evaluation is killed at so many moments and begun again, and must log what an unkilled one logs. What
 was under way when a process died is asked again; what it had saved must not be.
@@ -16,11 +17,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import multiprocessing
 import os
 import random
 import signal
 import sqlite3
+import statistics
 import tempfile
 import time
 import zlib
@@ -207,16 +210,19 @@ def measure(bench: Bench) -> None:
     options = bench.options
     bench.whole("warm")  # the index, and every query
     bench.spans()
-    print("| steps | requests | ideal, s | took, s | ratio |\n|---|---|---|---|---|")
+    print("| steps | requests | ideal, s | took, s | ratio | in whole steps |\n|---|---|---|---|---|---|")
+    longest = max(n_steps(question, options) for question in questions(bench)) * options.delay
     for name, in_waves in (("as they come", False), ("in waves", True)):
-        bench.whole(name, in_waves=in_waves)
-        spans = [span for spans in bench.spans().values() for span in spans]
-        work = len(spans) * options.delay / options.slots
-        longest = max(n_steps(question, options) for question in questions(bench)) * options.delay
-        ideal = max(work, longest)
-        took = max(end for _, end in spans) - min(begin for begin, _ in spans)
-        print(f"| {name} | {len(spans)} | {ideal:.2f} | {took:.2f} | {took / ideal:.3f} |", flush=True)
-    assert bench.logged("as they come") == bench.logged("in waves")
+        times = []
+        for run in range(options.runs):
+            bench.whole(f"{name} {run}", in_waves=in_waves)
+            spans = [span for spans in bench.spans().values() for span in spans]
+            times.append(max(end for _, end in spans) - min(begin for begin, _ in spans))
+        n, took = len(spans), statistics.median(times)
+        ideal = max(n / options.slots * options.delay, longest)
+        whole = took / max(math.ceil(n / options.slots) * options.delay, longest)
+        print(f"| {name} | {n} | {ideal:.2f} | {took:.2f} | {took / ideal:.3f} | {whole:.3f} |", flush=True)
+    assert bench.logged("as they come 0") == bench.logged("in waves 0")
 
 
 def questions(bench: Bench) -> list[str]:
@@ -264,6 +270,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4, help="replies of a conversation, the answer included")
     parser.add_argument("--uneven", action="store_true", help="as many on average, from one to nearly twice as many")
     parser.add_argument("--protocol", choices=("text", "tool_calls"), default="text")
+    parser.add_argument("--runs", type=int, default=3, help="of each; the median counts")
     parser.add_argument("--kills", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

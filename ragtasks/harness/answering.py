@@ -10,7 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
@@ -157,9 +157,9 @@ class SavedAnswers:
     def settle(self, request: Instance, answer: Any) -> Any:
         """Return an answer that has just come, which is saved by now."""
         key = _logged(request)
-        if repr(key) not in self._reported:
+        if self._identity(key) not in self._reported:
             self._keep(key, answer)
-        self._reported.discard(repr(key))
+        self._reported.discard(self._identity(key))
         if self._log is not None and isinstance(answer, NoAnswer):
             self._log.note_unused(key, answer)
         return self._with_unused([key], [answer])[0]
@@ -184,7 +184,7 @@ class SavedAnswers:
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, text in zip(missing, given, strict=True):
             answers[index] = answer = self._counted(method, keys[index], text)
-            if repr(keys[index]) not in self._reported:  # models that other people made may tell no hook
+            if self._identity(keys[index]) not in self._reported:  # models that other people made may tell no hook
                 self._keep(keys[index], answer)
             if self._log is not None and isinstance(answer, NoAnswer):
                 self._log.note_unused(keys[index], answer)
@@ -204,8 +204,11 @@ class SavedAnswers:
 
     def tell(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer that the model has just given."""
-        self._reported.add(repr(asked))
+        self._reported.add(self._identity(asked))
         self._keep(asked, self._counted(asked[0], asked, answer))
+
+    def _identity(self, asked: LoggedRequest) -> str:
+        return repr(asked) if self._log is None else self._log.name(asked)
 
     def _counted(self, method: str, asked: LoggedRequest, answer: Any) -> Any:
         """Return the answer of a model in this process with its tokens, as the model's own tokeniser counts them."""
@@ -265,6 +268,7 @@ class AnswerLog:
         self._file: ReplyCache | None = None
         self._is_broken = False
         self._unused: dict[str, tuple[CallUsage, ...]] = {}
+        self._names: dict[tuple[str, int], tuple[str, Sequence[Any]]] = {}
         check_reply_cache(path)
 
     def look_up(self, asked: Sequence[LoggedRequest], n_before: Counter[str] | None = None) -> list[Any]:
@@ -273,11 +277,11 @@ class AnswerLog:
         Requests in the same words are numbered: samples of one prompt are several answers. `n_before` is for requests
         that are looked up bit by bit, and goes on counting.
         """
-        names = [self._name(method, arguments) for method, arguments in asked]
+        names = [self.name(one) for one in asked]
         if n_before is None:
             self._n_of, self._unused, n_before = Counter(), {}, Counter()
         answers = []
-        with ReplyCache(self.path) as cache:
+        with ReplyCache(self.path) if self._file is None else nullcontext(self._file) as cache:
             self._unused |= {name: calls for name in names if (calls := cache.unused(name))}
             for name in names:
                 key = f"{name}-{n_before[name]}"
@@ -292,7 +296,7 @@ class AnswerLog:
 
     def record(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer; a disk that is full by now is said once, and the evaluation goes on."""
-        name = self._name(*asked)
+        name = self.name(asked)
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
         request = {"method": asked[0], "arguments": _text(asked[1])}
@@ -309,13 +313,13 @@ class AnswerLog:
 
     def take_unused(self, asked: LoggedRequest) -> tuple[CallUsage, ...]:
         """Return what replies to a request took in an earlier process that were no answer; each once."""
-        return self._unused.pop(self._name(*asked), ()) if self._unused else ()
+        return self._unused.pop(self.name(asked), ()) if self._unused else ()
 
     def note_unused(self, asked: LoggedRequest, answer: NoAnswer) -> None:
         """Keep what a reply took that is no answer."""
         if calls := [CallUsage(**call) for call in answer.usage.get("calls", ())]:
             with suppress(CacheError), ReplyCache(self.path) as cache:
-                cache.note_unused(self._name(*asked), calls)
+                cache.note_unused(self.name(asked), calls)
 
     @property
     def n_found(self) -> int:
@@ -339,8 +343,13 @@ class AnswerLog:
         if is_empty:
             self.path.unlink(missing_ok=True)
 
-    def _name(self, method: str, arguments: Sequence[Any]) -> str:
-        return canonical_hash({"model": self._model, "method": method, "arguments": _text(arguments)})
+    def name(self, asked: LoggedRequest) -> str:
+        """Return the hash of everything that decides an answer; made once for arguments that are the same object."""
+        method, arguments = asked
+        if (method, id(arguments)) not in self._names:
+            name = canonical_hash({"model": self._model, "method": method, "arguments": _text(arguments)})
+            self._names[method, id(arguments)] = name, arguments  # held, so that its id stays its own
+        return self._names[method, id(arguments)][0]
 
 
 def _text(arguments: Sequence[Any]) -> str:
@@ -437,7 +446,7 @@ class FailingRequests:
 
             async def send(request: Instance) -> Any:
                 prompt, options = request.args
-                given = {"messages": [prompt], "cache_keys": [(prompt, options)], "gen_kwargs": options}
+                given = {"messages": [prompt], "cache_keys": [request.args], "gen_kwargs": options}
                 for seconds in self._waits:
                     with suppress(Exception):  # those that are not worth another attempt are no exceptions here
                         return (await model.amodel_call(session=session, sem=slots, **given))[0]
