@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
@@ -28,6 +30,7 @@ N_TASKS = 27
 N_FEW = 8
 """Tasks where not all are needed."""
 RESULTS = "<results>"
+CALL = "<search>deck</search>"
 
 Evaluate = Callable[..., dict[str, Any]]
 Command = Callable[..., CommandResult]
@@ -165,6 +168,60 @@ def test_the_last_result_is_shortened_after_the_older_ones_and_no_further_than_t
         levels.append([item.level for item in exchanges])
     assert levels == [[1, 0, 0], [1, 1, 0], [2, 1, 0], [2, 2, 0], [2, 2, 1], [2, 2, 2]]
     assert search.n_shortened == 6
+    (only,) = exchanges = [Exchange(ParsedReply((), "", ""))]
+    assert [Search({}, None, {}, exchanges).shorten() for _ in range(3)] == [True, True, False]  # type: ignore[arg-type]
+    assert only.level == 2
+
+
+def test_a_task_that_fills_the_context_midway_ends_with_an_empty_answer_and_what_it_took(
+    command: Command, tmp_path: Path
+) -> None:
+    with chat_server(lambda *_: completion(f"{'word ' * 3000}<search>deck permit</search>")) as server:
+        done = run(command, server.base_url, tmp_path, context_tokens=4500)
+    assert done.status == 0, done.err
+    assert len(server.bodies) == N_FEW
+    for sample in logged(tmp_path):
+        doc = sample["doc"]
+        assert (doc["trajectory"]["ending"], sample["filtered_resps"]) == ("context_full", [""])
+        assert [call["input_tokens"] for call in doc["usage"]["calls"]] == [7]
+    assert scores(tmp_path)["empty"] == 1
+
+
+class Plain(LM):  # type: ignore[misc]  # the harness has no types
+    """A model without a chat template that searches once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompts: list[str] = []
+
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        self.prompts += [request.args[0] for request in requests]
+        return ["<answer>x</answer>" if CALL in item.args[0] else CALL for item in requests]
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        raise NotImplementedError
+
+    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
+        raise NotImplementedError
+
+
+def test_a_plain_prompt_has_instruction_and_history_and_the_search_behind_its_question(evaluate: Evaluate) -> None:
+    model = Plain()
+    samples = evaluate(model, TASK, system_instruction="Be brief.", limit=N_FEW)["samples"][TASK]
+    docs = [sample["doc"] for sample in samples]
+    assert any(doc["history"] for doc in docs)
+    assert len(model.prompts) == 2 * N_FEW
+    for doc, first, second in zip(docs, model.prompts[:N_FEW], model.prompts[N_FEW:], strict=True):
+        parts = ["Be brief.", *(turn["content"] for turn in doc["history"]), doc["question"]]
+        assert_in_order(parts, first)
+        assert_in_order([*parts, CALL, RESULTS], second)
+
+
+def assert_in_order(parts: Sequence[str], text: str) -> None:
+    """Assert that each part stands in a text behind the one before it."""
+    place = 0
+    for part in parts:
+        place = text.index(part, place) + len(part)
 
 
 def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path: Path) -> None:
@@ -179,6 +236,14 @@ def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path:
         second = run(command, server.base_url, tmp_path)
     assert second.status == 0, second.err
     assert len(server.bodies) == n_before + n_failed
+
+
+def test_what_a_failed_task_had_taken_is_kept(command: Command, tmp_path: Path) -> None:
+    with chat_server(lambda text, _: refusal(400) if RESULTS in text else once(text)) as server:
+        assert run(command, server.base_url, tmp_path).status == 1
+    for sample in logged(tmp_path):
+        assert sample["doc"]["trajectory"]["ending"] == "error"
+        assert [call["input_tokens"] for call in sample["doc"]["usage"]["calls"]] == [7]
 
 
 @pytest.mark.slow
@@ -280,6 +345,20 @@ def test_later_turns_see_earlier_searches_only_where_these_are_kept(
         new = [name for name in by_turn[2]["trajectory"]["steps"][0]["passages"] if name not in first]
         assert new
         assert f"[{len(first) + 1}] id: {new[0]}" in asked[-1]["content"]
+
+
+def test_an_earlier_search_stands_behind_the_question_of_its_own_turn(
+    command: Command, benchmark_sample: Benchmark, tmp_path: Path
+) -> None:
+    opening = {task.question for task in benchmark_sample.tasks if task.turn == 1}
+    with chat_server(lambda text, n: completion("It is open.") if text in opening else once(text, n)) as server:
+        run(command, server.base_url, tmp_path, "mtrag_live_agentic_govt", keep_searches=True)
+    third = [body["messages"][1:] for body in server.bodies if len(body["messages"]) == 8]
+    assert len(third) > 1
+    for messages in third:
+        roles = [message["role"] for message in messages]
+        assert roles == ["user", "assistant", "user", "assistant", "user", "assistant", "user"]
+        assert [RESULTS in message["content"] for message in messages] == [False] * 4 + [True, False, False]
 
 
 def test_results_name_retriever_limits_protocol_and_prompt(evaluate: Evaluate) -> None:
