@@ -40,6 +40,12 @@ class Value:
         return "" if self.n_tasks is None else f"{self.n} of {self.n_tasks} tasks"
 
     @property
+    def coverage(self) -> str:
+        """What the mean covers where it is not all, in brackets: values scored, and tasks; empty where it is all."""
+        scored = f"{self.n_scored}/{self.n}" if self.n_scored != self.n else ""
+        return " ".join(f"({part})" for part in (scored, self.missing) if part)
+
+    @property
     def with_missing_as_zero(self) -> float | None:
         """What the mean would be if each missing task had 0; unscored ones stay left out."""
         if self.value is None or self.n_tasks is None:
@@ -161,11 +167,7 @@ def cell_text(cell: Cell) -> str:
     parts = [fixed(cell.value, signed=signed)]
     if cell.low is not None and cell.high is not None:
         parts.append(f"[{fixed(cell.low, signed=signed)}, {fixed(cell.high, signed=signed)}]")
-    if cell.n_scored != cell.n:
-        parts.append(f"({cell.n_scored}/{cell.n})")
-    if cell.missing:
-        parts.append(f"({cell.missing})")
-    return " ".join(parts)
+    return " ".join([*parts, *([cell.coverage] if cell.coverage else [])])
 
 
 def markdown_table(

@@ -248,6 +248,20 @@ def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     assert ">0.000<small>0.000 to 0.000</small></td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (Value(0.5, 10, 10), "n&nbsp;=&nbsp;10"),
+        (Value(0.5, 8, 10), "n&nbsp;=&nbsp;10 (8/10)"),
+        (Value(0.5, 8, 10, n_tasks=108), "n&nbsp;=&nbsp;10 (8/10) (10 of 108 tasks)"),
+    ],
+)
+def test_a_drawn_score_says_what_its_mean_covers(tmp_path: Path, score: Value, expected: str) -> None:
+    conclusion = Table("Conclusion", ("setting", "model", "n", "rb_alg"), (("full_rag", "m", 10, score),))
+    write_page([], [Section("s", {}, (), conclusion)], tmp_path / "page.html")
+    assert f"m <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert 'class="number" data-value="">\u2013</td>' in text  # `Score(None, 0, 9)`
