@@ -1,0 +1,234 @@
+"""Vectors of texts: what is sent, which text gets which vector, what each reply counts, and what is no vector."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.clients import (
+    BATCH_TEXTS,
+    BATCH_TOKENS,
+    CachedClient,
+    Credentials,
+    EmbeddingClient,
+    Endpoint,
+    Outcome,
+    Prompt,
+    Reply,
+    ReplyCache,
+    vector_in,
+)
+from tests.clients._server import refusal
+from tests.clients.test_client import QUICK
+from tests.retrieval_cache.retrievers._embedding_server import (
+    EmbeddingServer,
+    embedding_server,
+    in_base64,
+    reply,
+    words,
+)
+
+KEY = "sk-test-0123456789abcdef"
+TEXTS = ("Mars has two moons", "bees dance", "moons of Mars")
+
+
+def client_for(
+    server: EmbeddingServer, *, batch_tokens: int = BATCH_TOKENS, batch_texts: int = BATCH_TEXTS, **options: Any
+) -> EmbeddingClient:
+    endpoint = Endpoint.model_validate({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK, **options})
+    return EmbeddingClient(endpoint, Credentials(KEY), batch_tokens=batch_tokens, batch_texts=batch_texts)
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt.of(text) for text in texts]
+
+
+def vectors(replies: list[Reply]) -> list[list[float] | None]:
+    return [None if reply.text is None else vector_in(reply.text).tolist() for reply in replies]
+
+
+class Known:
+    """A journal that knows the replies to some prompts, and writes every other one down."""
+
+    def __init__(self, **known: Reply) -> None:
+        self.known = {int(place.removeprefix("at_")): reply for place, reply in known.items()}
+        self.written: dict[int, Reply] = {}
+
+    def recall(self, index: int) -> Reply | None:
+        return self.known.get(index)
+
+    def record(self, index: int, reply: Reply) -> None:
+        self.written[index] = reply
+
+
+def test_texts_are_sent_without_what_only_chats_have() -> None:
+    with embedding_server() as server:
+        client = client_for(server, extra_body={"dimensions": 16}, temperature=0.5, reasoning_effort="low")
+        client.answer([Prompt.of("a"), Prompt.of("b", system="only the last message is a text")])
+    assert server.paths == ["/v1/embeddings"]
+    assert server.bodies == [{"model": "m", "input": ["a", "b"], "dimensions": 16}]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_every_text_gets_its_own_vector_whatever_order_the_server_keeps() -> None:
+    with embedding_server() as server:
+        replies = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
+    assert vectors(replies) == words(TEXTS)
+    assert {one.outcome for one in replies} == {Outcome.ANSWERED}
+    assert {one.served_model for one in replies} == {"m"}
+    unnumbered = {"data": [{"embedding": vector} for vector in words(TEXTS)]}
+    with embedding_server(script=lambda _: reply([], **unnumbered)) as server:
+        assert vectors(client_for(server).answer(prompts(*TEXTS))) == words(TEXTS)
+
+
+def test_numbers_and_base64_give_the_same_reply() -> None:
+    with embedding_server() as one, embedding_server(script=lambda texts: reply(in_base64(words(texts)))) as other:
+        found = [client_for(server).answer(prompts(*TEXTS)) for server in (one, other)]
+    assert found[0] == found[1]
+
+
+def test_a_request_holds_as_many_texts_and_tokens_as_its_limits_let_it() -> None:
+    text = "x" * 36  # ten tokens: one for each text, and one for every four characters
+    for limits, sizes in (
+        ({"batch_texts": 2}, [2, 2, 1]),
+        ({"batch_tokens": 30}, [3, 2]),
+        ({"batch_tokens": 29}, [2, 2, 1]),
+        ({"batch_tokens": 9}, [1] * 5),
+        ({}, [5]),
+    ):
+        with embedding_server() as server:
+            replies = client_for(server, **limits).answer(prompts(*[text] * 5))
+        assert [len(body["input"]) for body in server.bodies] == sizes, limits
+        assert len(replies) == 5
+    with embedding_server() as server:
+        client_for(server).answer(prompts(*map(str, range(33))))
+    assert [len(body["input"]) for body in server.bodies] == [32, 1], "several servers take no more than 32 texts"
+
+
+def test_a_request_that_is_filled_anew_starts_from_nothing() -> None:
+    with embedding_server() as server:
+        client_for(server, batch_tokens=30).answer(prompts("x" * 76, *["x" * 36] * 4))
+    assert [len(body["input"]) for body in server.bodies] == [2, 3]
+
+
+def test_what_a_request_took_stands_in_the_reply_to_its_first_text() -> None:
+    usage = {"prompt_tokens": 12, "total_tokens": 12, "prompt_tokens_details": {"cached_tokens": 4}, "cost": 0.5}
+    with embedding_server(script=lambda texts: reply(words(texts), usage=usage)) as server:
+        first, second, third = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
+    counts = [(one.prompt_tokens, one.completion_tokens, one.cached_tokens, one.dollars) for one in (first, second)]
+    assert counts == [(12, 0, 4, 0.5), (None, None, None, None)]
+    assert first.seconds is not None
+    assert second.seconds is None
+    assert third.prompt_tokens == 12, "the third is the first of another request"
+
+
+def test_attempts_that_failed_before_count_for_the_first_text_only() -> None:
+    refused = {"error": {"code": 500, "message": "again"}, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
+    replies = iter([reply([], **refused)])
+    with embedding_server(script=lambda texts: next(replies, None) or reply(words(texts))) as server:
+        first, second = client_for(server).answer(prompts("a", "b"))
+    assert [call.input_tokens for call in first.unused] == [3]
+    assert second.unused == ()
+    assert first.outcome is second.outcome is Outcome.ANSWERED
+
+
+def test_progress_counts_texts_and_not_requests() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    with embedding_server() as server:
+        client_for(server, batch_texts=2).answer(prompts("a", "b", "c"), lambda *call: told.append(call))
+    assert [(done, total) for _, done, total in told] == [(2, 3), (3, 3)]
+    assert {what.partition("\t")[0] for what, _, _ in told} == {"m"}
+
+
+def test_a_text_whose_vector_is_known_is_left_out_and_every_other_is_written_down() -> None:
+    known = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
+    told: list[tuple[int, int | None]] = []
+    with embedding_server() as server:
+        journal = Known(at_1=known)
+        replies = client_for(server).answer(prompts(*TEXTS), lambda _, *counts: told.append(counts), journal)
+        assert client_for(server).answer([]) == []
+    assert server.asked == [TEXTS[0], TEXTS[2]]
+    assert replies[1] == known
+    assert vectors(replies)[::2] == words(TEXTS[::2])
+    assert {place: one.text for place, one in journal.written.items()} == {0: replies[0].text, 2: replies[2].text}
+    assert told == [(3, 3)]
+
+
+def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tmp_path: Path) -> None:
+    with embedding_server() as server, ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(client_for(server), cache)
+        first = client.answer(prompts("a", "b"))
+        second = client.answer(prompts("c", "b", "a"))
+    assert server.asked == ["a", "b", "c"]
+    assert [one.text for one in second[:0:-1]] == [one.text for one in first]
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ([[1.0, 2.0]], "1 vectors for 2 texts"),
+        ([[1.0], [2.0], [3.0]], "3 vectors for 2 texts"),
+        ([[1.0, 2.0], [3.0]], "vectors of 1 and of 2 dimensions in one reply"),
+        ([[], [1.0]], "no list of vectors: ValueError a vector that is empty, or with numbers that are not finite"),
+        ([[1e39], [1.0]], "no list of vectors: ValueError a vector that is empty"),
+        ([["x"], [1.0]], "no list of vectors: TypeError"),
+        (["not base64!", "AAAA"], "no list of vectors: Error"),
+        (["AAA=", "AAAAAA=="], "no list of vectors: ValueError"),
+        ([None, None], "no list of vectors: TypeError"),
+    ],
+)
+def test_a_reply_without_a_vector_for_each_text_is_none_for_any_of_them(sent: list[Any], reason: str) -> None:
+    with embedding_server(script=lambda _: reply(sent)) as server:
+        replies = client_for(server).answer(prompts("a", "b"))
+    for one in replies:
+        assert (one.outcome, one.text) == (Outcome.MALFORMED, None)
+        assert one.reason.startswith(reason)
+    assert len(server.bodies) == 1
+
+
+def test_what_is_wrong_with_a_reply_is_short_and_what_it_took_is_counted_once() -> None:
+    wrong = {"data": [{"embedding": [1.0]}, {"embedding": ["x" * 500]}]}
+    with embedding_server(script=lambda _: reply([], **wrong)) as server:
+        (one,) = client_for(server).answer(prompts("a"))
+    assert len(one.reason) <= 200
+    with embedding_server(script=lambda _: reply([[1.0]])) as server:
+        first, second = client_for(server).answer(prompts("a", "b"))
+    assert (first.prompt_tokens, second.prompt_tokens) == (10, None)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "reason"), [(2, ""), (3, "3 dimensions were asked for, and the vectors have 2")]
+)
+def test_vectors_have_the_dimensions_that_were_asked_for(dimensions: int, reason: str) -> None:
+    with embedding_server(lambda texts: [[1.0, 2.0] for _ in texts]) as server:
+        (one,) = client_for(server, extra_body={"dimensions": dimensions}).answer(prompts("a"))
+    assert one.reason == reason
+    assert one.outcome is (Outcome.MALFORMED if reason else Outcome.ANSWERED)
+
+
+@pytest.mark.parametrize(("named", "model"), [("m-1", "m-1"), ("x" * 500, "x" * 200), (None, ""), (7, "")])
+def test_the_model_that_made_a_vector_is_a_short_name_or_none(named: object, model: str) -> None:
+    with embedding_server(script=lambda texts: reply(words(texts), model=named)) as server:
+        (one,) = client_for(server).answer(prompts("a"))
+    assert (one.served_model, one.outcome) == (model, Outcome.ANSWERED)
+
+
+def test_a_request_that_is_refused_fails_each_of_its_texts_and_no_other() -> None:
+    with embedding_server(
+        script=lambda texts: refusal(400, "too long") if "long" in texts else reply(words(texts))
+    ) as server:
+        replies = client_for(server, batch_texts=2).answer(prompts("a", "long", "c"))
+    assert [one.outcome for one in replies] == [Outcome.FAILED, Outcome.FAILED, Outcome.ANSWERED]
+    assert "too long" in replies[0].reason
+    assert replies[1].reason == replies[0].reason
+
+
+def test_what_decides_vectors_is_described_and_nothing_else() -> None:
+    with embedding_server() as server:
+        assert client_for(server, batch_texts=3).describe() == {"model": "m", "reply": "embedding"}
+        described = client_for(server, extra_body={"dimensions": 8}).describe()
+    assert described == {"model": "m", "reply": "embedding", "extra_body": {"dimensions": 8}}
+    assert json.loads(json.dumps(described)) == described
