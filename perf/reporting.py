@@ -81,7 +81,7 @@ def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random
         for rubric, steps in RUBRICS.items()
         for judge in judges
     ]
-    scoring = {"idk": idk, "idk_reason": "", "unscored": {}, "verdicts": verdicts}
+    scoring = {"idk": idk, "idk_reason": "", "unscored": {}, "verdicts": verdicts, "implausible": {}, "turn_error": {}}
     names = list(dict.fromkeys([*row["metrics"], *METRICS]))
     answer = " ".join(draw.choices(words, k=ANSWER_WORDS))
     texts = {"resps": [[answer]], "filtered_resps": [answer]}

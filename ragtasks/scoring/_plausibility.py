@@ -271,20 +271,17 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
         return evaluation
     samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
     responses = {place: response for place, sample in enumerate(samples) if (response := _response(sample))}
-    notes: list[dict[str, Any]] = [{} for _ in samples]
+    found: dict[int, dict[str, str]] = {}
     for setting in Setting:
         places = [place for place in responses if samples[place]["doc"]["setting"] == setting.value]
-        check_together(
-            setting.value,
+        checked = find_implausible(
             [responses[place] for place in places],
             replies_in(samples[place] for place in places),
-            [notes[place] for place in places],
             setting=setting,
-            benchmark=None,
             parts=[texts_in(samples[place]) for place in places],
         )
-    pairs = zip(evaluation.rows, notes, strict=True)
-    rows = tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs)
+        found |= {place: one for place, one in zip(places, checked, strict=True) if not responses[place].no_answer}
+    rows = tuple(replace(row, implausible=found.get(place)) for place, row in enumerate(evaluation.rows))
     has_passages = any(response.passages for response in responses.values())
     return replace(evaluation, rows=rows, unchecked=_OF_ORIGIN if has_passages else ())
 
