@@ -180,7 +180,7 @@ def power(case: Case, metric: str, n: int) -> str:
         (promises(case, config).found_drop, config, 1),
         (promises(case, sliced).found_drop, sliced, 1),
     ):
-        if drop is None or drop > whole:  # not even if every answer fails
+        if drop is None or whole <= 0 or drop > whole:  # not even if every answer fails
             shares.append("-")
             continue
         n_found = 0
