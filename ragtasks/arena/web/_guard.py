@@ -197,4 +197,4 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 def settings(app: Application, **more: Any) -> uvicorn.Config:
     """Return how an application is served."""
     known: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
-    return uvicorn.Config(app, interface="asgi3", http=PatientProtocol, proxy_headers=False, **{**known, **more})
+    return uvicorn.Config(lambda: app, factory=True, http=PatientProtocol, proxy_headers=False, **{**known, **more})
