@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_doc, open_benchmark
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, Doc, benchmark_folder, build_doc, open_benchmark
 from ragtasks.clients import no_secrets
 from ragtasks.config import config_from_options
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.records import Setting
-from ragtasks.scoring import LiveRetrieval, take_failures
+from ragtasks.scoring import LiveRetrieval, check_retrieval, take_failures
 from ragtasks.scoring._retrieval import CorpusSearch
 from retrieval_cache import RunStore
-from tests.clients._server import chat_server, refusal
+from tests.clients._server import Action, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
@@ -218,3 +219,149 @@ def test_a_live_question_that_the_rewriter_did_not_answer_is_an_error_and_no_las
         live = LiveRetrieval(sample, config, tmp_path, no_secrets)
         with pytest.raises(JudgeError, match="1 of 1 questions got no reply from the rewriter"):
             live.with_passages([question(sample, "govt", 2)])
+
+
+def live_of(sample: Benchmark, store: Path, **options: Any) -> LiveRetrieval:
+    return LiveRetrieval(sample, config_from_options({"retriever": "bm25", **options}), store, no_secrets)
+
+
+def rewriting(base_url: str, **more: Any) -> dict[str, Any]:
+    """Return the options of a live retrieval whose questions a model rewrites."""
+    return {"queries": "llm_rewrite", "rewriter": {"model": "m", "base_url": base_url, **QUICK, **more}}
+
+
+def rewrite(text: str) -> Action:
+    return completion(json.dumps({"class": "non-standalone", "reworded version": text}))
+
+
+def test_a_live_question_is_searched_in_the_form_that_is_named_and_shows_what_was_found(
+    sample: Benchmark, tmp_path: Path
+) -> None:
+    asked = question(sample, "govt", 2)
+    live = live_of(sample, tmp_path, queries="all_questions")
+    (doc,) = live.with_passages([asked])
+    assert doc["query"] == "\n".join(
+        item["content"] for item in [*asked["history"][::2], {"content": asked["question"]}]
+    )
+    assert (doc["run"], doc["task_id"], doc["question"]) == ("live", asked["task_id"], asked["question"])
+    assert [set(row) for row in doc["passages"]] == [{"passage_id", "title", "text"}] * 5
+    texts = {item.passage_id: item.text for task in sample.tasks for item in task.references}
+    known = [row for row in doc["passages"] if row["passage_id"] in texts]
+    assert known
+    assert all(row["text"] == texts[row["passage_id"]] for row in known)
+    assert live.options() == {"retriever": "bm25", "queries": "all_questions"}
+    assert (live.counts(), live.spending(), live.problem()) == ({}, {}, "")
+    assert live.with_passages([]) == []
+
+
+def test_live_questions_keep_their_order_and_each_its_own_passages(sample: Benchmark, tmp_path: Path) -> None:
+    asked = [question(sample, domain, turn) for domain, turn in (("govt", 1), ("cloud", 1), ("govt", 2), ("cloud", 3))]
+    live = live_of(sample, tmp_path)
+    found = live.with_passages(asked)
+    assert [doc["task_id"] for doc in found] == [doc["task_id"] for doc in asked]
+    assert found == [live_of(sample, tmp_path).with_passages([doc])[0] for doc in asked]
+    assert found[0]["passages"] != found[2]["passages"]
+
+
+def test_a_rewriter_is_asked_for_later_turns_and_all_that_it_said_is_counted(sample: Benchmark, tmp_path: Path) -> None:
+    with chat_server(lambda text, _: completion("no") if "command line" in text else rewrite("permit cost")) as server:
+        live = live_of(sample, tmp_path, **rewriting(server.base_url, price=[1.0, 2.0]))
+        first, second = live.with_passages([question(sample, "govt", 1), question(sample, "govt", 2)])
+        assert first["query"] == first["question"]
+        assert second["query"] == "permit cost"
+        assert live.counts() == {"rewrites_asked": 1, "fallbacks": {}}
+        assert live.problem() == ""
+        (spent,) = live.spending().items()
+        assert spent[0] == "rewriter m"
+        assert [(call["input_tokens"], call["output_tokens"]) for call in spent[1]] == [(7, 3)]
+        assert spent[1][0]["dollars"] == pytest.approx((7 * 1 + 3 * 2) / 1e6)
+        (third,) = live.with_passages([question(sample, "cloud", 2)])
+        assert third["query"] == third["question"]
+        (fallback,) = live.counts()["fallbacks"].items()
+        assert (live.counts()["rewrites_asked"], fallback[0].startswith("invalid reply: "), fallback[1]) == (2, True, 1)
+        assert live.problem() == (
+            f"the rewriter rewrote 1 of 2 questions, the others are last turns (1: {fallback[0]})"
+        )
+        assert sum(call["input_tokens"] for call in live.spending()["rewriter m"]) == 14
+        n_asked = len(server.asked)
+        again = live_of(sample, tmp_path, **rewriting(server.base_url, price=[1.0, 2.0]))
+        assert again.with_passages([question(sample, "govt", 2)]) == [second]
+        assert len(server.asked) == n_asked, "a reply is kept in the run store"
+    assert live.options() == {"retriever": "bm25", "queries": "llm_rewrite", "rewriter": "m"}
+
+
+@pytest.mark.parametrize(("n_broken", "is_enough"), [(1, True), (2, False)])
+def test_nineteen_rewrites_of_twenty_are_enough(
+    sample: Benchmark, tmp_path: Path, n_broken: int, is_enough: bool
+) -> None:
+    tasks = [task for task in sample.tasks if task.turn > 1][:20]
+    docs = [build_doc(sample, task, Setting.FULL_RAG, "live", ()) for task in tasks]
+    with chat_server(lambda *_: rewrite("permit") if len(server.asked) > n_broken else completion("no")) as server:
+        live = live_of(sample, tmp_path, **rewriting(server.base_url, slots=1))
+        live.with_passages(docs)
+    assert (live.problem() == "") == is_enough
+    assert sum(live.counts()["fallbacks"].values()) == n_broken
+
+
+def test_an_injected_passage_stands_among_those_of_a_live_question(sample: Benchmark, tmp_path: Path) -> None:
+    asked = question(sample, "govt", 1)
+    (plain,) = live_of(sample, tmp_path).with_passages([asked])
+    live = live_of(sample, tmp_path, injected=1.0)
+    (doc,) = live.with_passages([asked])
+    assert [row for row in doc["passages"] if row in plain["passages"]] == plain["passages"]
+    assert len(doc["passages"]) == len(plain["passages"]) + 1
+    assert live.options() == {"retriever": "bm25", "queries": "last_turn", "injected": [INJECTED_VERSION, 1.0]}
+
+
+def test_a_live_corpus_is_opened_once(sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import retrieval_cache
+
+    opened: list[str] = []
+    made = retrieval_cache.searcher_of_many
+
+    def counted(benchmark: Benchmark, domain: str, **more: Any) -> Any:
+        opened.append(domain)
+        return made(benchmark, domain, **more)
+
+    monkeypatch.setattr("retrieval_cache.searcher_of_many", counted)
+    live = live_of(sample, tmp_path)
+    live.prepare(["govt", "cloud", "govt"])
+    live.with_passages([question(sample, "govt", 1)])
+    assert opened == ["govt", "cloud"]
+
+
+def test_a_reranker_of_live_questions_has_its_key_and_its_replies_are_counted(
+    sample: Benchmark, tmp_path: Path
+) -> None:
+    with chat_server(by_overlap) as server:
+        keys = {"OPENAI_API_KEY": "sk-4711", "OPENAI_BASE_URL": server.base_url}
+        config = config_from_options({"retriever": f"rerank(bm25,listwise:m,base_url={server.base_url})"})
+        live = LiveRetrieval(sample, config, tmp_path, keys.get)
+        live.with_passages([question(sample, "govt", 1)])
+        assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-4711"}
+    assert live.spending()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retriever": "bm26"}, "did you mean 'bm25'"),
+        ({"queries": "last_trun"}, "did you mean 'last_turn'"),
+        ({"queries": "llm_rewrite"}, "'llm_rewrite' needs one"),
+        ({"encode_with": "nobody"}, "another form"),
+    ],
+)
+def test_what_cannot_search_is_refused_before_a_model_is_asked(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_retrieval(config_from_options(options), tmp_path, no_secrets)
+
+
+def test_what_can_search_and_what_nobody_named_is_not_refused(tmp_path: Path) -> None:
+    for options in (
+        {},
+        {"retriever": "bm25s", "queries": "last_2_turns", "encode_with": "ray"},
+        rewriting("http://127.0.0.1:9/v1"),
+    ):
+        check_retrieval(config_from_options(options), tmp_path, no_secrets)
