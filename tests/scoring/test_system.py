@@ -1,0 +1,411 @@
+"""Answers of a system of one's own: where they come from, what is counted of them, and what stays on the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark
+from ragtasks.clients import no_secrets, system_endpoint
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleError, ModelError
+from ragtasks.records import Answerability, Ending, Passage, Setting, ToolStep, Trajectory
+from ragtasks.results import GivenAnswer, own_rows, read_evaluations
+from ragtasks.scoring import (
+    Place,
+    ScoredSystem,
+    System,
+    SystemAnswers,
+    SystemScores,
+    ask_endpoint,
+    request_body,
+    rows_to_score,
+    score_answers,
+    system_to_score,
+    take_failures,
+)
+from ragtasks.scoring._system import conversations_file, unfinished_file
+from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
+from tests.judges._demo import QUICK
+
+OPTIONS = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
+PASSAGE = Passage("lending-02", "Power tools are lent for 5 days.")
+
+
+@pytest.fixture(scope="module")
+def sample() -> Benchmark:
+    return open_benchmark("custom", benchmark_folder("custom", "sample", Path()).resolve())
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    take_failures()
+    return Place(tmp_path / "data", tmp_path / "store")
+
+
+def giving(given: Mapping[str, GivenAnswer]) -> Callable[..., Mapping[str, GivenAnswer]]:
+    return lambda *_: given
+
+
+def every(sample: Benchmark, answer: GivenAnswer) -> dict[str, GivenAnswer]:
+    return {task.task_id: answer for task in sample.tasks}
+
+
+def answers_of(
+    given: Mapping[str, GivenAnswer], place: Place, output: Path, setting: Setting | None = None, **more: Any
+) -> SystemAnswers:
+    named = {"name": "my system", "benchmark": "custom", "source": output / "mine.jsonl", **more.pop("system", {})}
+    options = {**OPTIONS, **more.pop("options", {})}
+    system = ScoredSystem(setting=setting, **named)
+    return system_to_score(system, giving(given), options, output, place, **more)
+
+
+def scored(given: Mapping[str, GivenAnswer], place: Place, output: Path, *more: Any, **named: Any) -> SystemScores:
+    return score_answers(answers_of(given, place, output, *more, **named), place)
+
+
+def test_every_kind_of_answer_is_counted(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+    ids = [task.task_id for task in sample.tasks if task.answerability is not Answerability.CONVERSATIONAL]
+    (talk,) = (task.task_id for task in sample.tasks if task.answerability is Answerability.CONVERSATIONAL)
+    given = {
+        ids[0]: GivenAnswer("For 5 days."),
+        ids[1]: GivenAnswer("Half a florin.", (PASSAGE,)),
+        ids[2]: GivenAnswer("Nobody says so.", ()),
+        ids[3]: GivenAnswer("By post.", (PASSAGE,), trajectory=Trajectory((), Ending.ANSWERED, 1, 0)),
+        ids[4]: GivenAnswer("", no_answer="HTTP 500"),
+        talk: GivenAnswer("You are welcome."),
+    }
+    found = scored(given, place, tmp_path, Setting.REFERENCE)
+    assert (found.n_tasks, found.n_answers, found.n_failed) == (9, 4, 1)
+    assert (found.n_own_contexts, found.n_without, found.n_searched) == (3, 1, 1)
+    assert dict(found.missing) == {"workshop": 4}
+    assert (found.n_left, found.n_undecided, found.problems) == (0, 0, ())
+    assert (found.is_agentic, found.is_own_rows) == (False, False)
+    assert found.max_implausible == 1.0
+    assert [item.where for item in found.checked] == ["custom (sample) in reference"]
+    rows = read_evaluations([tmp_path])[0].rows
+    assert [row.task_id for row in rows] == ids[:5]
+    talking = scored(given, place, tmp_path / "talk", Setting.REFERENCE, options={"conversational": True})
+    assert (talking.n_tasks, talking.n_answers) == (10, 5)
+
+
+def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    step = ToolStep("search", {"query": "drill"}, 1, ("lending-02",), (), None)
+    answer = GivenAnswer("For 5 days.", (PASSAGE,), trajectory=Trajectory((step,), Ending.ANSWERED, 1, 0))
+    assert scored(every(sample, answer), place, tmp_path, Setting.AGENTIC).is_agentic
+    assert {row.setting for row in read_evaluations([tmp_path])[0].rows} == {"agentic"}
+
+
+def test_needs_that_a_user_left_and_those_that_nobody_decided_are_counted_apart(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    ids = [task.task_id for task in sample.tasks]
+    given = {
+        ids[0]: GivenAnswer("For 5 days.", (PASSAGE,), need={"met": True, "turns": 1, "exchanges": []}),
+        ids[1]: GivenAnswer("It depends.", (PASSAGE,), need={"met": False, "turns": 1, "exchanges": []}),
+        ids[2]: GivenAnswer("", no_answer="not asked", need={"met": False, "turns": 1, "exchanges": []}),
+        ids[3]: GivenAnswer("", no_answer="broke off", need={"met": None, "turns": 1, "exchanges": []}),
+        ids[4]: GivenAnswer("", no_answer="broke off", need={"met": None, "turns": 1, "exchanges": []}),
+    }
+    found = scored(given, place, tmp_path, system={"user": {"model": "u"}})
+    assert (found.n_answers, found.n_failed, found.n_left, found.n_undecided) == (2, 0, 1, 2)
+    assert found.file.name == "results_my-system-custom-full-rag-sample-user.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "file"),
+    [
+        ("my system", None, "my-system/results_my-system-custom-full-rag-sample.json"),
+        ("a/b_c.1", Setting.AGENTIC, "a-b-c.1/results_a-b-c.1-custom-agentic-sample.json"),
+        ("..", Setting.REFERENCE, "system/results_system-custom-reference-sample.json"),
+    ],
+)
+def test_results_have_the_names_of_system_benchmark_and_setting(
+    place: Place, tmp_path: Path, name: str, setting: Setting | None, file: str
+) -> None:
+    given = {"loans-1<::>1": GivenAnswer("For 5 days.", (PASSAGE,))}
+    found = answers_of(given, place, tmp_path, setting, system={"name": name})
+    assert found.file == tmp_path / file
+    assert found.evaluation.folder == found.file.parent
+    assert found.evaluation.source == tmp_path / "mine.jsonl"
+    assert f"results_{found.evaluation.time}.json" == found.file.name
+    assert found.evaluation.results["model_name"] == name
+
+
+def test_without_a_setting_every_answer_must_name_its_contexts(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+    given = every(sample, GivenAnswer("For 5 days.", ()))
+    ids = list(given)
+    given[ids[0]] = GivenAnswer("", no_answer="HTTP 500")
+    found = answers_of(given, place, tmp_path)
+    assert found.contexts.setting is Setting.FULL_RAG
+    given[ids[1]] = given[ids[2]] = GivenAnswer("For 5 days.")
+    with pytest.raises(ConfigurationError, match=r"2 of 10 answers have no `contexts`.*--setting \(reference, ref"):
+        answers_of(given, place, tmp_path)
+    assert answers_of(given, place, tmp_path, Setting.REFERENCE).contexts.setting is Setting.REFERENCE
+
+
+def test_the_passages_of_the_setting_stand_where_an_answer_names_none(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    given = {
+        sample.tasks[0].task_id: GivenAnswer("For 5 days."),
+        sample.tasks[1].task_id: GivenAnswer("Half a florin.", (replace(PASSAGE, passage_id="own"),)),
+    }
+    scored(given, place, tmp_path, Setting.REFERENCE)
+    rows = read_evaluations([tmp_path])[0].rows
+    expected = [item.passage_id for item in sample.tasks[0].references]
+    (file,) = tmp_path.rglob("samples_*.jsonl")
+    docs = [json.loads(line)["doc"] for line in file.read_text().splitlines()]
+    assert len(rows) == 2
+    assert [[item["passage_id"] for item in doc["passages"]] for doc in docs] == [expected, ["own"]]
+
+
+def test_results_that_are_there_need_leave_unless_they_are_to_be_completed(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
+    file = scored(given, place, tmp_path).file
+    with pytest.raises(ConfigurationError, match="--force"):
+        answers_of(given, place, tmp_path)
+    answers_of(given, place, tmp_path, may_replace=lambda files: files == [file])
+    unfinished_file(file).touch()
+    answers_of(given, place, tmp_path)
+    assert scored(given, place, tmp_path).file == file
+    assert not unfinished_file(file).exists(), "everything is saved"
+
+
+def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
+    plain = answers_of(given, place, tmp_path)
+    talking = answers_of(given, place, tmp_path, system={"user": {"model": "u"}})
+    for answers in (plain, talking):
+        file = unfinished_file(answers.file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"replies")
+        score_answers(answers, place)
+        assert not file.exists()
+    assert not conversations_file(plain.file).exists()
+    assert conversations_file(talking.file).read_bytes() == b"replies"
+    named = "my-system-custom-full-rag-sample"
+    assert unfinished_file(plain.file).name == f"unfinished_{named}.sqlite"
+    assert conversations_file(talking.file).name == f"conversations_{named}-user.sqlite"
+    assert score_answers(talking, place).problems == ()
+
+
+def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(place: Place, tmp_path: Path) -> None:
+    is_down = True
+
+    def script(text: str, _: int) -> Action:
+        return refusal(400, "broken") if is_down and "drill" not in text else said("For 5 days.")
+
+    with chat_server(script) as server:
+        found = score_answers(asked_of(server, place, tmp_path), place)
+        assert (found.n_answers, found.n_failed) == (2, 7)
+        (problem,) = found.problems
+        assert problem.startswith("7 of 9 requests got no answer: ")
+        assert "broken" in problem
+        assert problem.endswith("(7 times). Next step: run the same command again: only these are asked")
+        assert unfinished_file(found.file).exists()
+        assert take_failures() == []
+        is_down = False
+        again = score_answers(asked_of(server, place, tmp_path, may_replace=lambda _: False), place)
+        assert (again.n_answers, again.n_failed, again.problems) == (9, 0, ())
+        assert len(server.asked) == 9 + 7
+    assert not unfinished_file(again.file).exists()
+
+
+def said(answer: str, **more: Any) -> Action:
+    return Action(json.dumps({"answer": answer, **more}).encode())
+
+
+def system_at(server: ChatServer, protocol: str = "plain", **endpoint: Any) -> System:
+    return System(*system_endpoint({"base_url": server.base_url, **QUICK, **endpoint}, "mine", protocol), no_secrets)
+
+
+def asked_of(
+    server: ChatServer, place: Place, output: Path, setting: Setting = Setting.REFERENCE, **more: Any
+) -> SystemAnswers:
+    answering = ask_endpoint(system_at(server), setting, place.run_store)
+    system = ScoredSystem("mine", "custom", setting, output)
+    return system_to_score(system, answering, OPTIONS, output, place, **{"may_replace": lambda _: True, **more})
+
+
+def test_a_system_is_sent_the_passages_of_a_setting_and_none_where_it_retrieves(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    tasks = {task.task_id: task for task in sample.tasks}
+    for setting in (Setting.REFERENCE, Setting.FULL_RAG, Setting.AGENTIC):
+        with chat_server(lambda *_: said("For 5 days.")) as server:
+            answers = asked_of(server, place, tmp_path, setting)
+        assert len(server.bodies) == 9, "conversational tasks are not asked"
+        for body in server.bodies:
+            task = tasks[body["id"]]
+            assert body["messages"] == [{"role": item.role.value, "content": item.text} for item in task.messages]
+            shown = [(item["id"], item["text"]) for item in body.get("contexts", [])]
+            given = setting is Setting.REFERENCE
+            assert ("contexts" in body) == given
+            assert shown == ([(item.passage_id, item.text) for item in task.references] if given else [])
+        assert list(answers.given) == [name for name in tasks if name in answers.given]
+        assert {answer.passages for answer in answers.given.values()} == {None if given else ()}
+        assert {answer.text for answer in answers.given.values()} == {"For 5 days."}
+
+
+def test_each_task_has_the_answer_to_its_own_question(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+    with chat_server(lambda text, _: said(f"About {text}")) as server:
+        answers = asked_of(server, place, tmp_path)
+    questions = {task.task_id: task.question for task in sample.tasks}
+    assert {name: answer.text for name, answer in answers.given.items()} == {
+        name: f"About {questions[name]}" for name in answers.given
+    }
+
+
+def test_a_chat_system_has_no_place_for_passages(place: Place) -> None:
+    with chat_server(lambda *_: completion("x")) as server:
+        system = system_at(server, "openai")
+        assert not system.gives_passages(Setting.FULL_RAG)
+        assert not system.gives_passages(Setting.AGENTIC)
+        for setting in (Setting.REFERENCE, Setting.REFERENCE_RAG):
+            assert system_at(server).gives_passages(setting)
+            with pytest.raises(ConfigurationError, match=f"found: setting {setting.value}"):
+                ask_endpoint(system, setting, place.run_store)
+        assert not system_at(server).gives_passages(Setting.FULL_RAG)
+
+
+TASKS: list[dict[str, Any]] = [
+    {"id": "a", "messages": [{"role": "user", "content": "How long?"}]},
+    {"id": "b", "messages": [{"role": "user", "content": "How much?"}], "contexts": []},
+]
+
+
+def test_what_a_system_says_of_passages_searches_and_cost_is_kept() -> None:
+    contexts = [{"id": "p", "text": "Two days."}]
+    searches = [{"query": "days", "passages": contexts}]
+    replies: dict[str, Action] = {
+        "How long?": said("Two days.", contexts=contexts, searches=searches, seconds=2.5),
+        "How much?": said("Nothing."),
+    }
+    with chat_server(lambda text, _: replies[text]) as server:
+        first, second = system_at(server).ask(TASKS)
+    assert (first.text, first.no_answer) == ("Two days.", "")
+    assert first.passages == (Passage("p", "Two days."),)
+    assert first.trajectory is not None
+    assert [step.arguments for step in first.trajectory.steps] == [{"query": "days"}]
+    assert first.usage["seconds"] == 2.5
+    assert (second.text, second.passages, second.trajectory) == ("Nothing.", None, None), "it was sent some"
+    with chat_server(lambda *_: said("Nothing.")) as server:
+        assert system_at(server).ask(TASKS[:1])[0].passages == (), "it was sent none and names none"
+
+
+def test_what_replies_took_has_the_price_of_the_endpoint() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    with chat_server(lambda *_: completion("Two days.", usage=usage)) as server:
+        (answer,) = system_at(server, "openai", price=[2.0, 8.0]).ask(TASKS[:1])
+        (free,) = system_at(server, "openai").ask(TASKS[:1])
+    (call,) = answer.usage["calls"]
+    assert (call["input_tokens"], call["output_tokens"]) == (1000, 100)
+    assert call["dollars"] == pytest.approx(0.0028)
+    assert "dollars" not in free.usage["calls"][0]
+
+
+def test_an_answer_that_did_not_come_says_why_and_costs_no_other_one() -> None:
+    script: Script = lambda text, _: refusal(400, "too long") if text == "How long?" else said("Nothing.")  # noqa: E731
+    with chat_server(script) as server:
+        failed, answered = system_at(server).ask(TASKS)
+    assert (failed.text, failed.passages) == ("", None)
+    assert "too long" in failed.no_answer
+    assert (answered.text, answered.no_answer) == ("Nothing.", "")
+
+
+def test_a_system_that_nobody_may_ask_is_an_error_of_the_model() -> None:
+    with chat_server(lambda *_: refusal(401, "no key")) as server, pytest.raises(ModelError, match="key"):
+        system_at(server).ask(TASKS)
+
+
+def test_kept_replies_are_not_asked_for_again(tmp_path: Path) -> None:
+    with chat_server(lambda text, _: said(text)) as server:
+        first = system_at(server).ask(TASKS[:1], cache=tmp_path / "kept.sqlite")
+        both = system_at(server).ask(TASKS, cache=tmp_path / "kept.sqlite")
+        assert (len(server.asked), [answer.text for answer in both]) == (2, ["How long?", "How much?"])
+        assert both[0].text == first[0].text
+        system_at(server).ask(TASKS)
+        assert len(server.asked) == 4, "without a file nothing is kept"
+
+
+def test_a_doc_is_asked_as_an_exported_task(sample: Benchmark) -> None:
+    task = sample.tasks[1]
+    doc = build_doc(sample, task, Setting.REFERENCE, "official", task.references)
+    body = request_body(doc, with_passages=False)
+    messages = [{"role": item.role.value, "content": item.text} for item in task.messages]
+    assert body == {"id": task.task_id, "messages": messages}
+    contexts = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in task.references]
+    assert request_body(doc, with_passages=True) == {**body, "contexts": contexts}
+
+
+def test_too_many_implausible_answers_are_refused_once_all_is_saved(
+    sample: Benchmark, place: Place, tmp_path: Path
+) -> None:
+    found = scored(every(sample, GivenAnswer("")), place, tmp_path, Setting.REFERENCE)
+    found.require_plausible()
+    strict = scored(
+        every(sample, GivenAnswer("")), place, tmp_path / "strict", Setting.REFERENCE, options={"max_implausible": 0.5}
+    )
+    with pytest.raises(ImplausibleError, match=f"everything is saved in {strict.file}, but 9 of 9 answers"):
+        strict.require_plausible()
+
+
+def test_rows_of_one_s_own_are_scored_under_their_name(place: Place, tmp_path: Path) -> None:
+    def note(*problem: object) -> None:
+        raise AssertionError(problem)
+
+    rows = own_rows(
+        enumerate([{"question": "How long?", "answer": "Two days.", "contexts": ["For two days."]}], 1), note
+    )
+
+    def to_score(**more: Any) -> SystemAnswers:
+        leave = {"may_replace": lambda _: False, **more}
+        return rows_to_score(rows, OPTIONS, tmp_path, name="my rows", source=tmp_path / "rows.jsonl", **leave)
+
+    answers = to_score()
+    assert answers.file == tmp_path / "my-rows" / "results_my-rows-rows.json"
+    assert answers.evaluation.source == tmp_path / "rows.jsonl"
+    assert not answers.has_user
+    found = score_answers(answers, place, notes={"asked_by": "hand"})
+    assert (found.n_tasks, found.n_answers, found.is_own_rows, found.is_agentic) == (1, 1, True, True)
+    assert json.loads(found.file.read_text())["asked_by"] == "hand"
+    assert read_evaluations([tmp_path])[0].model == "my rows"
+    with pytest.raises(ConfigurationError, match="--force"):
+        to_score()
+    assert to_score(may_replace=lambda files: files == [found.file]).file == found.file
+
+
+def test_what_went_wrong_before_is_no_problem_of_these_answers(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+    from ragtasks.scoring import record_failure
+
+    record_failure("an earlier evaluation's")
+    given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
+    assert scored(given, place, tmp_path).problems == ()
+
+
+def test_an_answering_is_told_benchmark_configuration_and_file(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+    told: list[tuple[Benchmark, EvaluationConfig, Path]] = []
+
+    def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:
+        told.append((benchmark, config, file))
+        return every(sample, GivenAnswer("For 5 days.", ()))
+
+    system = ScoredSystem("mine", "custom", None, tmp_path)
+    answers = system_to_score(system, answering, OPTIONS, tmp_path, place)
+    ((benchmark, config, file),) = told
+    assert (benchmark.label, config.data, config.encoder, file) == ("custom (sample)", "sample", "none", answers.file)
+    with pytest.raises(BenchmarkFileError):
+        system_to_score(system, answering, {"encoder": "none"}, tmp_path, Place(tmp_path / "nowhere", tmp_path))
