@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.records import CallProblem, Ending
-from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolSession
+from ragtasks.records import CallProblem, Ending, Passage
+from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 from retrieval_cache import searcher
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
@@ -228,6 +228,181 @@ def test_the_schemas_say_what_calls_take(toolbox: Toolbox) -> None:
 def test_an_unknown_retriever_is_refused_before_anything_is_read(sample: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="bm26"):
         Toolbox(sample, "bm26", tmp_path)
+
+
+def test_a_schema_holds_every_limit_and_nothing_else_can_be_given(sample: Benchmark, tmp_path: Path) -> None:
+    limits = ToolLimits(k=3, most_k=7, query_characters=50)
+    search, read = Toolbox(sample, "bm25", tmp_path, limits=limits).schemas()
+    for schema in (search, read):
+        assert schema.keys() == {"name", "description", "parameters"}
+        assert schema["description"].endswith(".")
+        assert schema["parameters"]["type"] == "object"
+        assert schema["parameters"]["additionalProperties"] is False
+        assert all(item.pop("description") for item in schema["parameters"]["properties"].values())
+    assert search["parameters"]["properties"] == {
+        "query": {"type": "string", "maxLength": 50},
+        "k": {"type": "integer", "minimum": 1, "maximum": 7, "default": 3},
+    }
+    assert read["parameters"]["properties"] == {"passage_id": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "is_bounded"),
+    [
+        (None, 5, False),
+        (1, 1, False),
+        (20, 20, False),
+        (21, 20, True),
+        ("3", 3, False),
+        (" 3 ", 3, False),
+        (3.0, 3, False),
+    ],
+)
+def test_a_search_shows_as_many_as_are_asked_for(session: ToolSession, k: Any, n: int, is_bounded: bool) -> None:
+    result = session.call("search", {"query": "permit park city", "k": k})
+    assert (len(result.passages), result.problem) == (n, None)
+    assert result.text.startswith("(The first 20: ") == is_bounded
+    (step,) = session.end(Ending.ANSWERED).steps
+    assert step.is_bounded == is_bounded
+    assert len(step.passages) == len(step.scores) == n
+
+
+@pytest.mark.parametrize("k", ["x", "", "-1", -1, 1.5, [3], "9" * 30, False])
+def test_what_is_no_whole_number_from_1_is_refused(session: ToolSession, k: Any) -> None:
+    result = session.call("search", {"query": "permit", "k": k})
+    assert (result.problem, result.text) == (BAD, NOT + "k must be a whole number from 1 to 20.")
+
+
+def test_a_query_may_be_as_long_as_its_limit_and_is_one_line(sample: Benchmark, tmp_path: Path) -> None:
+    toolbox = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(query_characters=11))
+    session = toolbox.session("govt")
+    assert session.call("search", {"query": " permit\n  cost\0 "}).problem is None
+    assert session.call("search", {"query": "permit costs"}).problem is CallProblem.QUERY_TOO_LONG
+    assert [step.arguments for step in session.end(Ending.ANSWERED).steps] == [
+        {"query": "permit cost"},
+        {"query": "permit costs"},
+    ]
+
+
+def test_a_record_holds_short_texts_and_exact_numbers_and_of_others_the_kind(session: ToolSession) -> None:
+    given = {
+        **{"list": [1], "object": {"a": 1}, "long": "x" * 201, "none": None, "yes": True, "half": 0.5},
+        **{"large": 2**53, "exact": 2**53 - 1, "below": -(2**53), "infinite": float("inf"), "n" * 41: 1},
+    }
+    session.call("t" * 201, given)
+    (step,) = session.end(Ending.ANSWERED).steps
+    assert step.tool == "t" * 200
+    assert step.arguments == {
+        **{"list": "(list)", "object": "(dict)", "long": "x" * 200, "none": None, "yes": True, "half": 0.5},
+        **{"large": "(int)", "exact": 2**53 - 1, "below": "(int)", "infinite": "(float)", "n" * 40: 1},
+    }
+    session.call("search", "[")
+    assert session.end(Ending.ANSWERED).steps[1].arguments == {"unread": "["}
+
+
+def test_a_sentence_shows_the_beginning_of_what_a_model_made_up(session: ToolSession) -> None:
+    name, cut = "x" * 90, "x" * 40
+    assert session.call(name, {}).text == f"There is no tool {cut!r}. The tools are search and read."
+    assert session.call("search", {name: 1}).text == f"{NOT}search takes query and k, and got {cut!r}."
+    assert session.call("search", {"b": 1, "a": 1}).text == f"{NOT}search takes query and k, and got 'a'."
+    assert session.call("read", {name: 1}).text == f"{NOT}read takes passage_id, and got {cut!r}."
+    assert session.call("read", {"passage_id": "x" * 90}).text.startswith(f"There is no passage {'x' * 80!r}.")
+    for arguments in ({}, {"passage_id": " "}):
+        assert session.call("read", arguments).text == f"{NOT}passage_id must be the id of a passage, a text."
+
+
+def test_a_call_is_the_same_whatever_its_case_blanks_and_order(session: ToolSession) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("search", {"query": "permit", "k": 2}),
+        ("search", {"k": 2, "query": "PERMIT"}),
+        ("search", {"query": "permit", "k": 3}),
+        ("read", {"passage_id": "permit"}),
+        ("fly", {"to": "the  Park"}),
+        ("fly", {"to": "The park "}),
+    ]
+    for call in calls:
+        session.call(*call)
+    assert [step.is_repeat for step in session.end(Ending.ANSWERED).steps] == [False, True, False, False, False, True]
+
+
+def test_passages_that_the_model_knows_before_have_the_first_numbers(toolbox: Toolbox) -> None:
+    first, second = toolbox.session("govt").call("search", {"query": QUERY, "k": 2}).passages
+    known = Passage("before", "Known before.")
+    session = toolbox.session("govt", [known, second])
+    assert list(session.passages) == [known, second]
+    result = session.call("search", {"query": QUERY, "k": 2})
+    assert result.numbers == (3, 2)
+    assert list(session.passages) == [known, second, first]
+    assert session.call("read", {"passage_id": "before"}).passages == (known,), "it is in no corpus"
+    assert session.end(Ending.ANSWERED).seen == (first.passage_id, second.passage_id, "before")
+
+
+def test_steps_say_in_which_reply_they_stood_and_a_session_how_it_ended(toolbox: Toolbox) -> None:
+    session = toolbox.session("govt")
+    session.call("search", {"query": QUERY})
+    session.round += 1
+    session.call("fly", {})
+    found = session.end(Ending.GAVE_UP, n_shortened=4)
+    assert [step.round for step in found.steps] == [1, 2]
+    assert (found.ending, found.n_rounds, found.n_shortened) == (Ending.GAVE_UP, 2, 4)
+    assert session.calls_left == 6
+
+
+def test_calls_that_are_left_are_never_fewer_than_none(sample: Benchmark, tmp_path: Path) -> None:
+    session = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(calls=1)).session("govt")
+    left = [session.calls_left]
+    for _ in range(3):
+        session.call("fly", {})
+        left.append(session.calls_left)
+    assert left == [1, 0, 0, 0]
+
+
+def test_the_description_names_retriever_limits_and_what_was_searched(sample: Benchmark, tmp_path: Path) -> None:
+    plain = Toolbox(sample, "bm25", tmp_path)
+    limits = {"calls": 8, "k": 5, "most_k": 20, "query_characters": 1000, "neighbours": 1}
+    assert plain.describe() == {"retriever": "bm25", **limits, "searches": {}}
+    plain.prepare(["govt", "cloud", "govt"])
+    assert list(plain.describe()["searches"]) == ["govt", "cloud"]
+    injecting = Toolbox(sample, "bm25", tmp_path, injected_share=0.5)
+    assert injecting.describe() == {**plain.describe(), "injected": [INJECTED_VERSION, 0.5], "searches": {}}
+
+
+def test_an_injected_passage_stands_in_every_search_and_can_be_read(sample: Benchmark, tmp_path: Path) -> None:
+    plain = Toolbox(sample, "bm25", tmp_path).session("govt").call("search", {"query": QUERY})
+    toolbox = Toolbox(sample, "bm25", tmp_path, injected_share=1.0)
+    session = toolbox.session("govt")
+    result = session.call("search", {"query": QUERY})
+    assert [item for item in result.passages if item in plain.passages] == list(plain.passages)
+    (own,) = (item for item in result.passages if item not in plain.passages)
+    assert session.end(Ending.ANSWERED).steps[0].scores == (), "no retriever ranked it"
+    assert session.call("read", {"passage_id": own.passage_id}).passages == (own,)
+    assert toolbox.passage("govt", own.passage_id) is None
+    assert toolbox.session("govt").call("search", {"query": QUERY}) == result, "the same one for the same query"
+
+
+def test_a_passage_is_found_by_its_id_in_its_own_corpus(toolbox: Toolbox) -> None:
+    (found,) = toolbox.session("govt").call("search", {"query": QUERY, "k": 1}).passages
+    assert toolbox.passage("govt", found.passage_id) == found
+    assert toolbox.passage("cloud", found.passage_id) is None
+
+
+def test_neighbours_are_as_many_as_the_limit_says(sample: Benchmark, tmp_path: Path) -> None:
+    middle = "harrowick-deck-permits-1251-1812"
+    for neighbours, n in ((0, 1), (1, 3), (9, 4)):
+        toolbox = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(neighbours=neighbours))
+        found = toolbox.session("govt").call("read", {"passage_id": f" {middle} "}).passages
+        assert middle in [item.passage_id for item in found]
+        assert len(found) == n
+
+
+def test_a_passage_shows_its_title_where_its_text_lacks_it_and_may_be_cut() -> None:
+    titled, within = Passage("a", " Four words of text. ", "A title"), Passage("b", "A title: text.", "A title")
+    result = ToolResult("whole", (titled, within), numbers=(3, 4))
+    assert result.shortened(100) == "[3] id: a\nA title\nFour words of text.\n\n[4] id: b\nA title: text."
+    assert result.shortened(14) == "[3] id: a\nA title\nFour w [...]\n\n[4] id: b\nA title: text."
+    assert result.shortened(8) == "[3] id: a\nA title [...]\n\n[4] id: b\nA title: [...]"
+    assert result.shortened(0) == "[3] id: a [...]\n\n[4] id: b [...]"
+    assert ToolResult("Nothing was found.").shortened(3) == "Nothing was found."
 
 
 JSON = st.recursive(
