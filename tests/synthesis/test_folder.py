@@ -1,0 +1,244 @@
+"""The folder that a synthesis leaves: whole or absent, never in the place of another, and with what it was made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import open_benchmark
+from ragtasks.clients import Usage
+from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import canonical_hash
+from ragtasks.records import Answerability, Passage
+from ragtasks.synthesis._folder import (
+    Synthesis,
+    is_made,
+    lines_of,
+    make_once,
+    outcome_lines,
+    publish_folder,
+    write_synthesis,
+)
+from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.dialogues import Dialogue, Pool, Removed, Turn
+from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.propositions import Unit
+from tests.judges._scripted import ScriptedClient
+from tests.synthesis._making import content, rows
+
+MADE_BY = {"model": "writer", "n": 3}
+
+
+def test_a_published_folder_holds_its_files_and_a_manifest_and_no_more(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "out", {"a.jsonl": lines_of([{"n": 1}, {"n": 2}]), "deep/er/b": [b"x", b"y"]}, MADE_BY)
+    found = content(tmp_path / "out")
+    manifest = found.pop("synthesis/manifest.json")
+    assert found == {"a.jsonl": b'{"n":1}\n{"n":2}\n', "deep/er/b": b"xy"}
+    assert json.loads(manifest) == {"key": canonical_hash(MADE_BY), "made_by": MADE_BY}
+    assert manifest.endswith(b"\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_losses_and_counts_are_written_where_there_are_any_to_speak_of(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "none", {}, MADE_BY, [], {})
+    publish_folder(tmp_path / "one", {}, MADE_BY, [LeftOut("a.txt", "no text in it")], {"turns": 2})
+    assert rows(tmp_path / "none" / "synthesis" / "left_out.jsonl") == []
+    assert rows(tmp_path / "one" / "synthesis" / "left_out.jsonl") == [{"what": "a.txt", "reason": "no text in it"}]
+    counts = [
+        json.loads((tmp_path / name / "synthesis" / "manifest.json").read_bytes())["counts"] for name in ("none", "one")
+    ]
+    assert counts == [{}, {"turns": 2}]
+
+
+def test_a_folder_may_be_there_already_where_it_is_empty_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    publish_folder(tmp_path / "out", {"a": [b"new"]}, MADE_BY)
+    assert (tmp_path / "out" / "a").read_bytes() == b"new"
+    before = content(tmp_path)
+    with pytest.raises(CacheError, match=rf"^cannot write {tmp_path / 'out'}: Directory not empty"):
+        publish_folder(tmp_path / "out", {"a": [b"newer"]}, MADE_BY)
+    assert content(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "nothing half-written stays"
+
+
+def test_where_it_cannot_be_written_there_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheError, match=r"^cannot write .*out: Not a directory$"):
+        publish_folder(tmp_path / "file" / "out", {"a": [b""]}, MADE_BY)
+
+
+def test_folders_that_are_not_there_yet_are_made_above_it(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "not" / "yet" / "out", {"a": [b"x"]}, MADE_BY)
+    assert (tmp_path / "not" / "yet" / "out" / "a").read_bytes() == b"x"
+
+
+def test_a_folder_is_made_where_the_same_made_it(tmp_path: Path) -> None:
+    assert not is_made(tmp_path / "out", MADE_BY), "nothing is there"
+    (tmp_path / "out").mkdir()
+    assert not is_made(tmp_path / "out", MADE_BY), "nothing is in it"
+    publish_folder(tmp_path / "out", {"a": [b""]}, MADE_BY)
+    assert is_made(tmp_path / "out", dict(reversed(MADE_BY.items())))
+    with pytest.raises(ConfigurationError) as caught:
+        is_made(tmp_path / "out", {**MADE_BY, "n": 4})
+    assert str(caught.value).splitlines() == [
+        f"synthesis: {tmp_path / 'out'}",
+        "  expected: no such folder, an empty one, or what these very documents, settings and model made",
+        "  found: something else",
+        "  next step: name another folder with --output, or remove this one",
+    ]
+
+
+@pytest.mark.parametrize("manifest", [None, "", "{", "{}", "[]", "3", '{"key": null}'])
+def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path, manifest: str | None) -> None:
+    (tmp_path / "synthesis").mkdir()
+    if manifest is not None:
+        (tmp_path / "synthesis" / "manifest.json").write_text(manifest)
+    with pytest.raises(ConfigurationError, match="found: something else"):
+        is_made(tmp_path, MADE_BY)
+
+
+def test_a_file_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigurationError, match="found: something else"):
+        is_made(tmp_path / "out", MADE_BY)
+
+
+def test_what_is_there_already_is_said_and_nobody_is_asked(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt, n_before: "yes")
+
+    def make(asker: Asker) -> Sequence[str]:
+        asker.ask("stage", [])
+        asker.usage = Usage(n_asked=3)
+        publish_folder(tmp_path / "out", {"a": [b""]}, MADE_BY)
+        return ["one", "two"]
+
+    made = make_once(tmp_path / "out", MADE_BY, lambda: Asker(client), make)
+    assert (made.lines, made.usage) == (("one", "two"), Usage(n_asked=3))
+    again = make_once(
+        tmp_path / "out", MADE_BY, lambda: pytest.fail("nobody is asked"), lambda asker: pytest.fail("nothing is made")
+    )
+    assert again.lines == (f"{tmp_path / 'out'} is there already: the same input, settings and model made it",)
+    assert again.usage == Usage()
+
+
+@pytest.mark.parametrize(("n", "n_listed"), [(0, 0), (1, 1), (10, 10), (11, 10)])
+def test_ten_losses_are_listed_and_all_are_counted(n: int, n_listed: int) -> None:
+    left_out = [LeftOut(f"f{number}", f"why {number}") for number in range(n)]
+    first, *others = outcome_lines(Path("out"), {"documents": 1_234, "turns": 0, "units": 1}, left_out)
+    assert first == "out: 1,234 documents, 1 units"
+    expected = [f"left out, {n} in all (synthesis/left_out.jsonl):"] if n else []
+    assert others == [*expected, *(f"  f{number}: why {number}" for number in range(n_listed))]
+
+
+UNITS = (
+    Unit("p1", "The mill grinds.", ("a-0", "a-1"), "a", "north"),
+    Unit("p2", "The port sleeps.", ("a-1",), "a", "north"),
+    Unit("p3", "The fair sells.", ("a-1",), "a", "north"),
+)
+POOL = Pool(
+    {"north": (Passage("a-0", "The mill grinds.", "Town"), Passage("a-1", "The port sleeps. The fair sells."))},
+    {unit.unit_id: unit.passage_ids for unit in UNITS},
+)
+TURNS = (
+    Turn("What of the mill?", "It grinds.", ("Factoid",), "What of the mill?", UNITS[:1]),
+    Turn("What of port and fair?", "They sleep and sell.", (), "And the others?", UNITS[1:]),
+    Turn("What of the bell?", "No idea.", ("Opinion",), "And the bell?", (), Answerability.UNANSWERABLE),
+)
+DIALOGUE = Dialogue("d1", "north", UNITS, TURNS, (Removed("Why?", "So.", "not accepted"),))
+
+
+def written(folder: Path) -> Mapping[str, Any]:
+    write_synthesis(folder / "out", Synthesis([DIALOGUE], POOL, UNITS, (), MADE_BY, {"turns": 3}))
+    return content(folder / "out")
+
+
+def test_a_synthesis_is_a_benchmark_of_ones_own(tmp_path: Path) -> None:
+    found = written(tmp_path)
+    assert sorted(found) == [
+        *("conversations.jsonl", "passages.jsonl", "qrels.tsv", "synthesis/dialogues.jsonl"),
+        *("synthesis/left_out.jsonl", "synthesis/manifest.json", "synthesis/units.jsonl"),
+    ]
+    assert rows(tmp_path / "out" / "conversations.jsonl") == [
+        {
+            "conversation_id": "d1",
+            "domain": "north",
+            "turns": [
+                {
+                    "question": "What of the mill?",
+                    "answer": "It grinds.",
+                    "answerability": "ANSWERABLE",
+                    "references": ["a-0"],
+                    "question_types": ["Factoid"],
+                    "multi_turn": "N/A",
+                    "rewrite": "What of the mill?",
+                },
+                {
+                    "question": "And the others?",
+                    "answer": "They sleep and sell.",
+                    "answerability": "ANSWERABLE",
+                    "references": ["a-1"],
+                    "multi_turn": "Follow-up",
+                    "rewrite": "What of port and fair?",
+                },
+                {
+                    "question": "And the bell?",
+                    "answer": "No idea.",
+                    "answerability": "UNANSWERABLE",
+                    "question_types": ["Opinion"],
+                    "multi_turn": "Follow-up",
+                    "rewrite": "What of the bell?",
+                },
+            ],
+        }
+    ]
+    assert rows(tmp_path / "out" / "passages.jsonl") == [
+        {"_id": "a-0", "title": "Town", "text": "The mill grinds.", "domain": "north"},
+        {"_id": "a-1", "text": "The port sleeps. The fair sells.", "domain": "north"},
+    ]
+    assert [task.task_id for task in open_benchmark("custom", tmp_path / "out").tasks] == [
+        "d1<::>1",
+        "d1<::>2",
+        "d1<::>3",
+    ]
+
+
+def test_every_passage_that_holds_what_an_answer_rests_on_is_judged_relevant(tmp_path: Path) -> None:
+    assert written(tmp_path)["qrels.tsv"].decode().splitlines() == [
+        "d1<::>1\t0\ta-0\t1",
+        "d1<::>1\t0\ta-1\t1",
+        "d1<::>2\t0\ta-1\t1",
+    ]
+
+
+def test_beside_it_stands_what_it_was_made_of(tmp_path: Path) -> None:
+    written(tmp_path)
+    details = tmp_path / "out" / "synthesis"
+    assert rows(details / "units.jsonl")[0] == {
+        "unit_id": "p1",
+        "text": "The mill grinds.",
+        "document_id": "a",
+        "passage_ids": ["a-0", "a-1"],
+        "domain": "north",
+    }
+    (dialogue,) = rows(details / "dialogues.jsonl")
+    turns = dialogue.pop("turns")
+    assert dialogue == {
+        "dialogue_id": "d1",
+        "domain": "north",
+        "units": ["p1", "p2", "p3"],
+        "removed": [{"question": "Why?", "answer": "So.", "reason": "not accepted"}],
+    }
+    assert turns[1] == {
+        "contextualized": "And the others?",
+        "decontextualized": "What of port and fair?",
+        "answer": "They sleep and sell.",
+        "units": ["p2", "p3"],
+        "question_types": [],
+        "answerability": "ANSWERABLE",
+    }
+    assert [turn["answerability"] for turn in turns] == ["ANSWERABLE", "ANSWERABLE", "UNANSWERABLE"]
+    assert json.loads((details / "manifest.json").read_bytes())["counts"] == {"turns": 3}

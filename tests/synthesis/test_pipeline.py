@@ -1,0 +1,300 @@
+"""Documents to dialogues: what decides the result, what is chosen, counted, said and refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import open_benchmark
+from ragtasks.errors import ConfigurationError
+from ragtasks.synthesis import UNITS, Cut, Outcome, Settings, synthesize
+from ragtasks.synthesis._pipeline import _made_by
+from ragtasks.synthesis.documents import Document
+from tests.judges._scripted import ScriptedClient
+from tests.synthesis._documents import town, write_towns
+from tests.synthesis._making import SETTINGS, rows
+from tests.synthesis._scripted import good_reply
+
+
+def made(folder: Path, out: str = "out", *, model: str = "writer", **settings: Any) -> Outcome:
+    """Return what comes of `folder/docs`, cut into sentences unless something else is said."""
+    client = ScriptedClient(lambda prompt, n_before: good_reply(prompt), model)
+    chosen = Settings(**{**SETTINGS, "unit": "sentences", **settings})
+    return synthesize(folder / "docs", folder / out, client, chosen)
+
+
+def dialogues(folder: Path, out: str = "out") -> list[dict[str, Any]]:
+    return rows(folder / out / "synthesis" / "dialogues.jsonl")
+
+
+def test_the_first_lists_of_each_domain_in_turn_are_written_from(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs" / "north", 2)  # twenty sentences: lists of 8, 8 and 4
+    (tmp_path / "docs" / "south").mkdir()
+    (tmp_path / "docs" / "south" / "a.txt").write_text(town("Gosfield"), "utf-8")  # lists of 8 and 2
+    found = {}
+    for most in (1, 2, 3, 4, 9, None):
+        made(tmp_path, f"out{most}", cut=Cut(), folders_are_domains=True, most_dialogues=most)
+        found[most] = [(row["domain"], len(row["units"])) for row in dialogues(tmp_path, f"out{most}")]
+    in_turn = [("north", 8), ("south", 8), ("north", 8), ("south", 2), ("north", 4)]
+    assert {most: len(rows) for most, rows in found.items()} == {1: 1, 2: 2, 3: 3, 4: 4, 9: 5, None: 5}
+    assert all(found[most] == in_turn[:most] for most in (1, 2, 3, 4, 9))
+    assert found[None] == [("north", 8), ("north", 8), ("north", 4), ("south", 8), ("south", 2)], "all, as they stand"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda docs: (docs / "arden.txt").write_text(town("Arden", more="It rains."), "utf-8"),
+        lambda docs: (docs / "arden.txt").rename(docs / "other.txt"),
+        lambda docs: (docs / "more.txt").write_text("More.", "utf-8"),
+        lambda docs: (docs / "belmor.txt").unlink(),
+    ],
+)
+def test_other_documents_are_another_synthesis(tmp_path: Path, change: Callable[[Path], Any]) -> None:
+    write_towns(tmp_path / "docs", 2)
+    made(tmp_path)
+    assert "is there already" in made(tmp_path).lines[0]
+    change(tmp_path / "docs")
+    with pytest.raises(ConfigurationError, match="found: something else"):
+        made(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["document_id", "domain", "title", "text"])
+def test_every_part_of_a_document_decides_the_result(part: str) -> None:
+    documents = [Document("a.txt", "north", "Arden", "It rains."), Document("b.txt", "north", "Belmor", "It snows.")]
+    client = ScriptedClient(lambda prompt, n_before: pytest.fail("asked"))
+
+    def key(*given: Document) -> Any:
+        return _made_by(given, Settings(), client)["documents"]
+
+    for place in (0, 1):
+        changed = [replace(one, **{part: "other"}) if n == place else one for n, one in enumerate(documents)]
+        assert key(*changed) != key(*documents)
+    assert key(*documents[::-1]) != key(*documents) == key(*documents)
+    assert key(replace(documents[0], title="Arde", text="nIt rains."), documents[1]) != key(*documents)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "another"},
+        {"turns": 3},
+        {"cut": Cut(size=60, stride=60)},
+        {"folders_are_domains": True},
+        {"unit": "passages"},
+    ],
+)
+def test_another_model_or_setting_is_another_synthesis(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_towns(tmp_path / "docs" / "north", 1)
+    made(tmp_path)
+    with pytest.raises(ConfigurationError, match="found: something else"):
+        made(tmp_path, **change)
+
+
+def test_the_manifest_says_what_the_dialogues_were_made_of(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 1)
+    made(tmp_path)
+    manifest = json.loads((tmp_path / "out" / "synthesis" / "manifest.json").read_bytes())
+    found = manifest["made_by"]
+    assert found.keys() == {"version", "settings", "client", "prompts", "documents"}
+    assert found["client"] == {"model": "writer"}
+    assert (found["settings"]["unit"], found["settings"]["cut"]["size"]) == ("sentences", 60)
+    assert sorted(found["prompts"]) == ["again", "answerable", "contextualize", "dialogue", "ground", "propositions"]
+    assert all(len(value) == 64 for value in [*found["prompts"].values(), found["documents"]])
+    assert manifest["counts"]["dialogues"] == 2
+
+
+def test_the_report_counts_what_was_made_and_names_what_was_not_read(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs" / "North", 2)
+    write_towns(tmp_path / "docs" / "South", 1)
+    for name in ("x.png", "y.png", "z.doc", "Makefile"):
+        (tmp_path / "docs" / name).touch()
+    german = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
+    (tmp_path / "docs" / "North" / "old.txt").write_bytes(german.encode("latin-1"))
+    outcome = made(tmp_path)
+    first, *others = outcome.lines
+    # Twice eight sentences are a dialogue of seven turns, as the fifth pair is not accepted; the last six are one of 3.
+    assert (
+        first == f"{tmp_path / 'out'}: 3 documents, 8 passages, 22 sentences, 3 dialogues, 17 turns, 2 pairs taken out"
+    )
+    assert others[:2] == [
+        "left out, 1 in all (synthesis/left_out.jsonl):",
+        "  South/arden.txt: the same text as North/arden.txt",
+    ]
+    assert others[2] == "files of other kinds, not read: 2 .png, 1 no ending, 1 .doc"
+    assert others[3].startswith("encoding guessed as ")
+    assert others[3].endswith(" in 1 documents")
+    assert others[4:] == ["pairs taken out: 2 (not accepted)"]
+    assert outcome.usage.n_asked == 9
+
+
+def test_of_the_kinds_of_files_that_are_not_read_the_ten_most_frequent_are_named(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 1)
+    for number in range(12):
+        (tmp_path / "docs" / f"x.k{number}").touch()
+    (tmp_path / "docs" / "y.k11").touch()
+    (line,) = [line for line in made(tmp_path).lines if line.startswith("files of other kinds")]
+    kinds = line.partition(": ")[2].split(", ")
+    assert kinds[0] == "2 .k11"
+    assert len(kinds) == 10
+
+
+def test_what_is_asked_is_paid_for_and_told_step_by_step(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 1)
+    steps: list[tuple[str, int, int | None]] = []
+    outcome = synthesize(
+        tmp_path / "docs",
+        tmp_path / "out",
+        ScriptedClient(lambda prompt, n_before: good_reply(prompt), "writer"),
+        Settings(**{**SETTINGS, "unit": "sentences"}),
+        price=(1.0, 1.0),
+        progress=lambda *step: steps.append(step),
+    )
+    assert outcome.usage.cost is not None
+    assert outcome.usage.cost > 0
+    assert steps[:2] == [("read documents\tarden.txt", 0, 1), ("read documents", 1, 1)]
+    assert ("grounding: writer", 2, 2) in steps
+
+
+def test_the_units_are_counted_under_their_name(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 2)
+    found = {unit: made(tmp_path, unit, unit=unit, cut=Cut()).lines[0] for unit in UNITS}
+    assert ", 20 propositions, " in found["propositions"]
+    assert ", 20 sentences, " in found["sentences"]
+    assert " 2 passages, 2 units, " in found["passages"]
+
+
+def test_passages_of_every_domain_with_units_are_searched(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs" / "north", 1)
+    (tmp_path / "docs" / "south").mkdir()
+    (tmp_path / "docs" / "south" / "a.txt").write_text(town("Gosfield"), "utf-8")
+    made(tmp_path, folders_are_domains=True)
+    made(tmp_path, "own", folders_are_domains=True, pool="propositions")
+    passages, own = (rows(tmp_path / out / "passages.jsonl") for out in ("out", "own"))
+    assert {row["domain"] for row in passages} == {row["domain"] for row in own} == {"north", "south"}
+    assert all(row["_id"].startswith(row["domain"]) for row in passages)
+    units = {row["unit_id"]: row for row in rows(tmp_path / "own" / "synthesis" / "units.jsonl")}
+    assert {row["_id"]: (row["text"], row["domain"]) for row in own} == {
+        name: (unit["text"], unit["domain"]) for name, unit in units.items()
+    }
+    for task in open_benchmark("custom", tmp_path / "own").tasks:
+        assert task.target in {item.text for item in task.references}
+
+
+def test_where_no_dialogue_comes_of_it_the_three_most_frequent_reasons_are_named(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 3)
+    (tmp_path / "docs" / "again.txt").write_text(town("Arden"), "utf-8")
+    (tmp_path / "docs" / "blank.txt").write_text(" ", "utf-8")
+    client = ScriptedClient(lambda prompt, n_before: "In my own words.")
+    with pytest.raises(ConfigurationError) as caught:
+        synthesize(tmp_path / "docs", tmp_path / "out", client, Settings(**{**SETTINGS, "unit": "sentences"}))
+    assert str(caught.value) == (
+        "no dialogue could be made from these sentences: 4 times dialogues: prose instead of JSON; 1 times the same "
+        "text as again.txt; 1 times no text in it. Nothing was written. Next step: look at the documents, or name a "
+        "model that answers in the form asked for"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_of_mtrag_s_holds_the_conversation_so_far_and_what_its_answer_rests_on(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 1, 3)
+    made(tmp_path, mtrag_s="fiqa", unit="passages", cut=Cut(size=30, stride=30))
+    found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
+    name = hashlib.sha256(b"d1").hexdigest()[:32]
+    assert [row["task_id"] for row in found] == [f"{name}<::>{number}" for number in range(1, len(found) + 1)]
+    first, second = found[:2]
+    text = (tmp_path / "docs" / "arden.txt").read_text("utf-8")
+
+    def message(speaker: str, said: str, number: int) -> dict[str, Any]:
+        metadata = {"author_type": "synthetic", "author_id": "ragtasks", "created_at": number}
+        return {"speaker": speaker, "text": said, "metadata": metadata}
+
+    asked, answered = first["input"][0]["text"], first["targets"][0]["text"]
+    assert first == {
+        "conversation_id": name,
+        "task_id": f"{name}<::>1",
+        "task_type": "rag",
+        "turn": "1",
+        "dataset": "ragtasks synthesize",
+        "contexts": [
+            {
+                "document_id": hashlib.sha256(f"arden.txt-0-{len(answered)}".encode()).hexdigest(),
+                "text": f"arden\n{answered}",
+            }
+        ],
+        "input": [message("user", asked, 0)],
+        "targets": [message("agent", answered, 1)],
+        "Question Type": ["Factoid"],
+        "Multi-Turn": ["N/A"],
+        "Answerability": ["ANSWERABLE"],
+        "Collection": "synthetic-fiqa",
+    }
+    assert text.startswith(answered)
+    assert (second["turn"], second["Multi-Turn"]) == ("2", ["Follow Up"])
+    assert second["input"] == [
+        message("user", asked, 0),
+        message("agent", answered, 1),
+        message("user", "And what about it?", 2),
+    ]
+    assert second["targets"][0]["metadata"]["created_at"] == 3
+
+
+def test_the_numbers_beside_the_rows_of_mtrag_s_are_theirs(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 4)
+    made(tmp_path, mtrag_s="govt", unit="passages", list_size=4, unanswerable=0.3)
+    found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
+    stated = json.loads((tmp_path / "out" / "sample.json").read_bytes())
+    labels = [row["Answerability"][0] for row in found]
+    assert len(stated["version"]) == 12
+    assert labels.count("UNANSWERABLE") > 0
+    assert stated["counts"] == {
+        "tasks": len(found),
+        "conversations": len({row["conversation_id"] for row in found}),
+        "by_domain": {"govt": len(found)},
+        "by_answerability": {label: labels.count(label) for label in dict.fromkeys(labels)},
+    }
+    assert (tmp_path / "out" / "synthesis" / "left_out.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["list_size", "turns", "most_bytes"])
+def test_numbers_are_one_at_least(name: str) -> None:
+    assert getattr(Settings(**{name: 1}), name) == 1  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=f"^synthesis: {name} must be at least 1, found 0$"):
+        Settings(**{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("share", "is_one"), [(-0.01, False), (0.0, True), (1.0, True), (1.01, False)])
+def test_what_becomes_unanswerable_is_a_share(share: float, is_one: bool) -> None:
+    if is_one:
+        assert Settings(unanswerable=share).unanswerable == share
+        return
+    with pytest.raises(ConfigurationError, match=f"^synthesis: unanswerable is a share from 0 to 1, found {share}$"):
+        Settings(unanswerable=share)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"unit": "sentence"}, "synthesis: unit 'sentence': did you mean 'sentences'"),
+        ({"pool": "passage"}, "synthesis: pool 'passage': did you mean 'passages'"),
+        ({"mtrag_s": "clapnk"}, "synthesis: corpus of MTRAG-S 'clapnk': did you mean 'clapnq'"),
+    ],
+)
+def test_a_name_that_is_not_known_is_refused_with_the_closest_one(option: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings(**option)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+def test_without_settings_it_is_as_the_papers_have_it() -> None:
+    settings = Settings()
+    assert (settings.unit, settings.pool, settings.mtrag_s) == ("propositions", "passages", "")
+    assert (settings.list_size, settings.turns, settings.unanswerable, settings.most_dialogues) == (30, 8, 0.0, None)
+    assert (settings.cut.unit, settings.cut.size, settings.cut.stride) == ("tokens", 512, 412)
+    assert not settings.folders_are_domains
