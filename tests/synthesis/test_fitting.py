@@ -1,0 +1,428 @@
+"""How weights are fitted: what trainers are told and read, what a killed training goes on from, what is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ragtasks.benchmarks import NO_REWRITE, Benchmark, benchmark_folder, open_benchmark
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.records import Answerability, Role, Task
+from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
+from ragtasks.synthesis.training import (
+    RETRIEVER_FITTING,
+    _checksum,
+    _end_where_it_ended,
+    _example,
+    _last_checkpoint,
+    _retriever_trainer,
+    _trainer,
+    needs_new_folder,
+    publish_model,
+    relevant,
+    score_retriever,
+    split_by_dialogue,
+)
+from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
+from tests.synthesis._tiny import tokenizer_of, words_of, write_dialogues, write_encoder, write_gpt2, write_t5
+
+SHORT = Fitting(epochs=2, learning_rate=5e-3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads wait for each other longer than so small a model computes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    return open_benchmark("custom", write_dialogues(tmp_path_factory.mktemp("dialogues") / "b"))
+
+
+@pytest.fixture(scope="module")
+def t5(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_t5(tmp_path_factory.mktemp("t5") / "base", words_of(benchmark.root)))
+
+
+@pytest.fixture(scope="module")
+def encoder(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_encoder(tmp_path_factory.mktemp("encoder") / "base", words_of(benchmark.root)))
+
+
+def test_without_settings_it_is_fitted_as_in_the_paper() -> None:
+    assert Fitting() == Fitting(epochs=100, batch_size=8, learning_rate=1e-4, patience=15, seed=0)
+    assert Fitting(batch_size=16, learning_rate=1e-5) == RETRIEVER_FITTING
+
+
+def test_trainers_are_told_to_keep_the_best_epoch_and_nothing_of_this_machine() -> None:
+    assert Fitting(3, 4, 0.5, 6, 7).arguments(Path("work")) == {
+        "output_dir": "work",
+        "num_train_epochs": 3,
+        "per_device_train_batch_size": 4,
+        "per_device_eval_batch_size": 4,
+        "learning_rate": 0.5,
+        "lr_scheduler_type": "reduce_lr_on_plateau",
+        "lr_scheduler_kwargs": {"factor": 0.1, "patience": 10},
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "save_total_limit": 2,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": False,
+        "seed": 7,
+        "data_seed": 7,
+        "restore_callback_states_from_checkpoint": True,
+        "report_to": [],
+        "disable_tqdm": True,
+        "logging_strategy": "no",
+        "dataloader_pin_memory": False,
+    }
+
+
+def test_a_folder_that_holds_something_is_refused_and_its_checkpoints_go(tmp_path: Path) -> None:
+    out, work = tmp_path / "out", tmp_path / ".out.training"
+    work.mkdir()
+    needs_new_folder(out)
+    out.mkdir()
+    needs_new_folder(out)
+    assert work.is_dir(), "an empty folder is as good as none"
+    (out / "a").touch()
+    with pytest.raises(ConfigurationError) as caught:
+        needs_new_folder(out)
+    assert str(caught.value) == f"{out} is there already: name another folder with --out, or remove it"
+    assert not work.exists()
+    with pytest.raises(ConfigurationError, match="is there already"):
+        needs_new_folder(out / "a")
+
+
+def test_the_last_whole_checkpoint_is_the_one_of_the_highest_number(tmp_path: Path) -> None:
+    assert _last_checkpoint(tmp_path) is None
+    for number, state in {2: "{}", 9: "{}", 10: "{}", 11: "{", 12: None}.items():
+        (tmp_path / f"checkpoint-{number}").mkdir()
+        if state is not None:
+            (tmp_path / f"checkpoint-{number}" / "trainer_state.json").write_text(state)
+    assert _last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-2", "checkpoint-9"]
+
+
+@pytest.mark.parametrize(("looks", "expected"), [(1, 100), (2, 7), (3, 7)])
+def test_a_training_that_had_stopped_early_runs_no_further_epoch(tmp_path: Path, looks: int, expected: int) -> None:
+    from types import SimpleNamespace
+
+    stopping = {"args": {"early_stopping_patience": 2}, "attributes": {"early_stopping_patience_counter": looks}}
+    state = {"epoch": 6.999, "stateful_callbacks": {"EarlyStoppingCallback": stopping}}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    trainer = SimpleNamespace(args=SimpleNamespace(num_train_epochs=100))
+    _end_where_it_ended(trainer, tmp_path)
+    assert trainer.args.num_train_epochs == expected
+
+
+class Killed(BaseException):
+    """As a signal ends a process."""
+
+
+def test_a_killed_training_goes_on_from_its_last_epoch(benchmark: Benchmark, t5: str, tmp_path: Path) -> None:
+    def kill(what: str, done: int, total: int | None) -> None:
+        if done == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train_rewriter(benchmark, t5, tmp_path / "made", SHORT, progress=kill)
+    assert not (tmp_path / "made").exists()
+    seen: list[tuple[str, int, int | None]] = []
+    made = train_rewriter(benchmark, t5, tmp_path / "made", SHORT, progress=lambda *step: seen.append(step))
+    assert seen == [("training\tepochs", 2, 2)], "the first epoch is not run again"
+    assert made.statistics["epochs"] == 2
+    assert made.statistics["best_validation_loss"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_one_killed_after_it_had_ended_is_only_scored(benchmark: Benchmark, encoder: str, tmp_path: Path) -> None:
+    fitting = Fitting(epochs=6, learning_rate=0.0, patience=1)
+    epochs: list[int] = []
+
+    def kill(what: str, done: int, total: int | None) -> None:
+        if not what.startswith("training"):
+            raise Killed
+        epochs.append(done)
+
+    with pytest.raises(Killed):
+        train_retriever(benchmark, encoder, tmp_path / "made", fitting, progress=kill)
+    assert epochs == [1, 2]
+    again: list[str] = []
+    made = train_retriever(
+        benchmark, encoder, tmp_path / "made", fitting, progress=lambda what, done, total: again.append(what)
+    )
+    assert not any(what.startswith("training") for what in again)
+    assert made.statistics["epochs"] == 2
+    assert made.scores == made.scores_before, "nothing was learned at a rate of nothing"
+    assert made.folder == tmp_path / "made"
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_a_model_has_its_name_only_once_it_is_scored(tmp_path: Path) -> None:
+    out = tmp_path / "made"
+    (tmp_path / ".made.training").mkdir()
+    out.mkdir()
+
+    def save(part: Path) -> None:
+        (part / "weights").write_text("w")
+
+    def fails(part: Path) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        publish_model(out, save, fails)
+    assert list(out.iterdir()) == []
+    (tmp_path / ".made.training" / "made" / "left").touch()
+
+    def score(part: Path) -> str:
+        assert list(out.iterdir()) == []
+        return f"{part.name}: {sorted(path.name for path in part.iterdir())}"
+
+    assert publish_model(out, save, score) == "made: ['weights']"
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert (out / "weights").read_text() == "w"
+
+
+def later(benchmark: Benchmark) -> Task:
+    """Return a question that leans on the one before it."""
+    task = next(task for task in benchmark.tasks if task.turn == 2)
+    assert task.question == "what does it cost"
+    return task
+
+
+@pytest.mark.parametrize("is_conditional", [True, False])
+def test_an_example_of_a_model_of_two_halves_is_a_source_and_what_is_to_be_written(
+    benchmark: Benchmark, is_conditional: bool
+) -> None:
+    tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
+    tokenizer.add_tokens([NO_REWRITE, REWRITE])
+    recipe = Recipe("seq2seq", is_conditional, 64, 16)
+    found = _example(task, "what does the mill of arden cost", tokenizer, recipe)
+    source = encoded(tokenizer, recipe, source_text(task))
+    assert found.keys() == {"input_ids", "attention_mask", "labels"}
+    assert (found["input_ids"], found["attention_mask"]) == (source, [1] * len(source))
+    first = [REWRITE] if is_conditional else []
+    wanted = [*first, "what", "does", "the", "mill", "of", "arden", "cost", "</s>"]
+    assert tokenizer.convert_ids_to_tokens(found["labels"]) == wanted
+
+
+def test_what_stands_alone_is_to_be_left_as_it_is(benchmark: Benchmark) -> None:
+    tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
+    tokenizer.add_tokens([NO_REWRITE, REWRITE])
+    found = _example(task, task.question, tokenizer, Recipe("seq2seq", True, 64, 16))
+    assert tokenizer.convert_ids_to_tokens(found["labels"])[0] == NO_REWRITE
+    plain = _example(task, task.question, tokenizer, Recipe("seq2seq", False, 64, 16))
+    assert tokenizer.convert_ids_to_tokens(plain["labels"]) == ["what", "does", "it", "cost", "</s>"]
+
+
+def test_a_model_of_one_half_learns_what_follows_its_source_and_not_the_source(benchmark: Benchmark) -> None:
+    tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
+    recipe = Recipe("causal", False, 64, 16)
+    found = _example(task, "when is it open", tokenizer, recipe)
+    source = encoded(tokenizer, recipe, source_text(task))
+    target = tokenizer.convert_tokens_to_ids(["when", "is", "it", "open", "</s>"])
+    assert found == {
+        "input_ids": [*source, *target],
+        "attention_mask": [1] * (len(source) + 5),
+        "labels": [-100] * len(source) + target,
+    }
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "causal"])
+def test_what_is_to_be_written_is_cut_to_what_may_be_written_and_still_ends(benchmark: Benchmark, kind: Any) -> None:
+    tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
+    found = _example(task, "when is the mill of arden open", tokenizer, Recipe(kind, False, 64, 4))
+    labels = [label for label in found["labels"] if label != -100]
+    assert tokenizer.convert_ids_to_tokens(labels) == ["when", "is", "the", "</s>"]
+
+
+@pytest.mark.parametrize(("is_conditional", "n_added"), [(True, 2), (False, 0)])
+def test_only_the_conditional_contract_has_words_of_its_own(
+    benchmark: Benchmark, t5: str, tmp_path: Path, is_conditional: bool, n_added: int
+) -> None:
+    recipe = Recipe("seq2seq", is_conditional, 512, 64)
+    task = later(benchmark)
+    sets = [[(task, "a"), (task, "when")], [(task, "what")]]
+    trainer = _trainer(t5, recipe, SHORT, tmp_path, sets)
+    before = len(tokenizer_of(words_of(benchmark.root)))
+    assert len(trainer.processing_class) == before + n_added
+    assert trainer.model.get_input_embeddings().num_embeddings >= before + n_added
+    assert (len(trainer.train_dataset), len(trainer.eval_dataset)) == (2, 1)
+    assert trainer.data_collator.label_pad_token_id == -100
+    assert trainer.args.output_dir == str(tmp_path)
+
+
+def test_a_model_without_a_token_for_padding_pads_with_its_last_one(benchmark: Benchmark, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    base = write_gpt2(tmp_path / "gpt2", words_of(benchmark.root))
+    tokenizer: Any = AutoTokenizer.from_pretrained(base)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(str(base))
+    pair = [(later(benchmark), "a")]
+    trainer = _trainer(str(base), Recipe("causal", False, 64, 16), SHORT, tmp_path / "work", [pair, pair])
+    assert trainer.processing_class.pad_token == "</s>"
+
+
+def test_a_rewriter_learns_the_published_rewrites_where_a_benchmark_brings_none_of_its_own(tmp_path: Path) -> None:
+    whole = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    published = build_queries(whole, "rewrite").texts
+    with pytest.raises(ConfigurationError, match=r"--base: model .*none"):
+        train_rewriter(whole, str(tmp_path / "none"), tmp_path / "made", SHORT)
+    same = replace(whole, tasks=tuple(task for task in whole.tasks if published[task.task_id] == task.question))
+    with pytest.raises(ConfigurationError, match="no question has a standalone form that differs from it"):
+        train_rewriter(same, str(tmp_path / "none"), tmp_path / "made", SHORT)
+
+
+def test_a_first_question_counts_for_nothing_even_where_it_is_rewritten(benchmark: Benchmark, tmp_path: Path) -> None:
+    tasks = [replace(task, extra={"rewrite": "another question"} if task.turn == 1 else {}) for task in benchmark.tasks]
+    with pytest.raises(ConfigurationError, match="no question has a standalone form that differs from it"):
+        train_rewriter(replace(benchmark, tasks=tuple(tasks)), str(tmp_path), tmp_path / "made", SHORT)
+
+
+def test_a_retriever_trains_on_the_pairs_of_the_training_dialogues_and_stops_by_the_others(
+    encoder: str, tmp_path: Path
+) -> None:
+    pairs = [[{"anchor": "a", "positive": "b"}, {"anchor": "c", "positive": "d"}], [{"anchor": "e", "positive": "f"}]]
+    trainer = _retriever_trainer(encoder, Fitting(batch_size=2, patience=4), tmp_path, pairs)
+    assert list(trainer.train_dataset) == pairs[0]
+    assert list(trainer.eval_dataset) == pairs[1]
+    assert type(trainer.loss).__name__ == "MultipleNegativesRankingLoss"
+    assert trainer.args.batch_sampler == "no_duplicates"
+    (stopping,) = [one for one in trainer.callback_handler.callbacks if "EarlyStopping" in type(one).__name__]
+    assert stopping.early_stopping_patience == 4
+
+
+@pytest.mark.parametrize("pairs", [[[], [{"anchor": "a", "positive": "b"}]], [[{"anchor": "a", "positive": "b"}], []]])
+def test_a_retriever_needs_judged_questions_in_both_sets(tmp_path: Path, pairs: Sequence[list[dict[str, str]]]) -> None:
+    with pytest.raises(ConfigurationError, match="needs judged questions in training and validation dialogues"):
+        _retriever_trainer("minilm", SHORT, tmp_path, pairs)
+
+
+def test_what_is_relevant_is_judged_above_zero(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    (folder / "qrels.tsv").write_text("c0<::>1\t0\t0-open\t1\nc0<::>1\t0\t0-cost\t0\nc0<::>1\t0\t0-age\t2\n")
+    assert relevant(open_benchmark("custom", folder)) == {"c0<::>1": ["0-open", "0-age"]}
+
+
+def test_a_retriever_is_scored_in_the_corpus_of_each_questions_domain(encoder: str, tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 2)
+    for name, key in (("conversations.jsonl", "conversation_id"), ("passages.jsonl", "_id")):
+        rows = [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
+        made = [{**row, "domain": "odd" if "1" in row[key] else "even"} for row in rows]
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
+    benchmark = open_benchmark("custom", folder)
+    said = {item.passage_id: item.text for task in benchmark.tasks for item in task.references}
+    queries = {task.task_id: said[task.references[0].passage_id] for task in benchmark.tasks}
+    steps: list[str] = []
+    found = score_retriever(
+        benchmark, benchmark.tasks, DenseRetriever(encoder), queries, lambda what, done, total: steps.append(what)
+    )
+    assert found == dict.fromkeys(("AP", "R@5", "R@10", "R@20"), 1.0), "each passage is the closest to its own words"
+    assert steps
+    wrong = dict.fromkeys(queries, said["0-open"])
+    assert 0 < score_retriever(benchmark, benchmark.tasks, DenseRetriever(encoder), wrong)["AP"] < 1
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(5, (3, 1, 1)), (6, (4, 1, 1)), (10, (6, 2, 2)), (13, (8, 2, 3)), (20, (12, 4, 4))]
+)
+def test_a_fifth_of_the_dialogues_is_for_the_test_and_a_quarter_of_the_others_for_validation(
+    tmp_path: Path, n: int, sizes: tuple[int, int, int]
+) -> None:
+    tasks = open_benchmark("custom", write_dialogues(tmp_path / "b", n)).tasks
+    split = split_by_dialogue(tasks, 0)
+    assert tuple(split.sizes.values()) == sizes
+    assert list(split.sizes) == ["train", "validation", "test"]
+    assert [len(part) for part in (split.train, split.validation, split.test)] == [3 * size for size in sizes]
+
+
+def test_a_split_hangs_on_the_names_and_the_seed_and_not_on_the_order(benchmark: Benchmark) -> None:
+    one, other = (
+        {task.task_id for task in split_by_dialogue(tasks, 0).test}
+        for tasks in (benchmark.tasks, benchmark.tasks[::-1])
+    )
+    assert one == other
+
+
+def test_other_texts_are_another_training() -> None:
+    texts = [("a", "b"), ("c", "d")]
+    others = [[("a", "b"), ("c", "e")], [("ab", ""), ("c", "d")], [("c", "d"), ("a", "b")], [("a", "b")], []]
+    assert _checksum(texts) == _checksum(iter(texts))
+    assert len({_checksum(rows) for rows in [texts, *others]}) == 6
+    assert len(_checksum(texts)) == 64
+
+
+ROW: dict[str, Any] = {
+    "Conversation_no": 7,
+    "Turn_no": 2,
+    "Context": ["Who?", "Ann."],
+    "Question": "When?",
+    "Rewrite": " When did\nAnn? ",
+    "Answer": "Then.",
+}
+
+
+def of_rows(folder: Path, *rows: Any) -> tuple[Task, ...]:
+    (folder / "rows.json").write_text(json.dumps(rows), "utf-8")
+    return read_qrecc(folder / "rows.json").tasks
+
+
+def test_a_row_of_qrecc_is_a_question_in_its_conversation(tmp_path: Path) -> None:
+    (task,) = of_rows(tmp_path, ROW)
+    assert (task.task_id, task.conversation_id, task.turn, task.domain) == ("7<::>2", "7", 2, "qrecc")
+    assert [(message.role, message.text) for message in task.messages] == [
+        (Role.USER, "Who?"),
+        (Role.ASSISTANT, "Ann."),
+        (Role.USER, "When?"),
+    ]
+    assert (task.target, task.answerability, task.multi_turn) == ("Then.", Answerability.ANSWERABLE, "Follow-up")
+    assert task.extra == {"rewrite": "When did Ann?"}
+
+
+def test_a_row_without_history_or_answer_or_number_is_one_too(tmp_path: Path) -> None:
+    bare = {**ROW, "Turn_no": "x", "Context": [], "Answer": None}
+    (task,) = of_rows(tmp_path, bare)
+    assert (task.task_id, task.turn, task.multi_turn, task.target) == ("7 row 1", 1, "N/A", "")
+    del bare["Answer"]
+    assert of_rows(tmp_path, bare)[0].target == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {key: value for key, value in ROW.items() if key not in {"Turn_no", "Rewrite"}},
+            "found no Turn_no, Rewrite",
+        ),
+        ({**ROW, "Context": "Who?"}, "a list of texts as Context"),
+        ({**ROW, "Context": ["Who?", None]}, "a list of texts as Context"),
+        ({**ROW, "Question": 3}, "a list of texts as Context"),
+        ({**ROW, "Question": " "}, "a list of texts as Context"),
+        ({**ROW, "Rewrite": " "}, "a list of texts as Context"),
+    ],
+)
+def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(BenchmarkFileError) as caught:
+        of_rows(tmp_path, row)
+    first, second, *_ = str(caught.value).splitlines()
+    assert first.startswith(f"rewritten questions: {tmp_path / 'rows.json'}")
+    assert second.startswith("  line 1: expected ")
+    assert message in second
+
+
+def test_a_turn_that_comes_twice_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match="line 2: expected each turn once, found '7<::>2 again'"):
+        of_rows(tmp_path, ROW, ROW)
