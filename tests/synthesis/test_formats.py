@@ -1,0 +1,367 @@
+"""Files of every format to text and title, and what of a folder's files is read, guessed, cut and named."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.synthesis.documents import (
+    READERS,
+    Cut,
+    Document,
+    DocumentPassage,
+    Extracted,
+    FileReader,
+    UnreadableFileError,
+    cut_documents,
+    extract,
+    read_documents,
+    worked,
+)
+from tests.synthesis._documents import pdf, town
+
+GERMAN = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("# Mill", "Mill"),
+        ("###### Mill ######", "Mill"),
+        ("Words.\n##\tThe  mill #2 # \t", "The mill #2"),
+        ("####### Mill", ""),
+        ("#Mill", ""),
+        (" # Mill", ""),
+        ("#  \n# Mill", "Mill"),
+        ("# One\n# Two", "One"),
+        (f"# {'x' * 600}", "x" * 501),
+        ("# Mi\x07ll", "Mi ll"),
+    ],
+)
+def test_the_first_heading_of_markdown_is_its_title(heading: str, title: str) -> None:
+    for suffix in (".md", ".markdown"):
+        assert extract(f"{heading}\nText.".encode(), suffix).title == title
+
+
+def test_a_plain_text_has_no_title_and_every_kind_of_text_says_what_was_guessed() -> None:
+    content = f"# Mill\n{GERMAN}".encode("latin-1")
+    plain, marked = extract(content, ".txt"), extract(content, ".md")
+    assert (plain.title, marked.title) == ("", "Mill")
+    assert plain.text == marked.text == f"# Mill\n{GERMAN}".strip()
+    assert plain.encoding == marked.encoding != ""
+    page = extract(
+        b"<html><head><title>T</title></head><body><p>" + GERMAN.encode("latin-1") + b"</p></body></html>", ".html"
+    )
+    assert page.title == "T"
+    assert "öffnet früh" in page.text
+    assert page.encoding != ""
+    for content in (
+        b"Mill",
+        b"\xef\xbb\xbfMill",
+        b"\xff\xfeM\x00i\x00l\x00l\x00",
+        b"\xfe\xff\x00M\x00i\x00l\x00l",
+    ):
+        assert extract(content, ".txt") == Extracted("Mill")
+
+
+def test_what_a_mark_promises_and_does_not_hold_is_replaced() -> None:
+    assert extract(b"\xef\xbb\xbfMi\xffll", ".txt").text == "Mi\ufffdll"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("a\r\nb\rc\nd", "a\nb\nc\nd"),
+        ("a\n\n\n\n\nb\n\nc\n\n\nd", "a\n\nb\n\nc\n\nd"),
+        ("\n a b \n", "a b"),
+        ("a\x01\x08\x0e\x1f\x7fb", "ab"),
+        ("a\tb\x0bc\x0cd", "a\tb\x0bc\x0cd"),
+    ],
+)
+def test_a_text_has_lines_of_one_kind_and_no_control_characters(content: str, text: str) -> None:
+    assert extract(content.encode(), ".txt").text == text
+
+
+def a_pdf(title: str | None, *pages: str) -> bytes:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter()
+    for text in pages:
+        writer.append(PdfReader(BytesIO(pdf(text))))
+    if title is not None:
+        writer.add_metadata({"/Title": title})
+    target = BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+def test_the_pages_of_a_pdf_are_paragraphs_under_its_title() -> None:
+    assert extract(a_pdf(" The\nmill ", "One.", "Two."), ".pdf") == Extracted("One.\n\nTwo.", "The mill")
+    assert extract(a_pdf(None, "One."), ".pdf") == Extracted("One.")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "reason"),
+    [
+        (".txt", b" \x01\n", "no text in it"),
+        (".html", b"<html><head><title>T</title></head><body></body></html>", "no text in it"),
+        (".pdf", pdf(), "no text in it: scanned pages need OCR first"),
+        (".md", b"a\x00b", "bytes that are no text"),
+        (".pdf", b"", "broken PDF: EmptyFileError"),
+    ],
+)
+def test_content_that_holds_no_text_says_why(tmp_path: Path, suffix: str, content: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableFileError) as caught:
+        extract(content, suffix)
+    assert str(caught.value) == reason
+    (tmp_path / "file").write_bytes(content)
+    assert worked({"path": str(tmp_path / "file"), "suffix": suffix}) == {"unreadable": reason}
+
+
+def test_a_page_without_an_article_is_read_as_it_stands() -> None:
+    assert extract(b"<html><body><span>Open daily.</span></body></html>", ".htm").text == "Open daily."
+
+
+def test_comments_of_readers_are_no_text_of_the_page() -> None:
+    article = "".join(f"<p>{sentence}.</p>" for sentence in town("Arden").split(". "))
+    comments = '<div id="comments" class="comments"><p>I was there too, and it rained the whole day long.</p></div>'
+    page = f"<html><head><title>Arden</title></head><body><article>{article}</article>{comments}</body></html>"
+    found = extract(page.encode(), ".html").text
+    assert "The mill of Arden" in found
+    assert "it rained" not in found
+
+
+def test_the_other_process_says_what_a_file_holds_or_why_it_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(a_pdf("Mill", "One."))
+    asked = {"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"}
+    assert worked(asked) == {"text": "One.", "title": "Mill", "encoding": ""}
+    assert worked({**asked, "path": str(tmp_path / "none.pdf")}) == {"unreadable": "No such file or directory"}
+
+
+@pytest.mark.parametrize(("suffix", "library"), [(".html", "trafilatura"), (".pdf", "pypdf")])
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, library: str
+) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    monkeypatch.setitem(sys.modules, library, None)
+    asked = {"path": str(tmp_path / "file"), "suffix": suffix}
+    assert worked(asked) == {"missing": library}
+    with pytest.raises(MissingExtraError) as here:
+        extract(b"content", suffix)
+
+    class InThisProcess:
+        def ask(self, question: dict[str, str]) -> dict[str, Any]:
+            return worked(question)
+
+    reader = FileReader()
+    monkeypatch.setattr(reader, "_process", InThisProcess())
+    (tmp_path / f"a{suffix.upper()}").write_bytes(b"content")
+    with pytest.raises(MissingExtraError) as there:
+        reader.read(tmp_path / f"a{suffix.upper()}")
+    step = "Next step: pip install 'ragtasks[synthesis]'"
+    expected = f"reading documents needs {library}, which is not installed. {step}"
+    assert (str(here.value), str(there.value)) == (expected, expected)
+
+
+def test_without_the_library_that_guesses_only_files_that_need_it_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    assert extract(b"Mill", ".txt").text == "Mill"
+    with pytest.raises(MissingExtraError, match=r"charset-normalizer.*synthesis"):
+        extract(GERMAN.encode("latin-1"), ".txt")
+
+
+def test_a_full_memory_is_a_reason_to_leave_a_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(content: bytes) -> Extracted:
+        raise MemoryError
+
+    monkeypatch.setitem(READERS, ".pdf", full)  # type: ignore[arg-type]
+    (tmp_path / "a.pdf").touch()
+    found = worked({"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"})
+    assert found == {"unreadable": "more than 4,096 MiB of memory to read it"}
+
+
+@pytest.mark.parametrize(("suffix", "logger"), [(".pdf", "pypdf"), (".html", "trafilatura")])
+def test_a_library_says_nothing_of_its_own_and_may_speak_again_later(suffix: str, logger: str) -> None:
+    for disabled in (False, True):
+        logging.getLogger(logger).disabled = disabled
+        with pytest.raises(UnreadableFileError):
+            extract(b"", suffix)
+        assert logging.getLogger(logger).disabled is disabled
+    logging.getLogger(logger).disabled = False
+
+
+def test_a_size_up_to_the_limit_is_read(tmp_path: Path) -> None:
+    for n in (9, 10, 11):
+        (tmp_path / f"{n}.txt").write_bytes(b"x" * n)
+    found = read_documents(tmp_path, most_bytes=10)
+    assert [one.document_id for one in found.documents] == ["10.txt", "9.txt"]
+    (left,) = found.left_out
+    assert left.reason == "11 bytes, and .txt files of up to 10 are read: split it, or raise the limit"
+
+
+def test_a_link_within_the_folder_is_followed_to_files_only(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.txt").write_text("A text.", "utf-8")
+    (tmp_path / "link").symlink_to("deep")
+    (tmp_path / "same.md").symlink_to("deep/a.txt")
+    found = read_documents(tmp_path)
+    assert [one.document_id for one in found.documents] == ["deep/a.txt"]
+    assert {one.what: one.reason for one in found.left_out} == {
+        "link": "a link to something else than a file, not followed",
+        "same.md": "the same text as deep/a.txt",
+    }
+    assert found.others == {}
+
+
+def test_what_is_hidden_is_not_looked_at_wherever_it_is(tmp_path: Path) -> None:
+    for name in ("a.txt", ".b.txt", ".git/c.txt", "deep/.d/e.txt", "deep/f.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"About {name}.", "utf-8")
+    (tmp_path / ".config").mkdir()
+    found = read_documents(tmp_path)
+    assert [one.document_id for one in found.documents] == ["a.txt", "deep/f.txt"]
+    below = tmp_path / ".git"
+    assert [one.document_id for one in read_documents(below).documents] == ["c.txt"], "the folder itself may be hidden"
+
+
+def test_progress_names_each_file_and_then_all(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"About {name}.", "utf-8")
+    steps: list[tuple[str, int, int | None]] = []
+    read_documents(tmp_path, progress=lambda *step: steps.append(step))
+    assert steps == [("read documents\ta.txt", 0, 2), ("read documents\tb.txt", 1, 2), ("read documents", 2, 2)]
+
+
+def test_encodings_that_were_guessed_are_counted_for_every_kind_of_text(tmp_path: Path) -> None:
+    for number, suffix in enumerate(("txt", "md", "markdown")):
+        (tmp_path / f"a.{suffix}").write_bytes(f"{GERMAN}{number}".encode("latin-1"))
+    (tmp_path / "b.txt").write_text(GERMAN, "utf-8")
+    found = read_documents(tmp_path)
+    assert sum(found.guessed.values()) == 3
+    assert len(found.documents) == 4
+
+
+def test_half_a_character_which_no_file_can_hold_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(READERS, ".txt", lambda content: Extracted("half \ud800", "\ud800 title"))  # type: ignore[arg-type]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_bytes(b"x")
+    found = read_documents(tmp_path)
+    (document,) = found.documents
+    assert document.text == "half ?"
+    assert [one.reason for one in found.left_out] == ["the same text as a.txt"]
+
+
+def test_files_that_are_no_documents_are_counted_by_ending(tmp_path: Path) -> None:
+    for name in ("a.txt", "x.PNG", "y.png", "z.tar.gz", "Makefile"):
+        (tmp_path / name).write_text(f"About {name}.", "utf-8")
+    assert read_documents(tmp_path).others == {".png": 2, ".gz": 1, "no ending": 1}
+
+
+def test_names_that_come_to_the_same_id_are_numbered(tmp_path: Path) -> None:
+    for number, name in enumerate(("a b.txt", "a  b.txt", "a_b.txt")):
+        (tmp_path / name).write_text(f"Text {number}.", "utf-8")
+    assert [one.document_id for one in read_documents(tmp_path).documents] == ["a_b.txt", "a_b.txt~2", "a_b.txt~3"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "domain"),
+    [
+        ("Town Hall", "town-hall"),
+        ("_-x-_", "x"),
+        ("Ärzte & Co.", "rzte-co"),
+        ("a_b-c9", "a_b-c9"),
+        ("y" * 80, "y" * 64),
+        ("---", "custom"),
+    ],
+)
+def test_the_first_folder_is_the_domain_where_folders_are(tmp_path: Path, folder: str, domain: str) -> None:
+    (tmp_path / folder / "deep").mkdir(parents=True)
+    (tmp_path / folder / "deep" / "a.txt").write_text("A text.", "utf-8")
+    for are_domains, expected in ((True, domain), (False, "custom")):
+        (found,) = read_documents(tmp_path, folders_are_domains=are_domains).documents
+        assert found.domain == expected
+
+
+def test_a_folder_without_text_says_what_is_in_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_documents(tmp_path)
+    assert str(caught.value).splitlines() == [
+        f"documents: {tmp_path}",
+        "  expected: a folder with files that end in .txt, .md, .markdown, .html, .htm, .pdf and hold text",
+        "  found: an empty folder",
+        "  next step: put documents there, or name another folder",
+    ]
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "x.png", "y.png", "z.gif", "w.doc", "v.tex"):
+        (tmp_path / name).write_bytes(b" ")
+    with pytest.raises(ConfigurationError) as caught:
+        read_documents(tmp_path)
+    reasons = "a.txt: no text in it; b.txt: no text in it; c.txt: no text in it; 2 .png; "
+    assert f"  found: 9 files, none with text ({reasons}" in str(caught.value)
+    assert "d.txt" not in str(caught.value)
+    assert sum(kind in str(caught.value) for kind in (".gif", ".doc", ".tex")) == 2, "three kinds of files are named"
+
+
+def passages_of(text: str, cut: Cut) -> list[DocumentPassage]:
+    return cut_documents([Document("a.txt", "north", "Arden", text)], cut)[0]
+
+
+def test_passages_by_tokens_share_what_the_stride_leaves(tmp_path: Path) -> None:
+    text = " ".join(f"w{number}" for number in range(10))
+    found = passages_of(text, Cut(size=4, stride=3))
+    assert [one.passage.text for one in found] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
+    assert {(one.document_id, one.domain, one.passage.title) for one in found} == {("a.txt", "north", "Arden")}
+    assert found[1].passage.passage_id == "a.txt-9-20"
+    assert [one.passage.text for one in passages_of(text, Cut(size=5, stride=5))] == [
+        "w0 w1 w2 w3 w4",
+        "w5 w6 w7 w8 w9",
+    ]
+
+
+def test_passages_by_sentences_have_so_many_of_them() -> None:
+    text = "One here. Two here. Three here. Four here. Five here."
+    found = passages_of(text, Cut("sentences", 3, 2))
+    assert [one.passage.text for one in found] == [
+        "One here. Two here. Three here.",
+        "Three here. Four here. Five here.",
+    ]
+    assert [one.passage.passage_id for one in found] == ["a.txt-0-31", "a.txt-20-53"]
+    assert {(one.document_id, one.domain, one.passage.title) for one in found} == {("a.txt", "north", "Arden")}
+
+
+def test_how_alike_near_duplicates_are_is_what_the_cut_says() -> None:
+    words = [f"w{number}" for number in range(200)]
+    documents = [
+        Document(name, "north", name, " ".join(text))
+        for name, text in (("a", words), ("b", [*words[:170], *(f"v{number}" for number in range(30))]))
+    ]
+    kept, repeated = cut_documents(documents, Cut(threshold=0.9))
+    assert (len(kept), repeated) == (2, [])
+    kept, (left,) = cut_documents(documents, Cut(threshold=0.5))
+    assert [one.document_id for one in kept] == ["a"]
+    assert (left.what, left.reason) == (
+        f"b-0-{len(documents[1].text)}",
+        f"nearly the same text as a-0-{len(documents[0].text)}",
+    )
+
+
+@pytest.mark.parametrize(("size", "stride", "is_one"), [(1, 1, True), (5, 5, True), (5, 6, False), (5, 0, False)])
+def test_a_stride_is_one_at_least_and_no_more_than_a_passage(size: int, stride: int, is_one: bool) -> None:
+    if is_one:
+        assert Cut(size=size, stride=stride).stride == stride
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        Cut(size=size, stride=stride)
+    assert str(caught.value) == f"passages need 1 <= stride <= size, found stride {stride}, size {size}"
+
+
+def test_passages_are_cut_by_something_that_is_known() -> None:
+    with pytest.raises(ConfigurationError, match=r"^passages are cut by tokens or sentences, found 'words'$"):
+        Cut("words")
