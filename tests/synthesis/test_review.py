@@ -13,6 +13,7 @@ from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability
 from ragtasks.synthesis import (
+    Cut,
     DecisionError,
     Pair,
     Review,
@@ -126,6 +127,16 @@ def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     # Kept or rejected: 4 of 5 the same; by chance (3 * 4 + 2 * 1) / 25: (0.8 - 0.56) / 0.44.
     assert agreement.rows[0][:5] == ("ann, bob", "kappa", 5, "80.0 %", "0.545")
     assert agreement.rows[1][:3] == ("all reviewers", "alpha", 5)
+    # By choice, kappa: (0.6 - 0.32) / 0.68; alpha: 1 - 0.2 / (42 / 90) and 1 - 0.4 / (66 / 90).
+    assert agreement.rows[0][5] == "0.412"
+    assert agreement.rows[1][3:] == ("-", "0.571", "0.455")
+    assert (decisions.title, decisions.columns) == ("Decisions", ("reviewer", "accepted", "edited", "rejected", "left"))
+    assert agreement.title == "Agreement of reviewers"
+    assert agreement.columns == (
+        *("reviewers", "measure", "pairs", "same"),
+        *("kept or rejected", "accepted, edited or rejected"),
+    )
+    assert "Cohen's kappa" in agreement.note
     assert json.dumps(review_section("b", pairs, reviews[:1]).tables[1].rows) == "[]"
 
 
@@ -192,3 +203,171 @@ def test_reviewers_who_share_no_pair_have_no_agreement(tmp_path: Path) -> None:
         ("ann, bob", "kappa", 0, "-", "-", "-"),
         ("all reviewers", "alpha", 0, "-", "-", "-"),
     )
+
+
+def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> None:
+    pairs = read_pairs(write_dialogues(tmp_path / "b", 2))
+    reviews = [
+        review(pairs[place], choice, name, answer="other")
+        for name, choices in {
+            "cid": {0: "accept", 1: "reject"},
+            "ann": {0: "accept", 1: "reject", 2: "edit"},
+            "bob": {1: "accept", 2: "accept", 5: "reject"},
+        }.items()
+        for place, choice in choices.items()
+    ]
+    section = review_section("towns", pairs, reviews)
+    assert section.title == "review: towns"
+    assert section.provenance == {"pairs": "6", "reviewed": "4"}
+    decisions, agreement = section.tables
+    assert decisions.rows == (("ann", 1, 1, 1, 3), ("bob", 2, 0, 1, 3), ("cid", 1, 0, 1, 4))
+    assert [row[:4] for row in agreement.rows] == [
+        ("ann, bob", "kappa", 2, "50.0 %"),
+        ("ann, cid", "kappa", 2, "100.0 %"),
+        ("bob, cid", "kappa", 1, "0.0 %"),
+        ("all reviewers", "alpha", 3, "-"),
+    ]
+    assert agreement.rows[1][4:] == ("1.000", "1.000")
+    assert agreement.rows[0][4:] == ("0.000", "0.000"), "the edit is kept as the other is, and is another choice"
+
+
+def test_what_is_left_is_counted_in_words_that_fit(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    pairs = read_pairs(folder)
+    one = [review(pairs[0], "accept")]
+    assert export_reviewed(folder, tmp_path / "one", one) == (
+        f"{tmp_path / 'one'}: 1 pair kept, 0 of them edited; 0 rejected, 2 not decided on",
+    )
+    two = [*one, review(pairs[1], "edit", answer="other"), review(pairs[2], "reject")]
+    assert export_reviewed(folder, tmp_path / "two", two) == (
+        f"{tmp_path / 'two'}: 2 pairs kept, 1 of them edited; 1 rejected, 0 not decided on",
+    )
+
+
+def test_the_manifest_of_a_review_says_what_it_was_made_of(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    pairs = read_pairs(folder)
+    export_reviewed(folder, tmp_path / "out", [review(pairs[0], "accept")])
+    manifest = json.loads((tmp_path / "out" / "synthesis" / "manifest.json").read_bytes())
+    assert manifest["made_by"] == {
+        "version": 1,
+        "reviewed": [pair.version for pair in pairs],
+        "reviews": rows(tmp_path / "out" / "synthesis" / "reviews.jsonl"),
+    }
+    assert "counts" not in manifest
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "conversations.jsonl",
+        "passages.jsonl",
+        "synthesis",
+    ], "no judgements and no dialogues where there were none"
+    assert (tmp_path / "out" / "passages.jsonl").read_bytes() == (folder / "passages.jsonl").read_bytes()
+
+
+def test_of_several_edits_the_last_one_stands_whoever_came_later_with_none(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    pairs = read_pairs(folder)
+    reviews = [
+        review(pairs[1], "edit", "ann", 5.0, answer="late", question="and its price", standalone="its price"),
+        review(pairs[1], "edit", "bob", 4.0, answer="early"),
+        review(pairs[1], "accept", "cid", 6.0),
+        review(pairs[0], "accept"),
+    ]
+    export_reviewed(folder, tmp_path / "out", reviews)
+    (row,) = rows(tmp_path / "out" / "conversations.jsonl")
+    assert row["conversation_id"] == "c0"
+    assert row["domain"] == pairs[0].task.domain
+    assert row["turns"] == [
+        {
+            "question": "when is the mill of arden open",
+            "answer": "the mill of arden is open on day 0",
+            "answerability": "ANSWERABLE",
+            "references": ["0-open"],
+            "multi_turn": "N/A",
+            "rewrite": "when is the mill of arden open",
+        },
+        {
+            "question": "and its price",
+            "answer": "late",
+            "answerability": "ANSWERABLE",
+            "references": ["0-cost"],
+            "multi_turn": "Follow-up",
+            "rewrite": "its price",
+        },
+    ]
+
+
+def test_labels_of_a_turn_stay_with_it(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    (row,) = rows(folder / "conversations.jsonl")
+    row["turns"][1] |= {"multi_turn": "Clarification", "question_types": ["Opinion"], "answerability": "PARTIAL"}
+    row["turns"][2] |= {"answerability": "UNANSWERABLE", "references": []}
+    (folder / "conversations.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    pairs = read_pairs(folder)
+    export_reviewed(folder, tmp_path / "whole", [review(pair, "accept") for pair in pairs])
+    (kept,) = rows(tmp_path / "whole" / "conversations.jsonl")
+    labels = [(turn["multi_turn"], turn["answerability"], turn.get("question_types")) for turn in kept["turns"]]
+    assert labels == [
+        ("N/A", "ANSWERABLE", None),
+        ("Clarification", "PARTIAL", ["Opinion"]),
+        ("Follow-up", "UNANSWERABLE", None),
+    ]
+    assert "references" not in kept["turns"][2]
+    export_reviewed(folder, tmp_path / "later", [review(pair, "accept") for pair in pairs[1:]])
+    (kept,) = rows(tmp_path / "later" / "conversations.jsonl")
+    assert [turn["multi_turn"] for turn in kept["turns"]] == ["N/A", "Follow-up"], "what is first now leans on nothing"
+
+
+def test_a_synthesis_says_of_each_pair_what_the_review_made_of_it(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 1, 8)
+    with chat_server(script) as server:
+        make(server.base_url, tmp_path, turns=4, cut=Cut())
+    pairs = read_pairs(tmp_path / "out")
+    assert len(pairs) == 4
+    reviews = [
+        review(pairs[0], "reject"),
+        review(pairs[1], "edit", answer="other", standalone="alone", question="asked"),
+        review(pairs[2], "accept"),
+    ]
+    export_reviewed(tmp_path / "out", tmp_path / "kept", reviews)
+    (before,), (after,) = (
+        rows(folder / "synthesis" / "dialogues.jsonl") for folder in (tmp_path / "out", tmp_path / "kept")
+    )
+    first, second, third, _ = before["turns"]
+    edited = {**second, "contextualized": "alone", "decontextualized": "alone", "answer": "other"}
+    assert after == {
+        **before,
+        "turns": [edited, third],
+        "removed": [
+            *before["removed"],
+            {"question": first["decontextualized"], "answer": first["answer"], "reason": "rejected in review"},
+        ],
+    }, "what nobody decided on is neither kept nor rejected"
+    export_reviewed(tmp_path / "out", tmp_path / "kept too", [review(pairs[2], "accept")])
+    assert rows(tmp_path / "kept too" / "synthesis" / "dialogues.jsonl")[0]["removed"] == before["removed"]
+
+
+def test_a_dialogue_of_which_nothing_is_left_goes_from_the_details(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 2, 8)
+    with chat_server(script) as server:
+        make(server.base_url, tmp_path, turns=2)
+    pairs = read_pairs(tmp_path / "out")
+    last = pairs[-1]
+    export_reviewed(tmp_path / "out", tmp_path / "kept", [review(last, "accept"), review(pairs[0], "reject")])
+    kept = rows(tmp_path / "kept" / "synthesis" / "dialogues.jsonl")
+    assert [row["dialogue_id"] for row in kept] == [last.task.conversation_id]
+
+
+def test_decisions_are_read_in_the_order_of_the_pairs_and_their_time(tmp_path: Path) -> None:
+    pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
+    kept = [
+        (name, pairs[place].pair_id, decide(pairs[place], "accept", {}).model_dump_json(), time)
+        for name, place, time in (("ann", 2, 1.0), ("bob", 0, 3.0), ("ann", 0, 2.0))
+    ]
+    found, n_others = read_reviews(pairs, [*kept, ("ann", "elsewhere", kept[0][2], 4.0)])
+    assert [(one.reviewer, one.pair_id, one.time) for one in found] == [
+        ("ann", "c0<::>1", 2.0),
+        ("bob", "c0<::>1", 3.0),
+        ("ann", "c0<::>3", 1.0),
+    ]
+    assert n_others == 1
+    assert [pair.number for pair in pairs] == [1, 2, 3]
