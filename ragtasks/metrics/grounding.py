@@ -1106,7 +1106,8 @@ def _in_order(text: str, language: str) -> _InOrder:
             found.negated.append(is_negated)
             found.sentences.append(sentence)
             is_negated = False
-        is_negated |= _is_negation(word)
+        elif _is_negation(word):  # which is no unit
+            is_negated = True
     return found
 
 

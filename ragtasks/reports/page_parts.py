@@ -6,6 +6,7 @@ import base64
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -192,24 +193,34 @@ def _support(logged: Logged) -> list[list[Any]]:
 def collect_parts(
     evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
 ) -> tuple[list[Part], dict[str, TextStore]]:
-    """Return the parts in order of evaluations and settings, and benchmark -> its tasks and passages.
+    """Return the parts in order of models and settings, and benchmark -> its tasks and passages.
 
     Evaluations without logged samples have no part.
     """
-    parts: dict[tuple[Group, str, str], Part] = {}
-    text_stores: dict[str, TextStore] = {}
+    by_model: dict[tuple[Group, str], list[Named]] = {}
     for named in name_evaluations(evaluations, metrics):
-        text_store = text_stores.setdefault(named.evaluation.kind[0], TextStore())
-        for logged in read_logged(named.evaluation):
-            _part_of(named, logged, parts).add(logged, text_store, named.loss(logged.row))
-    return list(parts.values()), text_stores
+        by_model.setdefault((named.group, named.model), []).append(named)
+    text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
+    parts: list[dict[str, Part]] = [{} for _ in by_model]
+    # One answer of each model in turn, not one model after the other: what a task's passages say is still known then.
+    for logged_of in zip_longest(*map(_logged, by_model.values())):
+        for of_setting, item in zip(parts, logged_of, strict=True):
+            if item is not None:
+                named, logged = item
+                text_store = text_stores[named.evaluation.kind[0]]
+                _part_of(named, logged, of_setting).add(logged, text_store, named.loss(logged.row))
+    return [part for of_setting in parts for part in of_setting.values()], text_stores
 
 
-def _part_of(named: Named, logged: Logged, parts: dict[tuple[Group, str, str], Part]) -> Part:
-    key = (named.group, named.model, logged.row.setting)
-    if key not in parts:
-        parts[key] = Part(*key, named.metric.name if named.metric else "")
-    return parts[key]
+def _logged(evaluations: Sequence[Named]) -> Iterator[tuple[Named, Logged]]:
+    return ((named, logged) for named in evaluations for logged in read_logged(named.evaluation))
+
+
+def _part_of(named: Named, logged: Logged, of_setting: dict[str, Part]) -> Part:
+    setting = logged.row.setting
+    if setting not in of_setting:
+        of_setting[setting] = Part(named.group, named.model, setting, named.metric.name if named.metric else "")
+    return of_setting[setting]
 
 
 # Which part of the page each evaluation goes to, under which name, and what its losses are measured from.
