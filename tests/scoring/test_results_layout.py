@@ -14,8 +14,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.records import Answerability, Score, Setting, Task
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import Place, SystemAnswers, score_answers, scored_row
-from ragtasks.scoring._scoring import ScoredResponse
+from ragtasks.scoring import Place, ScoredResponse, SystemAnswers, score_answers, scored_row
 from ragtasks.suites import suite_named
 from tests.scoring.test_system import answers_of, place
 
