@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
+
+from ragtasks.benchmarks import Benchmark, open_benchmark
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads wait for each other longer than so small a model computes."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    return open_benchmark("custom", write_dialogues(tmp_path_factory.mktemp("dialogues") / "b"))
 
 
 def write_dialogues(folder: Path, n: int = 12) -> Path:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ragtasks.benchmarks import NO_REWRITE, Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
@@ -30,23 +29,19 @@ from ragtasks.synthesis.training import (
     split_by_dialogue,
 )
 from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
-from tests.synthesis._tiny import tokenizer_of, words_of, write_dialogues, write_encoder, write_gpt2, write_t5
+from tests.synthesis._tiny import (
+    benchmark,
+    one_thread,
+    tokenizer_of,
+    words_of,
+    write_dialogues,
+    write_encoder,
+    write_gpt2,
+    write_t5,
+)
 
+__all__ = ["benchmark", "one_thread"]
 SHORT = Fitting(epochs=2, learning_rate=5e-3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads wait for each other longer than so small a model computes."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
-    return open_benchmark("custom", write_dialogues(tmp_path_factory.mktemp("dialogues") / "b"))
 
 
 @pytest.fixture(scope="module")
@@ -64,29 +59,16 @@ def test_without_settings_it_is_fitted_as_in_the_paper() -> None:
     assert Fitting(batch_size=16, learning_rate=1e-5) == RETRIEVER_FITTING
 
 
-def test_trainers_are_told_to_keep_the_best_epoch_and_nothing_of_this_machine() -> None:
-    assert Fitting(3, 4, 0.5, 6, 7).arguments(Path("work")) == {
-        "output_dir": "work",
-        "num_train_epochs": 3,
-        "per_device_train_batch_size": 4,
-        "per_device_eval_batch_size": 4,
-        "learning_rate": 0.5,
-        "lr_scheduler_type": "reduce_lr_on_plateau",
-        "lr_scheduler_kwargs": {"factor": 0.1, "patience": 10},
-        "eval_strategy": "epoch",
-        "save_strategy": "epoch",
-        "save_total_limit": 2,
-        "load_best_model_at_end": True,
-        "metric_for_best_model": "eval_loss",
-        "greater_is_better": False,
-        "seed": 7,
-        "data_seed": 7,
-        "restore_callback_states_from_checkpoint": True,
-        "report_to": [],
-        "disable_tqdm": True,
-        "logging_strategy": "no",
-        "dataloader_pin_memory": False,
-    }
+def test_trainers_are_told_to_keep_the_best_epoch_and_to_report_to_nobody() -> None:
+    told = Fitting(3, 4, 0.5, 6, 7).arguments(Path("work"))
+    assert (told["output_dir"], told["num_train_epochs"], told["learning_rate"]) == ("work", 3, 0.5)
+    assert told["per_device_train_batch_size"] == told["per_device_eval_batch_size"] == 4
+    assert told["seed"] == told["data_seed"] == 7
+    assert told["load_best_model_at_end"]
+    assert (told["metric_for_best_model"], told["greater_is_better"]) == ("eval_loss", False)
+    assert told["eval_strategy"] == told["save_strategy"] == "epoch", "what is kept is what was looked at"
+    assert told["save_total_limit"] == 2, "the best and the last"
+    assert told["report_to"] == []
 
 
 def test_a_folder_that_holds_something_is_refused_and_its_checkpoints_go(tmp_path: Path) -> None:

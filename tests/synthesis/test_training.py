@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from ragtasks.benchmarks import Benchmark, open_benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.metrics import token_f1
@@ -27,23 +26,18 @@ from retrieval_cache import (
     source_text,
     write_recipe,
 )
-from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
+from tests.synthesis._tiny import (
+    benchmark,
+    one_thread,
+    words_of,
+    write_encoder,
+    write_gpt2,
+    write_mamba,
+    write_t5,
+)
 
+__all__ = ["benchmark", "one_thread"]
 SHORT = Fitting(epochs=2, learning_rate=5e-3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads wait for each other longer than so small a model computes."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
-    return open_benchmark("custom", write_dialogues(tmp_path_factory.mktemp("dialogues") / "b"))
 
 
 @pytest.fixture(scope="module")
