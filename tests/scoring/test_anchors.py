@@ -207,6 +207,13 @@ def judging_of(tmp_path: Path) -> tuple[AnchorJudging, Asked]:
     return AnchorJudging(built_in_anchors(40, tmp_path), [RUBRIC], tmp_path / "store.jsonl"), Asked()
 
 
+def test_anchors_of_the_sample_stand_on_their_references_and_half_are_right(tmp_path: Path) -> None:
+    found = built_in_anchors(40, tmp_path).responses
+    assert all(item.passages == item.task.references for item in found)
+    assert any(item.passages for item in found)
+    assert sum(item.text == item.task.target for item in found) == 20
+
+
 def test_anchors_are_asked_of_judges_that_were_asked_and_of_those_that_never_were(tmp_path: Path) -> None:
     judging, asked = judging_of(tmp_path)
     real = {name: given([], [name], 0.5, n_asked=n).usage[name] for name, n in (("j", 3), ("k", 0))}

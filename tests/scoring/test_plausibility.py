@@ -19,6 +19,7 @@ from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Setting, Task
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible, plausibility_of, require_plausible
+from ragtasks.scoring._plausibility import replies_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -493,6 +494,7 @@ def test_an_answer_that_ends_in_an_unusual_way_is_none_that_breaks_off(text: str
         "```markdown\nThe office is open from nine to five.",
         "<Answer>It is so.</Answer>",
         " <output>\nIt is so.\n</output> ",
+        '"It is open from nine on."',
     ],
 )
 def test_an_answer_in_a_wrapping_is_found(text: str) -> None:
@@ -511,6 +513,7 @@ def test_an_answer_in_a_wrapping_is_found(text: str) -> None:
         "<b>It is so.</b>",
         "<answer>It is so.</answer> It is.",
         'It is so: {"answer": "x"}',
+        '"It is open from nine."',
     ],
 )
 def test_data_code_and_quotations_are_no_wrapping(text: str) -> None:
@@ -609,3 +612,12 @@ def test_results_say_of_checked_answers_what_was_found() -> None:
         }
     }
     assert plausibility_of({"t3": {"other": 1}}) == {}
+
+
+def test_a_logged_answer_without_a_reply_was_given_nothing() -> None:
+    assert replies_in([{"resps": [["<think>So."]]}, {"resps": [[None]]}, {"resps": []}, {}]) == [
+        "<think>So.",
+        "",
+        "",
+        "",
+    ]

@@ -290,6 +290,27 @@ def test_a_rewriter_is_asked_for_later_turns_and_all_that_it_said_is_counted(sam
     assert live.options() == {"retriever": "bm25", "queries": "llm_rewrite", "rewriter": "m"}
 
 
+BROKEN = {
+    "a": "no",
+    "b": "{}",
+    "c": json.dumps({"class": "x", "reworded version": "permit"}),
+    "d": json.dumps({"class": "non-standalone", "reworded version": 3}),
+}
+
+
+def test_the_three_most_frequent_reasons_of_lost_rewrites_are_named(sample: Benchmark, tmp_path: Path) -> None:
+    reasons = "aaaabbbccd"
+    docs = [
+        build_doc(sample, task, Setting.FULL_RAG, "live", ())
+        for task in [task for task in sample.tasks if task.turn > 1][: len(reasons)]
+    ]
+    with chat_server(lambda *_: completion(BROKEN[reasons[len(server.asked) - 1]])) as server:
+        live = live_of(sample, tmp_path, **rewriting(server.base_url, slots=1))
+        live.with_passages(docs)
+    said = live.problem()
+    assert [reason.split(":")[0] for reason in said.partition("(")[2].split("; ")] == ["4", "3", "2"], said
+
+
 @pytest.mark.parametrize(("n_broken", "is_enough"), [(1, True), (2, False)])
 def test_nineteen_rewrites_of_twenty_are_enough(
     sample: Benchmark, tmp_path: Path, n_broken: int, is_enough: bool
