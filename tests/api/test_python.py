@@ -154,20 +154,24 @@ def test_where_no_data_are_named_they_are_read_from_the_data_folder(
     shutil.copytree(source.root, tmp_path / "data" / source_of("mtrag_un").folder)
     found = ragtasks.load_benchmark("mtrag_un")
     assert (found.tasks, found.source.root.parent) == (source.tasks, (tmp_path / "data").resolve())
+    with pytest.raises(BenchmarkFileError, match=f"{tmp_path / 'data'}/.*/corpora/"):
+        ragtasks.retrieve(found, queries="last_turn")
 
 
 def test_what_a_system_searched_for_is_scored(sample: ragtasks.LoadedBenchmark) -> None:
     relevant = [{"id": name, "text": "x"} for name, grade in sample.qrels[FIRST].items() if grade]
     said = [{"query": "nothing", "passages": []}, {"query": "towns", "passages": relevant}]
-    searched, silent = score(
+    results = score(
         sample,
         [{"id": FIRST, "answer": "x", "searches": said}, {"id": SECOND, "answer": "x", "searches": None}],
         setting="agentic",
         max_implausible=1,
-    ).rows[:2]
+    )
+    searched, silent = results.rows[:2]
     assert relevant
     assert [searched[name] for name in ("searches", "recall_seen", "empty_searches")] == [2, 1, 0.5]
     assert [silent[name] for name in ("searches", "recall_seen")] == [None, None]
+    assert [row.recall_after for row in results.evaluations[0].rows[:2]] == [(0, 0, 1), ()], "search by search"
 
 
 def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
@@ -519,6 +523,12 @@ def test_results_say_whose_they_are_and_what_their_rows_rest_on(sample: ragtasks
     }
     assert (row["multi_turn"], row["n_references"]) == (task.multi_turn, len(task.references))
     assert row["unscored"].startswith("rb_alg: encoder: none; rb_alg_raw: encoder: none")
+    own = score(sample, {FIRST: {"answer": "x", "contexts": ["A passage."]}}, setting=None)
+    configured = [next(iter(one.evaluations[0].provenance.values()))["configuration"] for one in (results, own)]
+    assert [(one["data"], one["encoder"], one["run"]) for one in configured] == [
+        ("sample", "none", "official"),
+        ("sample", "none", "file"),
+    ]
 
 
 def test_runs_compare_by_the_measures_that_both_have(sample: ragtasks.LoadedBenchmark) -> None:

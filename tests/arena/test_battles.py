@@ -232,6 +232,21 @@ def test_the_best_of_three_is_found_and_who_is_beaten_fights_no_more() -> None:
     assert found.n_battles < 120
 
 
+def test_equal_answers_count_half_to_both_in_a_win_rate() -> None:
+    twins = AnswerPool(
+        answer(system, f"{text} {number}", conversation=f"c{number // 2}", turn=number % 2 + 1)
+        for number in range(120)
+        for system, text in (("good", "good says"), ("its twin", "good says"), ("worse", "worse says"))
+    )
+    looked: list[dict[tuple[str, str], float | None]] = []
+    race_battles(
+        twins,
+        asking(ScriptedClient(preferring("good says"))),
+        after_wave=lambda race: looked.append({(one.first, one.second): one.difference.value for one in race.looks}),
+    )
+    assert looked[0] == {("good", "its twin"): 0, ("good", "worse"): -0.75, ("its twin", "worse"): -0.75}
+
+
 def test_a_judge_that_always_names_the_first_decides_nothing() -> None:
     race, found = race_battles(many(120), asking(ScriptedClient(preferring("nobody"))))
     assert race.conclusion("win rate").startswith("cannot be told which of good and poor is better in win rate: every")

@@ -274,6 +274,7 @@ def test_forms_are_leases_too(store: VoteStore, clock: Clock) -> None:
     queue.keep_form("bob", "item", '{"again": 1}')
     assert [row[:3] for row in store.forms()] == [("bob", "item", '{"again": 1}')]
     assert queue.standing("bob").n_done == 1
+    assert [event["rater"] for event in store.events() if event["event"] == "voted"] == ["bob", "bob"]
 
 
 def test_two_servers_on_one_file_give_each_pair_to_one_rater(tmp_path: Path) -> None:
