@@ -212,7 +212,7 @@ def test_files_stay_within_the_limits_of_the_service(
 ) -> None:
     monkeypatch.setattr(_batch, "MOST_REQUESTS", 5)
     monkeypatch.setattr(_batch, "MOST_BYTES", 20_000)
-    score("--batch", "batch", judge=judge[1])
+    _, out, _ = score("--batch", "batch", judge=judge[1])
     files = sorted((tmp_path / "batch").iterdir())
     lines = [file.read_text(encoding="utf-8").splitlines() for file in files]
     assert len(files) > 2
@@ -220,6 +220,12 @@ def test_files_stay_within_the_limits_of_the_service(
     assert all(file.stat().st_size <= 20_000 for file in files)
     keys = [json.loads(line)["custom_id"] for found in lines for line in found]
     assert len(set(keys)) == len(keys) == 36
+    said = [line for line in out.splitlines() if line.startswith("wrote ")]
+    sizes = [
+        f"wrote {Path('batch') / one.name} ({len(found):,} requests, {one.stat().st_size / 1e6:.2g} MB)"
+        for one, found in zip(files, lines, strict=True)
+    ]
+    assert said == sizes
 
 
 def test_several_files_are_requested_together(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ragtasks.clients import ReplyCache
 from ragtasks.clients._reply_cache import Claim, Claims, begin_owner, end_owner, is_gone
+from ragtasks.errors import JudgeError
 
 _TAKE = """
 import os, sys
@@ -55,3 +57,17 @@ def test_what_a_killed_process_claims_is_free_at_once_and_no_earlier(tmp_path: P
                 pass
             with Claims(cache) as claims:
                 assert claims.take("k", lambda _: True) is Claim.OURS
+
+
+@pytest.mark.parametrize(("error", "n_unseen"), [(KeyboardInterrupt, 1), (JudgeError, 0), (None, 0)])
+def test_what_an_interruption_left_under_way_may_have_cost_and_what_our_errors_end_has_not(
+    tmp_path: Path, error: type[BaseException] | None, n_unseen: int
+) -> None:
+    with ReplyCache(tmp_path / "c") as cache:
+        with suppress(KeyboardInterrupt, JudgeError), Claims(cache) as claims:
+            assert claims.take("k", lambda _: True) is Claim.OURS
+            if error is not None:
+                raise error("ended")
+        assert len(cache.unused("k")) == n_unseen
+        with Claims(cache) as claims:
+            assert claims.take("k", lambda _: True) is Claim.OURS, "nobody holds it any more"

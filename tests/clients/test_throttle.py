@@ -78,6 +78,16 @@ def test_what_a_server_let_pass_a_minute_ago_counts_half() -> None:
         assert learning.rate == pytest.approx(expected, rel=1e-3)
 
 
+def test_a_late_refusal_of_what_was_sent_before_a_pause_starts_no_other() -> None:
+    learning = throttle()
+    first, late = learning.send(0.0), learning.send(0.0)
+    learning.refused(first, 0.0, RateHints(wait_seconds=SETTLE))
+    now = learning.pause(0.0)
+    learning.passed(learning.send(now), now, NO_HINTS)
+    learning.refused(late, now, RateHints(wait_seconds=MINUTE))
+    assert learning.pause(now) == 0
+
+
 def test_after_a_pause_each_step_lets_twice_as_many_pass() -> None:
     learning = throttle()
     exhausted(learning, 0.0)
