@@ -263,6 +263,7 @@ def test_the_file_is_laid_out_as_the_official_one(tmp_path: Path, mtrag_root: Pa
         assert [metric.get(kind) for kind in kinds] == [defined[metric["name"]].get(kind) for kind in kinds]
         for own, other in zip(metric.get("values", ()), defined[metric["name"]].get("values", ()), strict=True):
             assert own == {**other, "display_value": other["display_value"].lower()}
+        assert metric.keys() >= {"display_name", "description"}
     assert {"win-rate", "conditional_idk", "rb_agg", *FANC} < {metric["name"] for metric in content["metrics"]}
     for part in ("documents", "tasks", "evaluations"):
         own, other = content[part][0], official[part][0]

@@ -52,7 +52,7 @@ def test_every_browser_has_a_session_and_forms_of_its_own() -> None:
     assert len(first.number) == 32
     token = TYPED.form_token(first)
     assert TYPED.is_valid_form(first, token)
-    for wrong in (TYPED.form_token(second), "", token[:-1], token.upper(), f"{token} ", "é"):
+    for wrong in (TYPED.form_token(second), "", token[:-1], token.upper(), f"{token} ", "é", "\ud800"):
         assert not TYPED.is_valid_form(first, wrong)
     assert not TYPED.is_valid_form(Session("bob", first.number), token)
     assert not Identity(b"another secret").is_valid_form(first, token)

@@ -390,6 +390,7 @@ def test_a_reason_that_is_too_long_is_cut_and_the_vote_counts(tmp_path: Path) ->
         ("[1]\nIt runs.", [[("It runs.", (0,))]]),
         ("It runs [1].\n\n[2]", [[("It runs.", (0, 1))]]),
         ("It runs. It stops [2].", [[("It runs.", ()), ("It stops.", (1,))]]),
+        ("It runs. It stops [2].\n[1]", [[("It runs.", ()), ("It stops.", (1, 0))]]),
         ("[1]", []),
     ],
 )

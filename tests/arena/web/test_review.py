@@ -99,6 +99,7 @@ def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_pat
         decide(ann, 1, "reject")
         assert "You <strong>rejected</strong> this pair" in ann.get("/pairs/1").text
         assert "two crowns" in ann.get("/pairs/2").text
+        assert "too long" in ann.get("/pairs/2").text
         assert "two crowns" not in bob.get("/pairs/2").text, "reviewers do not see each other's decisions"
         assert "2 reviewed, 1 left" in ann.get("/all").text
         assert "Ann, Bob" in ann.get("/agreement").text
