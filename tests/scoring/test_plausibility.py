@@ -19,7 +19,7 @@ from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Setting, Task
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible, plausibility_of, require_plausible
-from ragtasks.scoring._plausibility import replies_in
+from ragtasks.scoring._plausibility import note_turn_errors, replies_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -514,6 +514,7 @@ def test_an_answer_in_a_wrapping_is_found(text: str) -> None:
         "<answer>It is so.</answer> It is.",
         'It is so: {"answer": "x"}',
         '"It is open from nine."',
+        '{"a": "It is open now.", "b": [1, 2]}',
     ],
 )
 def test_data_code_and_quotations_are_no_wrapping(text: str) -> None:
@@ -621,3 +622,31 @@ def test_a_logged_answer_without_a_reply_was_given_nothing() -> None:
         "",
         "",
     ]
+
+
+def test_nine_numbers_in_ten_may_be_an_answer_and_more_are_none() -> None:
+    assert "garbled" not in one("It was " + " ".join(map(str, range(18))))
+    assert "garbled" in one("It " + " ".join(map(str, range(19))))
+
+
+def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> None:
+    text = f"{'It is so. ' * 9}And that is all.\nUser: And?\nAssistant: No."
+    (found,) = find_implausible([Response(TASKS[0], (), text)], [text])
+    shown = found["running_on"].replace("\n", " ")
+    assert shown.startswith("... ")
+    assert "And that is all. User: And?" in shown
+    assert "It is so. It is so." not in shown
+
+
+def test_what_went_wrong_in_a_turn_is_read_by_the_verdict_that_stands_beside_the_answer() -> None:
+    task = next(task for task in TASKS if task.answerability is Answerability.ANSWERABLE)
+    failed = Response(task, task.references, "", "HTTP 500")
+    notes: list[dict[str, Any]] = [{"idk": "yes"}, {"idk": "no"}, {}, {"idk": "yes"}]
+    note_turn_errors([*[Response(task, task.references, "I do not know.")] * 3, failed], notes)
+    assert [noted.get("turn_error", {}).get("kind") == "refused_known" for noted in notes] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert "turn_error" not in notes[3]

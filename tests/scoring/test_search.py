@@ -146,6 +146,8 @@ def test_a_reranker_has_its_key_keeps_its_replies_and_counts_them(sample: Benchm
         assert len(server.asked) == n_asked, "replies are kept"
     assert set(first.describe()["statistics"]) == {"govt"}
     assert first.describe()["statistics"]["govt"]
+    (calls,) = first.spending().values()
+    assert len(calls) == n_asked
 
 
 def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
