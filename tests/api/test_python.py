@@ -531,6 +531,13 @@ def test_results_say_whose_they_are_and_what_their_rows_rest_on(sample: ragtasks
     ]
 
 
+def test_a_comparison_says_why_to_distrust_it(sample: ragtasks.LoadedBenchmark) -> None:
+    silent = score(sample, dict.fromkeys(targets(sample), ""), name="silent", max_implausible=1)
+    found = ragtasks.compare(silent, score(sample, targets(sample), name="right"))
+    assert any("silent" in line and "empty" in line for line in found.doubts), found.doubts
+    assert all(line in str(found) for line in found.doubts)
+
+
 def test_runs_compare_by_the_measures_that_both_have(sample: ragtasks.LoadedBenchmark) -> None:
     """Over conversations: the queries of a conversation are its tasks."""
     ids = list(sample.qrels)
