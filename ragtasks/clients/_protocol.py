@@ -355,9 +355,9 @@ def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) 
 
 
 def _priced(call: CallUsage, price: Price) -> float | None:
-    """Return what a call cost; None where a server counted no tokens."""
+    """Return what a call cost; as the reply says, if it does, where a server counted no tokens."""
     if call.input_tokens is None or call.output_tokens is None:
-        return None
+        return call.dollars
     return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
 
 

@@ -91,6 +91,17 @@ def test_retrieving_nothing_is_not_saying_nothing(contexts: Mapping[str, Any], n
     assert (None if found is None else len(found)) == n
 
 
+def test_what_a_plain_system_says_that_an_answer_took_is_its_usage() -> None:
+    took = {"answer": "fine", "seconds": 2.5, "input_tokens": 7}
+    for protocol, content, expected in (
+        (SystemProtocol.PLAIN, took, {"seconds": 2.5, "input_tokens": 7}),
+        (SystemProtocol.PLAIN, {**took, "answer": 3}, {}),
+        (SystemProtocol.OPENAI, {**took, "choices": [{"message": {"content": "fine"}}]}, {}),
+    ):
+        reply, client, _ = asked(Action(json.dumps(content).encode()), protocol)
+        assert client.usage(reply) == expected
+
+
 @pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", "cut o"])
 def test_the_text_of_a_chat_system_is_left_as_it_is(content: str) -> None:
     reply, _, server = asked(completion(content, finish_reason="length"), SystemProtocol.OPENAI)

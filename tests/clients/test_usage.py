@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, endpoint_of, usage_of
+from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, added_up, calls_of, endpoint_of, priced, usage_of
 from ragtasks.clients._protocol import as_cached
 from ragtasks.errors import ConfigurationError
 
@@ -90,3 +91,43 @@ def test_a_price_changes_no_cache_key() -> None:
 def test_a_price_is_two_or_three_amounts(price: object) -> None:
     with pytest.raises(ConfigurationError, match="price"):
         endpoint_of({"model": "openai/gpt-4o-mini", "price": price})
+
+
+COUNTED = {"input_tokens": 2_000_000, "output_tokens": 1_000_000}
+
+
+def test_a_row_costs_its_tokens_unless_it_says_what_it_cost() -> None:
+    assert priced(COUNTED, MINI) == {**COUNTED, "dollars": 0.90}
+    assert priced({**COUNTED, "cached_tokens": 1_000_000}, (2.0, 1.0, 0.5))["dollars"] == 3.5
+    for usage, price in (
+        (COUNTED, None),
+        ({**COUNTED, "dollars": 7.0}, MINI),
+        ({"input_tokens": 5}, MINI),
+        ({"output_tokens": 5}, MINI),
+        ({}, MINI),
+    ):
+        assert priced(usage, price) == usage
+    calls = priced({"seconds": 1.0, "calls": [COUNTED, {"input_tokens": 5}]}, MINI)
+    assert calls == {"seconds": 1.0, "calls": [{**COUNTED, "dollars": 0.90}, {"input_tokens": 5}]}
+
+
+def test_a_call_costs_its_tokens_at_a_named_price_and_else_what_the_reply_says() -> None:
+    counted = Reply(Outcome.ANSWERED, "8", prompt_tokens=2_000_000, completion_tokens=1_000_000)
+    assert [call.dollars for call in calls_of(counted, MINI)] == [0.90]
+    said = replace(counted, dollars=0.1)
+    assert [call.dollars for call in calls_of(said, MINI)] == [0.90], "the user knows the price better"
+    assert [call.dollars for call in calls_of(said)] == [0.1]
+    assert [call.dollars for call in calls_of(replace(said, completion_tokens=None), MINI)] == [0.1]
+    assert [call.dollars for call in calls_of(replace(counted, completion_tokens=None), MINI)] == [None]
+    assert [call.dollars for call in calls_of(counted)] == [None]
+
+
+def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -> None:
+    now, before = {"spent": "now", "seconds": 0.5, "input_tokens": 3}, {"spent": "before", "input_tokens": 4}
+    calls = [now, before, now, {**now, "is_used": False}, {"spent": "shared", "input_tokens": 9}, {**before, "n": 5}]
+    assert added_up(calls) == [
+        {"n": 2, "spent": "now", "seconds": 1.0, "input_tokens": 6},
+        {"n": 6, "spent": "before", "input_tokens": 8},
+        {"n": 1, "spent": "now", "is_used": False, "seconds": 0.5, "input_tokens": 3},
+    ]
+    assert added_up([]) == []
