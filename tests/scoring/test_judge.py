@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, ImplausibleError, RagtasksError
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.records import Setting
 from ragtasks.results import read_evaluations
@@ -308,6 +308,20 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 SAMPLE = {"data": "sample", "encoder": "none", "benchmark": "mtrag", "setting": "full_rag"}
+
+
+def test_answers_that_cannot_be_answers_are_an_error_in_whichever_file_they_are(again: Rescore, tmp_path: Path) -> None:
+    rows = predictions()
+    silent = [{**row, "predictions": [{"text": ""}]} for row in rows]
+    for name, given in (("a", silent), ("b", rows), ("c", silent)):
+        written(tmp_path / "in" / f"{name}.jsonl", given)
+    paths = [tmp_path / "in" / f"{name}.jsonl" for name in "abc"]
+    for chosen in (paths[:2], paths[1:]):
+        with pytest.raises(ImplausibleError, match=f"everything is saved in {tmp_path / 'out'}"):
+            again(*chosen, **SAMPLE)
+        assert len(read_evaluations([tmp_path / "out"])) == 2
+        shutil.rmtree(tmp_path / "out")
+    assert len(again(paths[1], **SAMPLE)) == 1
 
 
 def test_predictions_are_scored_against_the_benchmarks_targets(again: Rescore, tmp_path: Path) -> None:
