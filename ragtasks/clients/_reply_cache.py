@@ -212,9 +212,11 @@ class _Call:
 
         What else follows is the caller's to ask in another call.
         """
+        if self._chain is None:
+            return None
         found: dict[str, _Entry] = {}
-        for index in entry.indexes if self._chain else ():
-            prompt = self._chain.following(index) if self._chain else None
+        for index in entry.indexes:
+            prompt = self._chain.following(index)
             if prompt is not None:
                 new = self._entry_of(prompt)
                 found.setdefault(new.key, new).indexes.append(index)

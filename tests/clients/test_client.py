@@ -273,6 +273,14 @@ def test_nobody_at_the_address_is_said_once() -> None:
         OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
 
 
+def test_a_server_without_encryption_at_a_secure_address_is_said_once() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        endpoint = {"model": "m", "base_url": server.base_url.replace("http://", "https://"), **QUICK}
+        with pytest.raises(JudgeError, match="found: no secure connection to the address"):
+            OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
+    assert not server.asked
+
+
 def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []  # of the longest wait before another attempt; nothing is waited here
 
