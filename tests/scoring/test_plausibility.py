@@ -18,8 +18,15 @@ from ragtasks.errors import ImplausibleError
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Setting, Task
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible, plausibility_of, require_plausible
-from ragtasks.scoring._plausibility import note_turn_errors, replies_in
+from ragtasks.scoring import (
+    CheckedAnswers,
+    checked_again,
+    find_implausible,
+    note_turn_errors,
+    plausibility_of,
+    require_plausible,
+)
+from ragtasks.scoring._plausibility import replies_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
