@@ -88,6 +88,24 @@ def test_a_late_refusal_of_what_was_sent_before_a_pause_starts_no_other() -> Non
     assert learning.pause(now) == 0
 
 
+def test_what_a_server_let_pass_long_ago_counts_half_for_each_minute_since() -> None:
+    learning = throttle()
+    exhausted(learning, 0.0)
+    for _ in range(59):
+        learning.send(1.0)
+    exhausted(learning, MINUTE)
+    exhausted(learning, 4 * MINUTE)  # one request in three minutes: what was before counts an eighth
+    assert learning.rate == pytest.approx((60 / 8 + 1) / (MINUTE / 8 + 3 * MINUTE), rel=1e-2)
+
+
+def test_the_rate_that_a_refusal_names_stays_known_until_there_is_one_of_its_own() -> None:
+    learning = throttle()
+    learning.refused(learning.send(0.0), 0.0, RateHints(requests_a_minute=120.0, wait_seconds=SETTLE))
+    assert learning.rate == 120.0 / MINUTE
+    learning.refused(learning.send(1.0), 1.0, RateHints(wait_seconds=SETTLE))
+    assert learning.rate == 120.0 / MINUTE
+
+
 def test_after_a_pause_each_step_lets_twice_as_many_pass() -> None:
     learning = throttle()
     exhausted(learning, 0.0)

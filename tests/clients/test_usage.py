@@ -11,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, added_up, calls_of, endpoint_of, priced, usage_of
+from ragtasks.clients import (
+    OpenAIClient,
+    Outcome,
+    Reply,
+    Usage,
+    added_up,
+    calls_of,
+    endpoint_of,
+    joined_spending,
+    priced,
+    usage_of,
+)
 from ragtasks.clients._protocol import as_cached
 from ragtasks.errors import ConfigurationError
 
@@ -131,3 +142,10 @@ def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -
         {"n": 1, "spent": "now", "is_used": False, "seconds": 0.5, "input_tokens": 3},
     ]
     assert added_up([]) == []
+
+
+def test_what_several_took_is_added_up_for_each_who_was_asked() -> None:
+    one, other = {"input_tokens": 3}, {"input_tokens": 4}
+    found = joined_spending([{"a": [one, one], "b": [other]}, {}, {"a": [other]}, {"c": []}])
+    assert found == {"a": [{"n": 3, "input_tokens": 10}], "b": [{"n": 1, "input_tokens": 4}], "c": []}
+    assert joined_spending([]) == {}
