@@ -201,15 +201,21 @@ def collect_parts(
     for named in name_evaluations(evaluations, metrics):
         by_model.setdefault((named.group, named.model), []).append(named)
     text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
-    parts: list[dict[str, Part]] = [{} for _ in by_model]
-    # One answer of each model in turn, not one model after the other: what a task's passages say is still known then.
-    for logged_of in zip_longest(*map(_logged, by_model.values())):
-        for of_setting, item in zip(parts, logged_of, strict=True):
-            if item is not None:
-                named, logged = item
-                text_store = text_stores[named.evaluation.kind[0]]
-                _part_of(named, logged, of_setting).add(logged, text_store, named.loss(logged.row))
-    return [part for of_setting in parts for part in of_setting.values()], text_stores
+    parts: dict[tuple[Group, str], dict[str, Part]] = {model: {} for model in by_model}
+    for named, logged in _in_turn(list(by_model.values())):
+        part = _part_of(named, logged, parts[named.group, named.model])
+        part.add(logged, text_stores[named.evaluation.kind[0]], named.loss(logged.row))
+    return [part for of_setting in parts.values() for part in of_setting.values()], text_stores
+
+
+_OPEN_FILES = 32
+
+
+def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, Logged]]:
+    """Yield one response of each model in turn, so that what a task's passages say is still known from the last one."""
+    for first in range(0, len(models), _OPEN_FILES):
+        for responses in zip_longest(*map(_logged, models[first : first + _OPEN_FILES])):
+            yield from filter(None, responses)
 
 
 def _logged(evaluations: Sequence[Named]) -> Iterator[tuple[Named, Logged]]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -24,6 +25,7 @@ from ragtasks.reports.page_parts import (
     NO_VERDICT,
     UNSCORED,
     Stream,
+    collect_parts,
     explained,
     failures_of,
     group_labels,
@@ -457,3 +459,22 @@ def test_a_page_that_is_written_again_leaves_no_files_of_the_one_before(tmp_path
     write(tmp_path / "results", page)
     assert not files_folder(page).exists()
     assert len(blocks_of(page)) > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are read from /proc")
+def test_many_models_need_few_open_files(tmp_path: Path) -> None:
+    import resource
+
+    for number in range(80):
+        save(tmp_path / f"{number}", f"model-{number}")
+    evaluations = read_evaluations([tmp_path])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_open = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    free = [number for number in range(len(is_open) + 60) if number not in is_open]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[50], hard))
+    try:
+        parts, _ = collect_parts(evaluations)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [part.model for part in parts] == [one.model for one in evaluations]
+    assert {len(part) for part in parts} == {4}
