@@ -98,7 +98,7 @@ def test_what_a_server_let_pass_long_ago_counts_half_for_each_minute_since() -> 
     assert learning.rate == pytest.approx((60 / 8 + 1) / (MINUTE / 8 + 3 * MINUTE), rel=1e-2)
 
 
-def test_the_rate_that_a_refusal_names_stays_known_until_there_is_one_of_its_own() -> None:
+def test_the_rate_that_a_refusal_names_stays_known() -> None:
     learning = throttle()
     learning.refused(learning.send(0.0), 0.0, RateHints(requests_a_minute=120.0, wait_seconds=SETTLE))
     assert learning.rate == 120.0 / MINUTE

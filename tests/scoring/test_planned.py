@@ -168,7 +168,7 @@ def test_an_estimate_counts_each_message_with_its_frame() -> None:
         ("a" * 100, 14),
     ],
 )
-def test_an_estimate_of_a_few_signs_is_what_it_was_fitted_to(text: str, n: int) -> None:
+def test_each_kind_of_sign_has_its_weight_in_an_estimate(text: str, n: int) -> None:
     assert estimated_tokens([{"role": "user", "content": text}]) - 4 == n
 
 
