@@ -68,6 +68,9 @@ def test_trainers_are_told_to_keep_the_best_epoch_and_to_report_to_nobody() -> N
     assert (told["metric_for_best_model"], told["greater_is_better"]) == ("eval_loss", False)
     assert told["eval_strategy"] == told["save_strategy"] == "epoch", "what is kept is what was looked at"
     assert told["save_total_limit"] == 2, "the best and the last"
+    assert told["lr_scheduler_type"] == "reduce_lr_on_plateau"
+    assert told["lr_scheduler_kwargs"] == {"factor": 0.1, "patience": 10}
+    assert told["restore_callback_states_from_checkpoint"], "a killed training goes on with its patience"
     assert told["report_to"] == []
 
 
