@@ -221,6 +221,52 @@ def test_a_call_waits_for_what_another_asks_and_asks_what_it_leaves(tmp_path: Pa
     assert ("m\tasked by another process", 2, 3) in said
 
 
+def test_a_call_that_waits_long_for_another_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for silent_seconds, n_said in ((30.0, 0), (0.1, 1)):
+        monkeypatch.setattr("ragtasks.clients._reply_cache._SILENT_SECONDS", silent_seconds)
+        caplog.clear()
+        file = tmp_path / str(n_said)
+        with ReplyCache(file) as cache, ReplyCache(file) as others:
+            others.show_life("other")
+            for text in "ab":
+                key = canonical_hash({"client": {"model": "m"}, "messages": Prompt.of(text).payload()})
+                assert others.take(key, "other", lambda _: True) is Claim.OURS
+            timer = threading.Timer(1.5, others.leave, ["other"])
+            timer.start()
+            replies = CachedClient(Repeating(), cache).answer(prompts("a", "b"))
+            timer.join()
+        assert [reply.text for reply in replies] == ["a", "b"]
+        assert caplog.messages == ["m: waiting for 2 replies that another process asks for"] * n_said
+
+
+def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_path: Path) -> None:
+    class Counted(Repeating):
+        def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
+            assert journal is not None
+            known = journal.recall(index)
+            if known is not None:
+                return known
+            self.asked.append("q")
+            reply = Reply(Outcome.ANSWERED, self.replies["q"], prompt_tokens=100, completion_tokens=len(self.asked))
+            journal.record(index, reply)
+            return reply
+
+    client = Counted({"q": "what?"})
+    asked = [Prompt.of("q", is_readable=readable)]
+    with ReplyCache(tmp_path / "c") as cache:
+        for n_before in (0, 1):
+            (reply,) = CachedClient(client, cache).answer(asked)
+            assert [(call.output_tokens, call.is_used) for call in reply.unused] == [(1, False)][:n_before]
+        client.replies = {"q": "verdict"}
+        for is_known in (False, True):
+            (reply,) = CachedClient(client, cache).answer(asked)
+            assert (reply.text, reply.from_cache) == ("verdict", is_known)
+            assert [(call.output_tokens, call.is_used) for call in reply.unused] == [(1, False), (2, False)]
+        assert len(client.asked) == 3
+
+
 def test_claims_of_the_dead_and_of_a_clock_set_back_run_out(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "c", life_seconds=5) as cache:
         for owner, seen in (("dead", time.time() - 6), ("future", time.time() + 6)):

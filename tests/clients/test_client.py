@@ -178,6 +178,13 @@ def test_hanging_server_uses_up_the_attempts_sooner() -> None:
     assert "no reply in time" in reply.reason
 
 
+def test_waits_between_attempts_use_up_the_patience_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda _low, high: high)
+    waiting = {"backoff_seconds": 0.3, "longest_backoff_seconds": 0.3, "attempts": 50}
+    reply, server = ask_one(refusal(500), patience_seconds=1.0, **waiting)
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 4), "three waits of 0.3 seconds, and no fourth"
+
+
 def test_retry_after_is_waited_for() -> None:
     _, server = ask_one(then_fine(refusal(429, retry_after="0.4")))
     assert server.times[1] - server.times[0] >= 0.4

@@ -139,16 +139,41 @@ def test_where_a_server_says_nothing_the_time_waited_doubles_up_to_half_of_the_l
     assert rest == pytest.approx([1.1] * len(rest), rel=0.02)
 
 
-def test_a_minute_s_sixth_without_a_refusal_doubles_the_credit() -> None:
+@pytest.mark.parametrize(
+    ("sixths", "times"), [(0.5, 1 + 1 / 8), (1.0, 2.0), (2.0, 9.0)], ids=["half of it", "all of it", "twice"]
+)
+def test_a_minute_s_sixth_without_a_refusal_doubles_the_credit_and_more_of_it_counts_by_its_cube(
+    sixths: float, times: float
+) -> None:
     learning = throttle()
     exhausted(learning, 0.0)
     for _ in range(59):
         learning.send(1.0)
     exhausted(learning, MINUTE)
     assert learning.rate == pytest.approx(1.0, rel=1e-3)
-    opened_at = MINUTE + SETTLE
+    now = MINUTE + SETTLE + sixths * MINUTE / 6
     n_sent = 0
-    while learning.wait(opened_at + MINUTE / 6) == 0 or learning.wait(opened_at + MINUTE / 6) <= 2 * SETTLE:
-        learning.send(opened_at + MINUTE / 6)
+    while learning.wait(now) <= 2 * SETTLE:
+        learning.send(now)
         n_sent += 1
-    assert 19 <= n_sent <= 21, "ten seconds at one a second, twice"
+    # The one that tried first counts, and each that passes lets the credit grow by a five-hundredth.
+    due = sixths * 10 * times
+    assert due - 2 <= n_sent <= 1.01 * due / (1 - due / 500)
+
+
+def test_who_was_told_the_same_does_not_come_back_at_the_same_moment() -> None:
+    def pauses(hints: RateHints) -> list[float]:
+        found = []
+        for seed in range(200):
+            one = Throttle(MINUTE, random.Random(seed))
+            one.refused(one.send(0.0), 0.0, hints)
+            found.append(one.pause(0.0))
+        return found
+
+    told = pauses(RateHints(wait_seconds=20.0))
+    assert min(told) >= 20.0, "nobody comes back too early"
+    assert max(told) <= 20.0 * 1.01 + SETTLE / 2
+    assert max(told) - min(told) > 0.1
+    guessed = pauses(NO_HINTS)
+    assert 0.5 <= min(guessed) < 0.502
+    assert 0.523 < max(guessed) <= 0.525
