@@ -17,8 +17,8 @@ or what the world lacks ("No, the policy does not cover it."), and 120 refusals 
 rules in eight rounds (`round`), each before the rules were changed for it; nothing was changed after the eighth. Ten
 answers of the last two admit a gap and deliver all the same (`not yes`).
 
-A sixth is `perf/idk_languages.jsonl`: refusals and plain answers that look like one in twelve languages, in twelve
-rounds, of which the eighth, the tenth and the last two are for measuring alone; `perf/idk_languages_training.py` learns
+A sixth are the package's sentences (`ragtasks/metrics/refusals/sentences.jsonl`): refusals and plain answers that look
+like one in twelve languages, in rounds, some of which are for measuring alone; `perf/idk_languages_training.py` learns
 from the others.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
@@ -45,6 +45,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
+from ragtasks.metrics.idk_languages import labelled_sentences
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task, split_task_id
 
 IDEAL = {
@@ -53,9 +54,6 @@ IDEAL = {
     Answerability.ANSWERABLE: IdkVerdict.NO,
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
-LANGUAGES = Path(__file__).with_name("idk_languages.jsonl")
-HELD_BACK = frozenset({8, 10, 11, 12})
-"""The rounds of these that nothing learns from."""
 PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""
@@ -235,12 +233,12 @@ def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
 
 def _print_languages(detector: IdkDetector) -> None:
     """Print how many sentences of each language get their label."""
-    rows = [json.loads(line) for line in _text(LANGUAGES).splitlines()]
-    labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row["text"]) for row in rows])
-    right, found = Counter(row["language"] for row in rows), Counter[str]()
+    rows = labelled_sentences()
+    labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row.text) for row in rows])
+    right, found = Counter(row.language for row in rows), Counter[str]()
     for row, label in zip(rows, labels, strict=True):
         verdict = label.verdict and label.verdict.value
-        found[row["language"]] += verdict not in (None, "yes") if row["idk"] == "not yes" else verdict == row["idk"]
+        found[row.language] += verdict not in (None, "yes") if row.idk == "not yes" else verdict == row.idk
     print("\nlanguages, read right: " + ", ".join(f"{code} {found[code]} of {n}" for code, n in sorted(right.items())))
 
 

@@ -3,11 +3,11 @@
     python -m perf.idk_languages_training                prints tables of sentences that were left out of learning
     python -m perf.idk_languages_training --write        learns from all but the held-back rounds and writes weights
 
-`perf/idk_languages.jsonl` has rounds of sentences in twelve languages, which language models wrote for this project.
-One regression serves all languages: it weighs meanings, which they share, and runs of letters and words, of which each
-language keeps its heaviest. Longer responses are made of several. Left out are the sixth and seventh round, then each
-third of the ninth. That flatters, for the tables' words were widened with these in view. The held-back rounds were
-written for measuring and are never learned from.
+The package has rounds of sentences in twelve languages (`ragtasks/metrics/refusals/sentences.jsonl`). One regression
+serves all languages: it weighs meanings, which they share, and runs of letters and words, of which each language keeps
+its heaviest. Longer responses are made of several. Left out are the sixth and seventh round, then each third of the
+ninth. That flatters, for the tables' words were widened with these in view. The held-back rounds were written for
+measuring and are never learned from.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from perf.idk_agreement import HELD_BACK
 from ragtasks.metrics.idk_languages import (
+    HELD_BACK,
     LANGUAGES,
     TABLES,
     WEIGHTS,
@@ -35,11 +34,11 @@ from ragtasks.metrics.idk_languages import (
     Weights,
     clauses_in,
     grams_of,
+    labelled_sentences,
     meanings_of,
 )
 from ragtasks.records import IdkVerdict
 
-SENTENCES = Path(__file__).with_name("idk_languages.jsonl")
 STRENGTH, STRENGTH_OF_GAPS = 0.1, 0.02
 """Inverse strength of the L2 penalty: of whether a response refuses, and of whether it admits a gap."""
 LENIENCE = 0.2
@@ -99,11 +98,10 @@ class Row:
 
 def read_rows() -> list[Row]:
     """Return the labelled responses that may be learned from."""
-    rows = map(json.loads, SENTENCES.read_text(encoding="utf-8").splitlines())
     return [
-        Row(row["round"], code, IdkVerdict(row["idk"]), row["text"], tuple(clauses_in(row["text"], code)))
-        for row in rows
-        if row["round"] not in HELD_BACK and (code := row["language"])
+        Row(row.round, row.language, IdkVerdict(row.idk), row.text, tuple(clauses_in(row.text, row.language)))
+        for row in labelled_sentences()
+        if row.round not in HELD_BACK
     ]
 
 

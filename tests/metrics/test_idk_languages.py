@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perf.idk_agreement import HELD_BACK, response_of
-from perf.idk_agreement import LANGUAGES as SENTENCES
+from perf.idk_agreement import response_of
 from ragtasks.metrics import RuleBasedIdk
-from ragtasks.metrics.idk_languages import LANGUAGES, classify, read, table_of
+from ragtasks.metrics.idk_languages import (
+    HELD_BACK,
+    LANGUAGES,
+    Sentence,
+    classify,
+    labelled_sentences,
+    read,
+    table_of,
+)
 from ragtasks.records import Answerability, IdkVerdict
 
 FLOORS = {8: (720, 620), 10: (720, 680), 11: (720, 668), 12: (420, 378)}
@@ -27,26 +32,25 @@ def _detect(text: str) -> IdkVerdict | None:
     return label.verdict
 
 
-def _labelled(*, held_back: bool) -> list[dict[str, Any]]:
-    rows = map(json.loads, SENTENCES.read_text(encoding="utf-8").splitlines())
-    return [row for row in rows if (row["round"] in HELD_BACK) is held_back]
+def _labelled(*, held_back: bool) -> list[Sentence]:
+    return [row for row in labelled_sentences() if (row.round in HELD_BACK) is held_back]
 
 
 def test_refusals_and_what_looks_like_them_are_told_apart_in_twelve_languages() -> None:
     rows = _labelled(held_back=False)[::20]
-    assert {row["language"] for row in rows} == set(LANGUAGES)
+    assert {row.language for row in rows} == set(LANGUAGES)
     right: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
-        verdict = _detect(row["text"])
-        right[row["language"]].append(verdict is not None and verdict.value == row["idk"])
-    assert Counter(row["idk"] for row in rows)["yes"] >= 0.4 * len(rows)
+        verdict = _detect(row.text)
+        right[row.language].append(verdict is not None and verdict.value == row.idk)
+    assert Counter(row.idk for row in rows)["yes"] >= 0.4 * len(rows)
     assert all(sum(of_one) >= 0.9 * len(of_one) for of_one in right.values())
 
 
 @pytest.mark.parametrize("number", sorted(HELD_BACK))
 def test_of_sentences_that_nothing_was_changed_for_most_are_read(number: int) -> None:
-    rows = [row for row in _labelled(held_back=True) if row["round"] == number]
-    right = [(_detect(row["text"]) is YES) is (row["idk"] == "yes") for row in rows]
+    rows = [row for row in _labelled(held_back=True) if row.round == number]
+    right = [(_detect(row.text) is YES) is (row.idk == "yes") for row in rows]
     n_sentences, floor = FLOORS[number]
     assert len(right) == n_sentences
     assert sum(right) >= floor
@@ -80,8 +84,7 @@ def test_the_reason_quotes_the_clause_that_refuses() -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_long_answer_that_denies_much_is_no_refusal(code: str) -> None:
-    rows = [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
-    plain = [row["text"] for row in rows if (row["language"], row["idk"], row["round"]) == (code, "no", 5)]
+    plain = [row.text for row in labelled_sentences() if (row.language, row.idk, row.round) == (code, "no", 5)]
     assert classify(" ".join(plain), code)[0] is not YES
     assert classify(" ".join(plain[:4]), code)[0] is not YES
 

@@ -1,19 +1,29 @@
-"""Refusals in other languages than English: tables of words by meaning, and weights that were learned."""
+"""Refusals in other languages than English: tables of words by meaning, weights that were learned, and from what."""
 
 from ragtasks.metrics.idk_languages._learned import WEIGHTS, Weights, grams_of
 from ragtasks.metrics.idk_languages._meanings import Clause, clauses_in, meanings_of
 from ragtasks.metrics.idk_languages._reading import classify, read
-from ragtasks.metrics.idk_languages._tables import LANGUAGES, TABLES, table_of
+from ragtasks.metrics.idk_languages._tables import (
+    HELD_BACK,
+    LANGUAGES,
+    TABLES,
+    Sentence,
+    labelled_sentences,
+    table_of,
+)
 
 __all__ = [
+    "HELD_BACK",
     "LANGUAGES",
     "TABLES",
     "WEIGHTS",
     "Clause",
+    "Sentence",
     "Weights",
     "classify",
     "clauses_in",
     "grams_of",
+    "labelled_sentences",
     "meanings_of",
     "read",
     "table_of",

@@ -1,7 +1,12 @@
-"""One table a language (`../refusals/CODE.yaml`): its words by meaning. What cuts a response into clauses."""
+"""One table a language (`../refusals/CODE.yaml`): its words by meaning. What cuts a response into clauses.
+
+Beside the tables lie labelled sentences in these languages (`../refusals/sentences.jsonl`), which language models wrote
+for this project in rounds, each by another writer: half of them refuse, and the other half looks as if it did.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -15,7 +20,9 @@ UNSPACED = frozenset({"ja", "zh"})
 LETTERS_ALONE = UNSPACED | {"ko"}
 """Languages whose words of a table stand anywhere."""
 TABLES = Path(__file__).parents[1] / "refusals"
-"""Folder of the tables and weights."""
+"""Folder of the tables, weights and labelled sentences."""
+HELD_BACK = frozenset({8, 10, 11, 12})
+"""Rounds of sentences that nothing learns from: they are for measuring."""
 _FOLDED = frozenset({"ar", "de", "fr", "it", "nl", "pt", "ru"})
 """Languages that are read without accents, as many write them so; in the others, a mark tells words apart."""
 _AMID = frozenset({"de", "nl"})
@@ -46,6 +53,25 @@ class Table:
     """Frequent words that English lacks, which tell the language of a short text in Latin letters."""
     sure: str = ""
     """What only this language has, where others share its script, as a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A labelled response of one or a few sentences."""
+
+    round: int
+    """Which writing it comes from, from 1."""
+    language: str
+    """One of `LANGUAGES`."""
+    idk: str
+    """`yes`, `partial`, `no`; or `not yes`, where only that is known."""
+    text: str
+
+
+def labelled_sentences() -> list[Sentence]:
+    """Return all labelled sentences, in the order of their file."""
+    with (TABLES / "sentences.jsonl").open(encoding="utf-8") as file:
+        return [Sentence(**json.loads(line)) for line in file]
 
 
 @cache
