@@ -1,6 +1,7 @@
 """How far an IDK detector agrees with labels.
 
     python perf/idk_agreement.py --data DIR [--systems DIR] [--detector encoder]
+    python perf/idk_agreement.py [--idk-model NAME]       other languages than English alone, by a multilingual model
 
 DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
@@ -36,7 +37,7 @@ import argparse
 import json
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
-from ragtasks.metrics.idk_languages import labelled_sentences
+from ragtasks.metrics.idk_languages import HELD_BACK, labelled_sentences
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task, split_task_id
 
 IDEAL = {
@@ -202,11 +203,18 @@ def agreement_of(table: Counter[tuple[str, str]], verdict: str) -> Agreement:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Agreement of an IDK detector with labels.")
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of IBM/mt-rag-benchmark")
+    parser.add_argument("--data", type=Path, help="a checkout of IBM/mt-rag-benchmark; default: languages alone")
     parser.add_argument("--systems", type=Path, help="a folder of answers of systems with a judge's labels")
     parser.add_argument("--detector", choices=sorted(DETECTORS), default="rules", help="which detector")
+    parser.add_argument("--idk-model", help="multilingual model of the encoder, which learns first")
     options = parser.parse_args()
     detector = DETECTORS[options.detector]()
+    if options.idk_model is not None:
+        detector = EncoderIdk(multilingual=options.idk_model)
+        detector.check()
+    if options.data is None:
+        _print_languages(detector)
+        return
     sets = {**read_mtrag(options.data), "unseen kinds": read_unseen(), "plain answers": read_unseen(PLAIN_ANSWERS)}
     if options.systems:
         systems = {path.stem: read_labelled(path) for path in sorted(options.systems.glob("*.jsonl"))}
@@ -232,14 +240,18 @@ def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
 
 
 def _print_languages(detector: IdkDetector) -> None:
-    """Print how many sentences of each language get their label."""
+    """Print how many sentences get their label, and how many of those left out of learning, by round and language."""
     rows = labelled_sentences()
     labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row.text) for row in rows])
-    right, found = Counter(row.language for row in rows), Counter[str]()
+    right, held_back = defaultdict[str, list[bool]](list), defaultdict[str, list[bool]](list)
     for row, label in zip(rows, labels, strict=True):
         verdict = label.verdict and label.verdict.value
-        found[row.language] += verdict not in (None, "yes") if row.idk == "not yes" else verdict == row.idk
-    print("\nlanguages, read right: " + ", ".join(f"{code} {found[code]} of {n}" for code, n in sorted(right.items())))
+        right[row.language].append(verdict not in (None, "yes") if row.idk == "not yes" else verdict == row.idk)
+        if row.round in HELD_BACK:
+            for group in (f"round {row.round}", row.language, "all"):
+                held_back[group].append((verdict == "yes") == (row.idk == "yes"))
+    for title, found in (("languages, read right", right), ("left out of learning, refusal or not", held_back)):
+        print(f"\n{title}: " + ", ".join(f"{name} {sum(of)} of {len(of)}" for name, of in sorted(found.items())))
 
 
 def _print_speed(detector: IdkDetector, responses: list[Response]) -> None:

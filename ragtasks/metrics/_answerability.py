@@ -10,11 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ragtasks.metrics._metric import Metric
 from ragtasks.metrics.semantic import check_device
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
+
+if TYPE_CHECKING:
+    from ragtasks.metrics.idk_multilingual import MultilingualReader, Progress
 
 NO_VERDICT = "no IDK verdict"
 """The reason of every score that needs an IDK verdict and has none."""
@@ -81,7 +84,8 @@ class EncoderIdk:
     """A detector that learned to tell refusals by their meaning: a small packaged encoder, tuned on labelled answers.
 
     It reads the response alone, in English, with torch (`ragtasks[semantic]`) or without (`semantic-light`). It agrees
-    with labels on systems that talk in their own way where `RuleBasedIdk` does not, and cannot say why.
+    with labels on systems that talk in their own way where `RuleBasedIdk` does not, and cannot say why. Twelve other
+    languages are read by a multilingual model where one is named (`idk_multilingual`), else as by `RuleBasedIdk`.
     `perf/idk_encoder_training.py` teaches it, `perf/idk_agreement.py` measures it.
     """
 
@@ -91,34 +95,72 @@ class EncoderIdk:
     """Torch device; None takes the GPU where there is one."""
     weights: Path | None = None
     """File with what was learned; None: the one of the package."""
-    name: str = "encoder-3"
-    """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
+    multilingual: str | None = None
+    """Model of transformers that reads other languages than English, by its name on the hub or its folder."""
+    learned: Path | None = None
+    """Folder where it is kept what such models have learned; None: learned anew by each process."""
 
-    def check(self) -> None:
-        """Check that it can run, before a model does whose answers it is to read."""
+    @property
+    def name(self) -> str:
+        """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them.
+
+        A multilingual model stands behind it, with what tells what it learned from another time.
+        """
+        reader = self._multilingual()
+        return "encoder-3" if reader is None else f"encoder-3, {reader.name}"
+
+    def _multilingual(self, progress: Progress | None = None) -> MultilingualReader | None:
+        if self.multilingual is None:
+            return None
+        from ragtasks.metrics.idk_multilingual import load_multilingual
+
+        return load_multilingual(self.multilingual, self.device, self.learned, progress)
+
+    def check(self, progress: Progress | None = None) -> None:
+        """Check that it can run, before a model does whose answers it is to read; a multilingual model learns here.
+
+        Args:
+            progress: shown the learning, which takes minutes without a GPU.
+
+        Raises:
+            MissingExtraError: a library is not installed.
+            ConfigurationError: a device that is not there, a model that cannot be loaded or reads no language.
+        """
         from ragtasks.metrics.idk_encoder import check_reader
 
         check_reader(self.device)
         check_device(self.device, purpose='the IDK detector "encoder"')
+        if reader := self._multilingual(progress):
+            reader.check_languages()
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.
 
         The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
-        word that says that something is missing; other languages than English are read as by `RuleBasedIdk`.
+        word that says that something is missing. Of other languages than English a multilingual model reads those
+        that it reads well enough, where it is certain which one it is; the rest is read as by `RuleBasedIdk`.
         """
         from ragtasks.metrics.idk_encoder import read
         from ragtasks.metrics.idk_languages import read as read_foreign
         from ragtasks.metrics.idk_rules import lacks_nothing, unreadable
 
         labels = _known(responses, self.known_refusals)
+        if reader := self._multilingual():
+            codes = {
+                place: code
+                for place, row in enumerate(responses)
+                if labels[place] is None and (code := reader.language_of(row.text))
+            }
+            found = reader.read([responses[place].text for place in codes], list(codes.values()))
+            for place, read_so in zip(codes, found, strict=True):
+                labels[place] = IdkLabel(*read_so)
         for place, response in enumerate(responses):
             text = response.text
             if labels[place] is None and (told := read_foreign(text) or unreadable(text) or lacks_nothing(text)):
                 labels[place] = IdkLabel(*told)
         unread = [response for label, response in zip(labels, responses, strict=True) if label is None]
-        found = iter(read([response.text for response in unread], self.device, self.weights))
-        return [label or IdkLabel(*next(found)) for label in labels]
+        of_encoder = iter(read([response.text for response in unread], self.device, self.weights))
+        return [label or IdkLabel(*next(of_encoder)) for label in labels]
 
 
 def _known(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:

@@ -59,9 +59,14 @@ def read(
     found = []
     load = load_light_reader if _is_light(device) else load_reader
     for row in load(device, weights or WEIGHTS).probabilities(responses):
-        told = ", ".join(f"{verdict.value} {share:.2f}" for verdict, share in zip(VERDICTS, row, strict=True))
-        found.append((verdict_of(*row), f"probabilities: {told}"))
+        found.append((verdict_of(*row), probabilities_in_words(row)))
     return found
+
+
+def probabilities_in_words(row: Sequence[float]) -> str:
+    """Return the probability of each of `VERDICTS` in words."""
+    told = ", ".join(f"{verdict.value} {share:.2f}" for verdict, share in zip(VERDICTS, row, strict=True))
+    return f"probabilities: {told}"
 
 
 def verdict_of(yes: float, partial: float, no: float) -> IdkVerdict:
@@ -107,12 +112,13 @@ class LightReader:
         """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
         ids, _ = self._model.token_ids([" ".join(sentences_of(response)) for response in responses])
         scores = [self._weight @ states[0] + self._bias for states in self._model.all_states(ids)]
-        return [[float(share) for share in _softmax(row)] for row in scores]
+        return [[float(share) for share in softmax(row)] for row in scores]
 
 
-def _softmax(scores: Any) -> Any:
-    raised = np.exp(scores - scores.max())
-    return raised / raised.sum()
+def softmax(scores: Any) -> Any:
+    """Return probabilities of scores, along the last axis."""
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return raised / raised.sum(axis=-1, keepdims=True)
 
 
 def tokenized(tokenizer: Any, texts: list[str], **options: Any) -> Any:

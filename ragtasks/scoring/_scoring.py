@@ -172,8 +172,14 @@ class ResponseScorer:
         """Return who tells refusals where judges do not."""
         if self._config.idk != "encoder":
             return RuleBasedIdk(self.suite.known_refusals)
-        detector = EncoderIdk(self.suite.known_refusals, self._config.encoder_device)
-        detector.check()
+        detector = EncoderIdk(
+            self.suite.known_refusals,
+            self._config.encoder_device,
+            multilingual=self._config.idk_model,
+            learned=run_store() / "refusals",
+        )
+        with progress_bars() as show:
+            detector.check(show)
         return detector
 
     def prepare(self, domains: Iterable[str]) -> None:

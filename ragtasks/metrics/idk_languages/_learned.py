@@ -30,6 +30,12 @@ _NUMBER = re.compile(r"\d+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
+def is_word_or_two(clauses: Sequence[Clause]) -> bool:
+    """Return whether a response is a word or two of which none is one that refusals have."""
+    meanings = meanings_of(clauses)
+    return meanings >= _SHORT and meanings.isdisjoint(_SIGNS)
+
+
 def grams_of(clauses: Iterable[Clause], code: str) -> set[str]:
     """Return the runs of letters and of words of a response; every number is 0."""
     found: set[str] = set()
@@ -69,11 +75,15 @@ class Weights:
     def verdict(self, clauses: Sequence[Clause], code: str) -> IdkVerdict:
         """Return the verdict on a response."""
         meanings = meanings_of(clauses)
-        if meanings >= _SHORT and meanings.isdisjoint(_SIGNS):
+        if is_word_or_two(clauses):
             return IdkVerdict.NO
-        if self._refusing(meanings, grams_of(clauses, code)) > 0:
+        if self.evidence(clauses, code) > 0:
             return IdkVerdict.YES
         return IdkVerdict.PARTIAL if _sum(self.admits, meanings) + self.admits[""] > 0 else IdkVerdict.NO
+
+    def evidence(self, clauses: Sequence[Clause], code: str) -> float:
+        """Return how much says that a response refuses: the logarithm of odds, above 0 where it does."""
+        return self._refusing(meanings_of(clauses), grams_of(clauses, code))
 
     def refusing_clause(self, clauses: Sequence[Clause], code: str) -> int:
         """Return the place of the clause that says most for a refusal."""

@@ -8,6 +8,7 @@ read by `idk_rules`, which knows more.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from ragtasks.languages import language_of
@@ -45,13 +46,9 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
 
     The verdict is None, with the reason, where no table covers the language, or a short text does not tell it.
     """
-    code = language_of(text)
+    code = _detected(text)
     if code == "en":
         return None
-    if len(text) <= _SHORT and code in _CLOSE:
-        code = None
-    elif len(text) <= _SHORT and code == "pt" and not _PORTUGUESE.search(text.lower()):
-        code = "es"
     if code is not None:
         return (
             classify(text, code)
@@ -65,9 +62,32 @@ def read(text: str) -> tuple[IdkVerdict | None, str] | None:
             return verdict, reason
     if not codes:
         return None
-    if len(codes) == 1 and re.search(table_of(codes[0]).sure, text.lower()):
+    if _is_sure(codes, text):
         return classify(text, codes[0])
     return None, "not read: it is no English, and too short to tell its language"
+
+
+def certain_language(text: str) -> str | None:
+    """Return which of `LANGUAGES` a response is in, None for any other and where it is too short to tell."""
+    code = _detected(text)
+    if code is not None:
+        return code if code in LANGUAGES else None
+    codes = _possible(text)
+    return codes[0] if _is_sure(codes, text) else None
+
+
+def _detected(text: str) -> str | None:
+    """Return the language that is detected, None where a text is too short for that."""
+    code = language_of(text)
+    if code is None or code == "en" or len(text) > _SHORT:
+        return code
+    if code in _CLOSE:
+        return None
+    return "es" if code == "pt" and not _PORTUGUESE.search(text.lower()) else code
+
+
+def _is_sure(codes: Sequence[str], text: str) -> bool:
+    return len(codes) == 1 and re.search(table_of(codes[0]).sure, text.lower()) is not None
 
 
 def classify(text: str, code: str) -> tuple[IdkVerdict, str]:

@@ -10,6 +10,7 @@ from ragtasks.metrics.semantic._encoders import (
     require_light,
     require_torch,
     resolve_encoder,
+    weights_hash,
     whole_weights,
     without_bars,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "require_torch",
     "resolve_encoder",
     "semantic_scores",
+    "weights_hash",
     "whole_weights",
     "without_bars",
 ]

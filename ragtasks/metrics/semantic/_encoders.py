@@ -504,7 +504,7 @@ def encoder_identity(model: Any, batching: Batching) -> str:
     volatile = ("_name_or_path", "transformers_version")
     return canonical_hash(
         {
-            "weights": _weights_hash(model),
+            "weights": weights_hash(model),
             "config": {name: value for name, value in config.items() if name not in volatile},
             "vectors": "states of the last layer that is left, length 1, float32",
             "batching": [batching.tokens, batching.step],
@@ -514,7 +514,7 @@ def encoder_identity(model: Any, batching: Batching) -> str:
     )
 
 
-def _weights_hash(model: Any) -> str:
+def weights_hash(model: Any) -> str:
     """Return the sha256 over all weights; tensors are hashed side by side, since an official encoder has 2.5 GB."""
     with ThreadPoolExecutor() as pool:
         return canonical_hash(list(pool.map(_tensor_hash, sorted(model.state_dict().items()))))
