@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragtasks.clients import Usage, endpoint_of
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.clients import CallUsage, Usage, endpoint_of
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleError, JudgeError
 from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, stored_verdicts
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, why_not_anchored
-from ragtasks.scoring import Place, shared_scorer
-from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
+from ragtasks.scoring import Place, rescore, shared_scorer
+from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors, frozen_anchors
 from ragtasks.suites import suite_named
 from ragtasks.tables import Section
 from tests._commands import CommandResult, run_command
 from tests.scoring._noisy import NoisyServer
+from tests.scoring.test_judge import SAMPLE, predictions, written
 from tests.scoring.test_repeats import judged
 
 N = 40
@@ -233,6 +235,53 @@ def test_anchors_are_asked_of_judges_that_were_asked_and_of_those_that_never_wer
     assert now["j"]["baseline"] == first["j"].json_values
     assert now["j"]["time"] > first["j"].time
     assert len(stored_verdicts(tmp_path / "store.jsonl")) == 3
+
+
+def test_what_anchors_took_is_added_up_by_judge_over_all_times(tmp_path: Path) -> None:
+    judging, _ = judging_of(tmp_path)
+
+    def paid(responses: Any, judges: Any, _: str) -> Verdicts:
+        found = given(responses, [judge.model for judge in judges], 0.5)
+        table = {
+            (place, RUBRIC.name, name): replace(
+                found.verdict(place, RUBRIC.name, name), calls=(CallUsage(10, 2 if name == "j" else 3),)
+            )
+            for place in range(len(responses))
+            for name in ("j", "k")
+        }
+        return Verdicts(responses, [RUBRIC.name], ["j", "k"], table, found.usage)
+
+    verdicts = given([], ["j", "k"], 0.5)
+    for n_times in (1, 2):
+        judging.ask(JUDGES, verdicts, paid)
+        found = judging.spending()
+        assert set(found) == {"anchors, judge j", "anchors, judge k"}
+        amounts = {who: [sum(call[name] for call in calls) for name in ("input_tokens", "output_tokens")]
+                   for who, calls in found.items()}  # fmt: skip
+        assert amounts == {
+            "anchors, judge j": [400 * n_times, 80 * n_times],
+            "anchors, judge k": [400 * n_times, 120 * n_times],
+        }
+
+
+def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(place: Place, tmp_path: Path) -> None:
+    assert frozen_anchors([], 20, tmp_path) == built_in_anchors(20, tmp_path)
+    given = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
+
+    def results(name: str, text: str) -> Path:
+        rows = [{**row, "predictions": [{"text": text}]} for row in predictions(108)]
+        file = written(tmp_path / "in" / f"{name}.jsonl", rows)
+        folder = tmp_path / name
+        with suppress(ImplausibleError):
+            rescore([file], given, folder, place, benchmark="mtrag", setting="full_rag", may_replace=lambda _: True)
+        return folder
+
+    one, two, empty = results("one", "It is one."), results("two", "It is two."), results("empty", "")
+    found = frozen_anchors([one, two], 40, tmp_path)
+    assert (found.source, len(found.responses)) == ("one, two", 40)
+    assert {item.text for item in found.responses} == {"It is one.", "It is two."}
+    with pytest.raises(ConfigurationError, match=rf"^{empty}: no answers\. Next step: name results with answers"):
+        frozen_anchors([empty], 20, tmp_path)
 
 
 def test_anchors_that_cannot_be_asked_are_a_warning_and_no_verdicts(

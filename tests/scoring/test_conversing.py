@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.cli import main
-from ragtasks.clients import ChatMessage, endpoint_of
-from ragtasks.config import EvaluationConfig, UserConfig, user_of
-from ragtasks.records import Answerability, Message, Role, Task
+from ragtasks.clients import ChatMessage, Outcome, Reply, endpoint_of
+from ragtasks.config import PERSONAS, EvaluationConfig, UserConfig, user_of
+from ragtasks.records import Answerability, Message, Passage, Role, Task
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, GivenAnswer, read_evaluations, row_of
 from ragtasks.scoring import planned_messages
@@ -512,6 +513,65 @@ def test_a_need_that_is_met_gives_the_user_new_patience() -> None:
     assert talk.needs[0].exchanges[-1]["contradicts"] is None, "with one answer there is none to contradict"
     assert talk.needs[1].opening[-1].text == "And how long is it?"
     assert len(talk.needs[1].opening) == 3
+
+
+def test_a_user_is_satisfied_only_where_every_need_before_was_met() -> None:
+    config = UserConfig(model=endpoint_of("openai/x"), turns=9, patience=2)
+    for met, why in (((True, False), "finished"), ((False, True), "finished"), ((True, True), "satisfied")):
+        needs = [*(_Need(NEEDS[0], met=label) for label in met), _Need(NEEDS[1])]
+        made = _Conversation("c", needs, "terse", config, frozenset(), "", [], at=2, n_turns=3)
+        assert made.step(met=True) == Step(END, why=why)
+
+
+def test_what_was_said_to_a_need_is_one_answer_with_its_passages_and_calls() -> None:
+    talk = conversation(True, None, at=1, persona="terse", end="out of turns")
+    talk.needs[1].task = replace(NEEDS[1], task_id="c<::>2")
+    first, second = Passage("p", "one"), Passage("q", "two")
+    call = {"input_tokens": 3}
+    talk.needs[0].answers = [
+        GivenAnswer("A.", (first,), usage={"calls": [call]}),
+        GivenAnswer("B.", (first, second), usage={"calls": [call, call]}),
+    ]
+    talk.needs[0].exchanges = [{"user": "x", "answer": "A."}, {"user": "y", "answer": "B."}]
+    talk.needs[0].opening = (Message(Role.USER, "x"),)
+    talk.needs[0].calls = [{"output_tokens": 5}]
+    met, left = (talk.given()[need.task.task_id] for need in talk.needs)
+    about = {"persona": "terse", "end": "out of turns", "by": "openai/x"}
+    assert met == GivenAnswer(
+        "A.\n\nB.",
+        (first, second),
+        usage={"calls": [call, call, call]},
+        need={
+            **about,
+            "met": True,
+            "turns": 2,
+            "exchanges": talk.needs[0].exchanges,
+            "calls": [{"output_tokens": 5}],
+        },
+        messages=(Message(Role.USER, "x"),),
+    )
+    assert left == GivenAnswer(
+        "",
+        no_answer="not asked: the user had left (out of turns)",
+        need={**about, "met": False, "turns": 1, "exchanges": [{"user": "x"}]},
+    )
+
+
+def test_a_need_that_a_broken_conversation_leaves_open_has_no_answer_with_the_reason() -> None:
+    talk = conversation(None, None, at=0, end="broken", reason="no reply")
+    found = talk.given()[NEEDS[0].task_id]
+    assert (found.no_answer, found.need["met"]) == ("the conversation broke off: no reply", None)
+
+
+def test_what_a_user_is_asked_says_how_it_writes_and_a_second_time_what_was_wrong() -> None:
+    asked = conversation(None, None, at=0, messages=list(TALK)).situation()
+    first = asked.prompt(7)
+    assert PERSONAS["terse"] in first.messages[-1].content
+    assert (first.kind, first.key_parts, first.earlier) == ("user", ("seed 7",), ())
+    second = asked.prompt(7, (first, Reply(Outcome.ANSWERED, "?"), "it was no JSON"))
+    assert "it was no JSON" in second.messages[-1].content
+    assert "it was no JSON" not in first.messages[-1].content
+    assert second.earlier == ((first, Reply(Outcome.ANSWERED, "?")),)
 
 
 def messages_sent(n_needs: int, config: UserConfig, met: Callable[[], bool]) -> int:

@@ -190,6 +190,22 @@ def test_results_that_are_there_are_replaced_with_leave_only(saved: Path, again:
     again(saved, encoder="none")
 
 
+def test_results_that_are_there_are_named_with_how_many_more(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    again(saved, encoder="none")
+    for paths, more in (((saved,), " and 1 more"), ((saved / "oracle",), "")):
+        output = tmp_path / ("out" if more else "one")
+        again(*paths, encoder="none", output=output)
+        with pytest.raises(ConfigurationError) as caught:
+            again(*paths, encoder="none", output=output, may_replace=lambda _: False)
+        first = min(file for file in output.rglob("results_*.json") if "oracle" in str(file))
+        assert str(caught.value) == (
+            f"output folder: {output}\n"
+            "  expected: a folder without these results, which were scored before\n"
+            f"  found: {first}{more}\n"
+            "  next step: name another folder with --output, or replace them with --force (judge replies are cached)"
+        )
+
+
 def test_a_cache_that_cannot_be_written_is_found_before_judges_are_asked(
     saved: Path, again: Rescore, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.config import EvaluationConfig, config_from_options
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Question, write_anchors
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.results import GivenAnswer
@@ -223,3 +224,12 @@ def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
     }
     assert scores_note(saved(place, tmp_path, given, judges=[JUDGE])) == {"scores": ", ".join(judged)}
     assert scores_note([]) == {"scores": ""}
+
+
+def test_a_tokeniser_that_cannot_be_had_is_one_error_with_what_helps(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        counter(str(tmp_path / "nowhere"))
+    assert "--tokenizer" in str(caught.value)
+    assert "expected: a tokeniser that can be loaded" in str(caught.value)
+    assert "name a folder or a model of the hub, or leave it out for an estimate" in str(caught.value)
+    assert counter(None) is estimated_tokens

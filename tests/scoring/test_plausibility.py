@@ -324,6 +324,30 @@ def test_run_ends_with_the_same_status_but_for_declared_baselines(
     assert all(row.implausible is None for row in checked_again(evaluation).rows)
 
 
+def test_saved_answers_that_were_never_checked_are_checked_and_the_origin_of_passages_is_not(
+    file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    odd = {TASKS[0].task_id: "", TASKS[2].task_id: "Error code: 429 - slow down"}
+    ended(
+        capsys,
+        *("score", file(lambda _, task: odd.get(task.task_id, nearly(task))), "--setting", "reference"),
+        *options(tmp_path),
+    )
+    (scored,) = read_evaluations([tmp_path / "out"])
+    assert checked_again(scored) is scored, "it was checked with the scores"
+    unchecked = replace(scored, rows=tuple(replace(row, implausible=None) for row in scored.rows))
+    found = checked_again(unchecked)
+    assert found.unchecked == ("foreign_passages", "unknown_passages", "other_setting")
+    assert [row.implausible for row in found.rows] == [row.implausible for row in scored.rows]
+    assert {row.task_id: set(row.implausible or ()) for row in found.rows if row.implausible} == {
+        TASKS[0].task_id: {"empty"},
+        TASKS[2].task_id: {"error"},
+    }
+    assert [row.values for row in found.rows] == [row.values for row in scored.rows]
+    baseline = replace(unchecked, model="ragtasks-oracle")
+    assert checked_again(baseline) is baseline
+
+
 @pytest.mark.slow
 def test_a_report_has_the_checks_also_of_results_that_were_saved_without(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path

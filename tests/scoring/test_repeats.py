@@ -142,3 +142,15 @@ def test_the_answers_judged_again_follow_from_their_conversations_alone() -> Non
     assert judged_again(list(reversed(names)), 0.2) == [99 - place for place in reversed(few)]
     assert judged_again(names, 1) == list(range(100))
     assert judged_again([], 0.5) == []
+
+
+def test_the_order_of_conversations_to_judge_again_follows_from_their_names_and_not_from_the_alphabet() -> None:
+    names = [f"c{number:02d}" for number in range(40) for _ in range(3)]
+    half = judged_again(names, 0.5)
+    assert len(half) == 60
+    chosen = {names[place] for place in half}
+    assert chosen != set(sorted(set(names))[:20])
+    assert chosen == {names[::-1][place] for place in judged_again(names[::-1], 0.5)}
+    assert set(judged_again(names, 0.25)) < set(half)
+    without = [name for name in names if name not in sorted(chosen)[:5]]
+    assert {without[place] for place in judged_again(without, 0.5)} > chosen - set(sorted(chosen)[:5])

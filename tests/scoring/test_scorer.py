@@ -11,18 +11,18 @@ import pytest
 
 import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.clients import endpoint_of
+from ragtasks.clients import Usage, endpoint_of
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import card_folder
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.judges import CardRow, JudgeCard, store_card
+from ragtasks.judges import IDK, CardRow, JudgeCard, Verdict, VerdictOutcome, Verdicts, store_card
 from ragtasks.metrics import IdkLabel, RuleBasedIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judge, take_failures
 from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
 from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, refusal
-from tests.judges._demo import QUICK
+from tests.judges._demo import QUICK, DemoServer
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is Answerability.ANSWERABLE][:4]
@@ -123,6 +123,50 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
     assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
     assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and of another version
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
+
+
+def test_provenance_names_the_encoder_and_counts_what_it_cut(caplog: pytest.LogCaptureFixture) -> None:
+    found = scorer(encoder="minilm")
+    long = "word and " * 600
+    found.score([Response(TASKS[0], (), "x"), Response(TASKS[1], (), long)])
+    said = found.provenance()
+    assert (said["encoder"], said["rescaled"], said["n_truncated"]) == ("minilm", False, 1)
+    assert said["n_texts"] > 2
+    assert said["encoder_engine"]
+    assert f"1 of {said['n_texts']} texts are longer than the encoder reads" in caplog.messages
+
+
+def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why() -> None:
+    responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "From April.")]
+    table = {
+        (0, IDK, "j"): Verdict("a", IDK, "j", VerdictOutcome.UNPARSABLE, reason="no verdict in it"),
+        (1, IDK, "j"): Verdict("b", IDK, "j", VerdictOutcome.GIVEN, value=1.0, label="yes"),
+    }
+    verdicts = Verdicts(responses, [IDK], ["j"], table, {"j": Usage()})
+    found = refusal_labels(responses, verdicts, RuleBasedIdk())
+    assert (found.n_by_judges, found.n_stand_ins) == (1, 1)
+    assert found.labels[0].verdict is IdkVerdict.YES
+    assert found.labels[0].reason.startswith("rules-5 stand in (")
+    assert "no verdict in it" in found.labels[0].reason
+    assert found.labels[0].reason.endswith("): i do not know")
+    assert "stand in" not in found.labels[1].reason
+    alone = refusal_labels(responses, None, RuleBasedIdk())
+    assert (alone.labels, alone.n_by_judges, alone.n_stand_ins) == (RuleBasedIdk().detect(responses), 0, 0)
+
+
+@pytest.mark.parametrize(("repeats", "share"), [(1, 1.0), (2, 0.5)])
+def test_all_that_scoring_asks_can_be_asked_before(repeats: int, share: float) -> None:
+    with DemoServer() as server:
+        judging = scorer(judges=[server.judge("one")], repeats=repeats, repeat_share=share)
+        responses = [Response(task, task.references, "From April, they say.") for task in TASKS]
+        failed = Response(TASKS[0], (), "", no_answer="HTTP 500")
+        judging.ask_judges([failed])
+        assert server.asked == []
+        judging.ask_judges([*responses, failed])
+        n_asked = len(server.asked)
+        assert n_asked >= len(TASKS)
+        judging.score([*responses, failed])
+        assert len(server.asked) == n_asked
 
 
 def test_results_hold_the_cards_of_their_judges() -> None:
