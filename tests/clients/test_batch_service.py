@@ -188,6 +188,13 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(service: BatchService
     assert status == 0, err
 
 
+def test_a_step_that_fails_for_now_is_tried_as_often_as_is_allowed(service: BatchService, score: Score) -> None:
+    service.hook = lambda event: (500, "away") if event == "POST /v1/files" else None
+    status, _, err = score(attempts=3, backoff_seconds=0.01)
+    assert (status, service.events.count("POST /v1/files")) == (1, 3)
+    assert "HTTP 500: away" in err
+
+
 @pytest.mark.parametrize(
     ("judge", "options", "words"),
     [

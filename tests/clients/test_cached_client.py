@@ -30,6 +30,7 @@ from ragtasks.clients import (
     check_reply_cache,
     no_progress,
 )
+from ragtasks.clients._protocol import Chain
 from ragtasks.clients._reply_cache import Claim
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
@@ -446,3 +447,65 @@ def test_a_cache_that_is_named_by_its_file_is_open_during_calls_only(tmp_path: P
     (tmp_path / "c").rename(tmp_path / "moved")
     with ReplyCache(tmp_path / "moved") as moved:
         assert len(moved) == 1
+
+
+class Following:
+    """A journal that asks on: after each first text in `then`, the second in its place."""
+
+    def __init__(self, asked: Sequence[Prompt], then: dict[str, str]) -> None:
+        self.current = list(asked)
+        self.then = then
+        self.heard: list[tuple[int, str | None]] = []
+
+    def recall(self, index: int) -> Reply | None:
+        return None
+
+    def record(self, index: int, reply: Reply) -> None:
+        self.heard.append((index, reply.text))
+
+    def following(self, index: int) -> Prompt | None:
+        text = self.then.get(self.current[index].messages[-1].content)
+        if text is None:
+            return None
+        self.current[index] = Prompt.of(text)
+        return self.current[index]
+
+
+class Chained(Repeating):
+    """Asks what follows from a reply at once, as endpoints do."""
+
+    def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
+        reply = super()._one(index, prompt, journal)
+        following = journal.following(index) if isinstance(journal, Chain) else None
+        return reply if following is None else self._one(index, following, journal)
+
+
+def test_what_follows_from_a_reply_is_asked_at_once_through_a_cache_and_kept(tmp_path: Path) -> None:
+    client, asked = Chained(), prompts("a", "b", "a")
+    with ReplyCache(tmp_path / "c") as cache:
+        journal = Following(asked, {"a": "a2", "a2": "a3"})
+        CachedClient(client, cache).answer(asked, journal=journal)
+        assert dict(journal.heard) == {0: "a3", 1: "b", 2: "a3"}
+        assert sorted(client.asked) == ["a", "a2", "a3", "b"], "each text once"
+        assert client.asked.index("a2") == client.asked.index("a") + 1
+        again = Chained()
+        replies = CachedClient(again, cache).answer(prompts("a3", "a2", "a"))
+        assert ([reply.text for reply in replies], again.asked) == (["a3", "a2", "a"], [])
+        assert all(reply.from_cache for reply in replies)
+
+
+def test_earlier_attempts_at_an_address_are_kept_for_that_address(tmp_path: Path) -> None:
+    class There(Repeating):
+        origin = "https://h:443/v1"
+
+    client = There({"first": "what?", "second": "verdict"})
+    first = Prompt.of("first", is_readable=readable)
+    with ReplyCache(tmp_path / "c") as cache:
+        (reply,) = CachedClient(client, cache).answer([first])
+        second = Prompt(Prompt.of("second").messages, is_readable=readable, earlier=((first, reply),))
+        CachedClient(client, cache).answer([second])
+        (again,) = CachedClient(client, cache).answer([first])
+        assert (again.text, client.asked) == ("what?", ["first", "second"])
+        elsewhere = Repeating({"first": "verdict"})
+        CachedClient(elsewhere, cache).answer([first])
+        assert elsewhere.asked == ["first"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 import threading
 import time
 import traceback
@@ -12,7 +13,7 @@ import pytest
 
 from ragtasks.clients import Decoding, Endpoint, OpenAIClient, Outcome, Prompt, Reply
 from ragtasks.clients._openai_client import ServedModels
-from ragtasks.errors import JudgeError
+from ragtasks.errors import JudgeError, MissingExtraError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 
 KEY = "sk-test-0123456789abcdef"
@@ -54,6 +55,18 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
 
 def test_no_prompts_send_nothing() -> None:
     assert OpenAIClient("openai/any").answer([]) == []
+
+
+@pytest.mark.parametrize("library", ["openai", "aiohttp"])
+def test_a_library_that_is_missing_is_named_with_the_line_that_installs_it(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError) as caught:
+        OpenAIClient("openai/any").answer([Prompt.of("q")])
+    assert library in str(caught.value)
+    assert "an OpenAI-compatible endpoint" in str(caught.value)
+    assert "ragtasks[judge]" in str(caught.value)
 
 
 def test_request_holds_model_messages_and_decoding() -> None:

@@ -177,3 +177,35 @@ def test_who_was_told_the_same_does_not_come_back_at_the_same_moment() -> None:
     guessed = pauses(NO_HINTS)
     assert 0.5 <= min(guessed) < 0.502
     assert 0.523 < max(guessed) <= 0.525
+
+
+def bucket() -> Throttle:
+    """Return one that has seen that its server's limit is a bucket, as its reset moves on."""
+    learning = throttle()
+    for now in (0.0, 5.0):
+        learning.passed(learning.send(now), now, RateHints(limit=60, remaining=50, reset_seconds=10.0))
+    return learning
+
+
+def test_a_bucket_that_is_said_to_be_empty_is_drawn_from_as_it_fills() -> None:
+    learning = bucket()
+    assert learning.rate is None
+    learning.passed(learning.send(6.0), 6.0, RateHints(limit=60, remaining=0, reset_seconds=12.0))
+    assert learning.rate == 5.0, "sixty in twelve seconds"
+    assert learning.pause(6.0) == pytest.approx(0.2)
+    window = throttle()
+    window.passed(window.send(6.0), 6.0, RateHints(limit=60, remaining=0, reset_seconds=12.0))
+    assert window.rate is None
+    assert window.pause(6.0) == pytest.approx(12.0 + 0.1 * SETTLE), "a window opens all at once"
+
+
+def test_a_pause_that_is_worked_out_and_wrong_grows_with_the_time_waited() -> None:
+    learning = bucket()
+    hints = RateHints(limit=60, remaining=0, reset_seconds=12.0)
+    now = 6.0
+    learning.refused(learning.send(now), now, hints)
+    assert learning.pause(now) == pytest.approx(0.2 + 0.1 * SETTLE)
+    while now < 36.0:
+        now += learning.pause(now)
+        learning.refused(learning.send(now), now, hints)
+    assert learning.pause(now) == pytest.approx(0.1 * (now - 6.0), rel=0.02), "a tenth of the time waited"

@@ -18,6 +18,7 @@ from ragtasks.clients import (
     Usage,
     added_up,
     calls_of,
+    dollars_of,
     endpoint_of,
     joined_spending,
     priced,
@@ -131,6 +132,15 @@ def test_a_call_costs_its_tokens_at_a_named_price_and_else_what_the_reply_says()
     assert [call.dollars for call in calls_of(replace(said, completion_tokens=None), MINI)] == [0.1]
     assert [call.dollars for call in calls_of(replace(counted, completion_tokens=None), MINI)] == [None]
     assert [call.dollars for call in calls_of(counted)] == [None]
+
+
+def test_tokens_that_a_server_had_cached_cost_what_is_named_for_them() -> None:
+    reply = Reply(
+        Outcome.ANSWERED, "8", prompt_tokens=3_000_000, completion_tokens=1_000_000, cached_tokens=2_000_000, raw="{}"
+    )
+    assert usage_of(reply, (2.0, 1.0, 0.5)).cost == 2.0 + 1.0 + 1.0
+    assert usage_of(reply, (2.0, 1.0)).cost == 7.0, "as others, where no price of their own is named"
+    assert dollars_of((2.0, 1.0, 0.5), 1_000_000, 1_000_000) == 3.0
 
 
 def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -> None:

@@ -17,8 +17,8 @@ from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, s
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, why_not_anchored
-from ragtasks.scoring import Place, rescore, shared_scorer
-from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors, frozen_anchors
+from ragtasks.scoring import Place, frozen_anchors, rescore, shared_scorer
+from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
 from ragtasks.suites import suite_named
 from ragtasks.tables import Section
 from tests._commands import CommandResult, run_command
