@@ -150,6 +150,17 @@ def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> N
     assert averaged == [metric.name for metric in suite_named("mtrag").metrics if metric.in_groups] * (name != "mtrag")
 
 
+def test_a_group_has_the_version_of_its_newest_task() -> None:
+    def version(name: str) -> float:
+        content = merged(files()[name])
+        return float(content["metadata"]["version"])
+
+    groups = {name: merged(path)["task"] for name, path in files().items() if "group" in merged(path)}
+    assert len(groups) > 10
+    for name, tasks in groups.items():
+        assert version(name) == max(map(version, tasks)), name
+
+
 def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
     assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
     with pytest.raises(AttributeError, match="unknown suite 'rewritin': did you mean 'rewriting'"):
