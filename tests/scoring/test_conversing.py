@@ -31,6 +31,7 @@ from ragtasks.scoring._conversing import (
     Step,
     UserTurn,
     _Conversation,
+    _conversations,
     _Need,
     _UserReply,
     common_words,
@@ -572,6 +573,45 @@ def test_what_a_user_is_asked_says_how_it_writes_and_a_second_time_what_was_wron
     assert "it was no JSON" in second.messages[-1].content
     assert "it was no JSON" not in first.messages[-1].content
     assert second.earlier == ((first, Reply(Outcome.ANSWERED, "?")),)
+
+
+def test_with_two_answers_the_last_may_contradict_the_first() -> None:
+    messages = [*TALK, ChatMessage("user", "And how long is it?"), ChatMessage("assistant", "In 1900.")]
+    talk = conversation(True, None, at=1, messages=messages)
+    talk.take_turn(_UserReply(UserTurn("", met=True, wrong=True, contradicts=True), (), ()))
+    assert talk.needs[1].exchanges[-1] == {"user": "x", "met": True, "wrong": True, "contradicts": True}
+    assert talk.end == "satisfied"
+
+
+def test_conversations_begin_as_the_benchmark_s_do_up_to_the_first_task(benchmark: Benchmark) -> None:
+    config = user_of({"model": "openai/m", "personas": ["terse", "verbose"], "seed": 3})
+    found = {item.name: item for item in _conversations(benchmark, EvaluationConfig(), config)}
+    assert {item.persona for item in found.values()} == {"terse", "verbose"}
+    again = {item.name: item.persona for item in _conversations(benchmark, EvaluationConfig(), config)}
+    assert again == {name: item.persona for name, item in found.items()}
+    for name, item in found.items():
+        tasks = [need.task for need in item.needs]
+        assert {task.conversation_id for task in tasks} == {name}
+        assert [task.turn for task in tasks] == sorted(task.turn for task in tasks)
+        assert item.messages == [ChatMessage(one.role.value, one.text) for one in tasks[0].messages[:-1]]
+        assert item.end_of_thinking == "</think>"
+    assert item.request() == {
+        "id": f"{item.name}/user-0",
+        "messages": [{"role": one.role, "content": one.content} for one in item.messages],
+    }
+
+
+def test_the_form_of_a_reply_asks_for_labels_once_there_is_an_answer() -> None:
+    opening = situation(-1, ()).prompt(1).messages[-1].content
+    later = situation(0).prompt(1).messages[-1].content
+    assert '"contradicts"' not in opening
+    assert '"contradicts"' in later
+
+
+def test_a_word_of_just_one_conversation_in_five_is_not_common() -> None:
+    others = [[task_of(f"thing{number} {number}", "none")] for number in range(10)]
+    assert "bridge" not in common_words([*others[:8], *[[task_of("bridge", "none")]] * 2])
+    assert "bridge" in common_words([*others[:7], *[[task_of("bridge", "none")]] * 3])
 
 
 def messages_sent(n_needs: int, config: UserConfig, met: Callable[[], bool]) -> int:

@@ -339,6 +339,70 @@ def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> Non
     assert server.asked == []
 
 
+@pytest.mark.parametrize(
+    ("make", "expected", "found"),
+    [
+        (lambda saved: [saved("good", GOOD)], "answers of two systems or more", "good"),
+        (
+            lambda saved: [saved("good", GOOD), saved("same", GOOD)],
+            "systems that differ",
+            "the same answer, word for word, to all 16 tasks",
+        ),
+        (
+            lambda saved: [saved("first", POOR, slice(0, 8)), saved("last", GOOD, slice(8, 16))],
+            "tasks that all systems answered",
+            "no task in common",
+        ),
+    ],
+)
+def test_what_cannot_be_decided_is_said_in_full(
+    saved: Any, make: Callable[[Any], list[Path]], expected: str, found: str
+) -> None:
+    folders = make(saved)
+    given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none"}
+    with pytest.raises(ConfigurationError) as caught:
+        decide_between(folders, given, Question("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+    assert str(caught.value) == (
+        f"comparison: {', '.join(map(str, folders))}\n"
+        f"  expected: {expected}\n"
+        f"  found: {found}\n"
+        "  next step: name the results of two different systems on the same tasks; judges were asked nothing"
+    )
+
+
+def test_answers_to_other_data_are_not_compared(saved: Any) -> None:
+    folders = [saved("good", GOOD), saved("poor", POOR)]
+    (file,) = folders[1].rglob("results_*.json")
+    content = json.loads(file.read_text("utf-8"))
+    for config in content["configs"].values():
+        config["metadata"]["ragtasks"]["revision"] = "other"
+    file.write_text(json.dumps(content), "utf-8")
+    given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none", "data": "sample"}
+    with pytest.raises(ConfigurationError) as caught:
+        decide_between(folders, given, Question("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+    assert f"comparison: {folders[0]}, {folders[1]}\n" in str(caught.value)
+    assert "expected: answers to the same data\n" in str(caught.value)
+    assert "mtrag (sample) (other, metrics: mtrag)" in str(caught.value) or "(other, metrics: mtrag)" in str(
+        caught.value
+    )
+
+
+def test_a_raw_score_is_not_decided_by_where_its_verdicts_are_left_out(saved: Any) -> None:
+    folders = [saved("good", GOOD), saved("poor", POOR)]
+    given = {
+        "judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}],
+        "encoder": "none",
+        "data": "sample",
+        "skip_settled": True,
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        decide_between(folders, given, Question("rb_llm_raw"), Path("decided"), Place(Path("data"), Path("runs")))
+    assert str(caught.value) == (
+        "metric 'rb_llm_raw' needs the verdicts that skip_settled leaves out. Next step: leave that out, or decide by "
+        "rb_llm"
+    )
+
+
 # The same as a gate.
 
 

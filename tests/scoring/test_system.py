@@ -276,8 +276,15 @@ def test_a_chat_system_has_no_place_for_passages(place: Place) -> None:
         assert not system.gives_passages(Setting.AGENTIC)
         for setting in (Setting.REFERENCE, Setting.REFERENCE_RAG):
             assert system_at(server).gives_passages(setting)
-            with pytest.raises(ConfigurationError, match=f"found: setting {setting.value}"):
+            with pytest.raises(ConfigurationError) as caught:
                 ask_endpoint(system, setting, place.run_store)
+            assert str(caught.value) == (
+                f"endpoint: protocol openai in setting {setting.value}\n"
+                "  expected: setting full_rag or agentic: a chat request has no place for the setting's passages\n"
+                f"  found: setting {setting.value}\n"
+                "  next step: take --protocol plain; or evaluate the model behind it: `ragtasks run --model "
+                "local-chat-completions`, which puts the passages into the system message"
+            )
         assert not system_at(server).gives_passages(Setting.FULL_RAG)
 
 
@@ -324,6 +331,15 @@ def test_an_answer_that_did_not_come_says_why_and_costs_no_other_one() -> None:
     assert (failed.text, failed.passages) == ("", None)
     assert "too long" in failed.no_answer
     assert (answered.text, answered.no_answer) == ("Nothing.", "")
+
+
+def test_an_answer_that_did_not_come_may_have_cost_something_all_the_same() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    with chat_server(lambda *_: completion(None, refusal="I will not", usage=usage)) as server:
+        (answer,) = system_at(server, "openai", price=[2.0, 8.0]).ask(TASKS[:1])
+    assert answer.no_answer == "the model refused"
+    (call,) = answer.usage["calls"]
+    assert (call["input_tokens"], call["output_tokens"], call["dollars"]) == (1000, 100, pytest.approx(0.0028))
 
 
 def test_a_system_that_nobody_may_ask_is_an_error_of_the_model() -> None:

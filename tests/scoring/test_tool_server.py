@@ -54,7 +54,11 @@ def test_with_several_collections_a_call_names_one_and_with_one_it_does_not(tool
     plain = {tool["name"]: tool for tool in toolbox.schemas()}
     for tool in tools:
         assert tool.description == plain[tool.name]["description"]
-        assert tool.input_schema["properties"]["domain"]["enum"] == ["govt", "fiqa"]
+        assert tool.input_schema["properties"]["domain"] == {
+            "type": "string",
+            "enum": ["govt", "fiqa"],
+            "description": "which collection",
+        }
         assert tool.input_schema["required"] == ["domain", *plain[tool.name]["parameters"]["required"]]
     asked.pop("domain")
     tools, found = through(toolbox, ["govt"], ask)

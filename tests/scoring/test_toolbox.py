@@ -238,7 +238,8 @@ def test_a_schema_holds_every_limit_and_nothing_else_can_be_given(sample: Benchm
         assert schema["description"].endswith(".")
         assert schema["parameters"]["type"] == "object"
         assert schema["parameters"]["additionalProperties"] is False
-        assert all(item.pop("description") for item in schema["parameters"]["properties"].values())
+        assert all(item.pop("description").islower() for item in schema["parameters"]["properties"].values())
+    assert search["description"].startswith("Search the documents. ")
     assert search["parameters"]["properties"] == {
         "query": {"type": "string", "maxLength": 50},
         "k": {"type": "integer", "minimum": 1, "maximum": 7, "default": 3},
