@@ -26,7 +26,7 @@ from ragtasks.scoring import (
     plausibility_of,
     require_plausible,
 )
-from ragtasks.scoring._plausibility import replies_in
+from ragtasks.scoring._plausibility import replies_in, texts_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -667,6 +667,23 @@ def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> Non
     assert shown.startswith("... ")
     assert "And that is all. User: And?" in shown
     assert "It is so. It is so." not in shown
+
+
+def test_what_a_system_said_to_a_user_is_read_from_a_logged_sample_answer_by_answer() -> None:
+    exchanges = [{"user": "a?", "answer": "One."}, {"user": "b?", "answer": "Two."}, {"user": "c?"}]
+    assert texts_in({"doc": {"need": {"exchanges": exchanges}}}) == ["One.", "Two."]
+    for sample in ({}, {"doc": {}}, {"doc": {"need": None}}, {"doc": {"need": {}}}):
+        assert texts_in(sample) == []
+
+
+def test_answers_to_a_user_that_loop_are_found_text_by_text_in_saved_results_too() -> None:
+    task = TASKS[0]
+    twice = Response(task, task.references, "It opens at nine on every working day of the week.\n\n" * 2)
+    loop = "It opens at nine on every working day. " * 9
+    texts = [[loop], [twice.text.split("\n")[0]] * 2]
+    found = find_implausible([replace(twice, text=loop), twice], parts=texts)
+    assert ["looping" in names for names in found] == [True, False]
+    assert find_implausible([twice], parts=[[loop, "It opens at nine."]])[0]["looping"]
 
 
 def test_what_went_wrong_in_a_turn_is_read_by_the_verdict_that_stands_beside_the_answer() -> None:
