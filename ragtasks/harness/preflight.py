@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 20.0  # for one short request
 _HUB_SECONDS = 5.0
+_PACKAGED = "the packaged encoder, `minilm`, whose scores compare with none in print"
 _BYTES_AN_ANSWER = 100_000  # its sample in the results, and its part of the page
 _SPARE_BYTES = 200_000_000
 _GIGABYTE = 1e9
@@ -238,9 +239,9 @@ def _idk_model(config: EvaluationConfig) -> Iterator[str]:
     if config.idk_model is None:
         return
     try:
-        _have_weights(config.idk_model)
+        _have_weights(config.idk_model, "leave it out: tables read refusals then")
     except RagtasksError as error:
-        yield f"idk_model {config.idk_model}: {_on_one_line(error)}; or leave it out: tables read refusals then"
+        yield f"idk_model {config.idk_model}: {_on_one_line(error)}"
 
 
 def _suites_of(names: Iterable[str]) -> Iterator[Benchmark]:
@@ -259,10 +260,10 @@ def _have_encoder(name: str, device: str | None) -> None:
     check_encoder(spec, device)
 
 
-def _have_weights(name: str) -> None:
+def _have_weights(name: str, instead: str = _PACKAGED) -> None:
     """Refuse weights that are in no folder and not in the cache, where the hub is not within reach."""
     if name != SAMPLE_ENCODER and not Path(name).is_dir() and not is_cached(name):
-        _reach_hub(name)
+        _reach_hub(name, instead)
 
 
 # What retrieval needs: corpora, and the encoders of the retriever.
@@ -302,7 +303,7 @@ def _retriever_encoders(intention: Intention) -> Iterator[str]:
         yield from _endpoint("encoder", endpoint)
 
 
-def _reach_hub(name: str) -> None:
+def _reach_hub(name: str, instead: str) -> None:
     """Refuse a model whose weights are not here and not to be had; the hub's own library tries for half a minute."""
     from huggingface_hub import constants
 
@@ -318,7 +319,7 @@ def _reach_hub(name: str) -> None:
             why = "the hub is not within reach"
     raise ConfigurationError(
         f"it is in no folder here and not in the local cache, and {why}. Next step: `hf download {name}` where there "
-        "is a network; or the packaged encoder, `minilm`, whose scores compare with none in print"
+        f"is a network; or {instead}"
     )
 
 
