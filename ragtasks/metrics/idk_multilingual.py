@@ -42,7 +42,7 @@ LEAST_RIGHT = 0.9
 TABLES_WEIGHT = 0.5
 """What the tables' logarithm of odds counts beside the model's; of 0 to 2, the best on the rounds that are left out."""
 MAX_TOKENS = 512
-"""What a response has beyond so many tokens is not read."""
+"""What a response has beyond so many tokens, or beyond those of the model, is not read."""
 _VERSION = 1
 """Raised when anything changes that a kept layer depends on beside model and sentences."""
 _MOST_OF_A_ROUND = 2_400
@@ -300,7 +300,8 @@ class StateEncoder:
         """Return the mean, first and last state of each text in a row of float32; texts by three widths."""
         import torch
 
-        tokens = self._tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS, verbose=False)["input_ids"]
+        longest = min(MAX_TOKENS, self._tokenizer.model_max_length)
+        tokens = self._tokenizer(list(texts), truncation=True, max_length=longest, verbose=False)["input_ids"]
         found: list[Any] = [None] * len(texts)
         n_done = 0
         with torch.inference_mode():
@@ -323,7 +324,7 @@ class StateEncoder:
 def _keep_lower_half(model: Any, name: str) -> None:
     """Drop the layers above the middle, where what a text says is told best by one linear layer."""
     n_layers = model.config.get_text_config().num_hidden_layers
-    for module in model.modules():
+    for module in () if model.config.is_encoder_decoder else model.modules():
         for attribute in _LAYERS:
             layers: Any = getattr(module, attribute, None)
             if type(layers).__name__ == "ModuleList" and len(layers) == n_layers:
@@ -332,8 +333,8 @@ def _keep_lower_half(model: Any, name: str) -> None:
     raise ConfigurationError(
         _PURPOSE,
         where=f"model {name!r}",
-        expected=f"a model whose {n_layers} layers stand in one list",
-        found=type(model).__name__,
+        expected="an encoder or a language model, with its layers in one list",
+        found=f"{type(model).__name__} with {n_layers} layers",
         next_step="name another one, such as intfloat/multilingual-e5-small",
     )
 

@@ -173,6 +173,18 @@ def test_a_model_that_cannot_be_had_is_one_error_that_names_it(tmp_path: Path) -
         EncoderIdk(multilingual=str(tmp_path / "nowhere")).check()
 
 
+def test_a_model_with_encoder_and_decoder_is_refused_by_its_kind(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, T5Config, T5Model
+
+    sizes = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 2}
+    T5Model(T5Config(vocab_size=30_522, **sizes)).save_pretrained(tmp_path / "t5")
+    AutoTokenizer.from_pretrained(ENGLISH).save_pretrained(tmp_path / "t5")
+    with pytest.raises(ConfigurationError) as caught:
+        EncoderIdk(multilingual=str(tmp_path / "t5")).check()
+    assert "expected: an encoder or a language model" in str(caught.value)
+    assert "found: T5Model with 2 layers" in str(caught.value)
+
+
 def test_a_multilingual_model_goes_with_the_encoder() -> None:
     assert config_from_options({"idk": "encoder", "idk_model": "a/b"}).idk_model == "a/b"
     for idk in ({}, {"idk": "rules"}):
