@@ -46,7 +46,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
-from ragtasks.metrics.idk_languages import HELD_BACK, labelled_sentences
+from ragtasks.metrics.idk_languages import labelled_sentences, left_out
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task, split_task_id
 
 IDEAL = {
@@ -243,14 +243,15 @@ def _print_languages(detector: IdkDetector) -> None:
     """Print how many sentences get their label, and how many of those left out of learning, by round and language."""
     rows = labelled_sentences()
     labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row.text) for row in rows])
-    right, held_back = defaultdict[str, list[bool]](list), defaultdict[str, list[bool]](list)
+    apart = frozenset(left_out(rows))
+    right, measured = defaultdict[str, list[bool]](list), defaultdict[str, list[bool]](list)
     for row, label in zip(rows, labels, strict=True):
         verdict = label.verdict and label.verdict.value
         right[row.language].append(verdict not in (None, "yes") if row.idk == "not yes" else verdict == row.idk)
-        if row.round in HELD_BACK:
+        if row in apart:
             for group in (f"round {row.round}", row.language, "all"):
-                held_back[group].append((verdict == "yes") == (row.idk == "yes"))
-    for title, found in (("languages, read right", right), ("left out of learning, refusal or not", held_back)):
+                measured[group].append((verdict == "yes") == (row.idk == "yes"))
+    for title, found in (("languages, read right", right), ("left out of learning, refusal or not", measured)):
         print(f"\n{title}: " + ", ".join(f"{name} {sum(of)} of {len(of)}" for name, of in sorted(found.items())))
 
 

@@ -222,7 +222,7 @@ class EvaluationConfig(BaseModel):
         default=None,
         min_length=1,
         description='multilingual model that reads refusals in other languages than English where idk is "encoder": a '
-        "name on the hub, such as intfloat/multilingual-e5-small, or a folder; default: tables read them",
+        "name on the hub, such as google/gemma-3-270m, or a folder; default: tables read them",
     )
     prompts: Literal["ours", "material_first", "official"] = Field(
         default="ours",

@@ -16,6 +16,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ragtasks.metrics.idk_languages import (
     clauses_in,
     is_word_or_two,
     labelled_sentences,
+    left_out,
     weights_of,
 )
 from ragtasks.metrics.semantic import require_torch, weights_hash, whole_weights
@@ -53,6 +55,7 @@ _NOISE = 1e-4  # of a value, below which its spread is rounding
 _BATCH_TOKENS = 4_096
 _LEAST = 1e-9  # probability, so that odds are finite
 _LAYERS = ("layers", "layer", "h", "block")
+_SUCH_AS = "google/gemma-3-270m"
 _PURPOSE = "the multilingual model that reads refusals"
 _LOGGER = logging.getLogger(__name__)
 
@@ -92,11 +95,11 @@ class MultilingualReader:
             raise ConfigurationError(
                 _PURPOSE,
                 where=f"idk_model {self.name}",
-                expected=f"a multilingual model, which reads at least {LEAST_RIGHT:.0%} of the sentences of a language "
-                "right by itself that it did not learn from",
+                expected=f"a multilingual model: right by itself on {LEAST_RIGHT:.0%} and more of the sentences of a "
+                "language that it did not learn from",
                 found=shares,
-                next_step="name a multilingual model, such as intfloat/multilingual-e5-small, or leave idk_model out: "
-                "tables read these languages then",
+                next_step=f"name a multilingual model, such as {_SUCH_AS}, or leave idk_model out: tables read these "
+                "languages then",
             )
         if left := sorted(self.right.keys() - self.languages):
             _LOGGER.warning(
@@ -177,12 +180,12 @@ def _learned(
     name: str, states: StateEncoder, sentences: Sequence[Sentence], progress: Progress | None
 ) -> MultilingualReader:
     """Return the reader that the sentences teach, with how it does on those left out."""
-    taught, left_out = _chosen(sentences), [row for row in sentences if row.round in HELD_BACK]
-    texts = [text for text, _ in taught] + [row.text for row in left_out]
-    vectors = states.vectors(texts, progress)
+    taught, measured = _chosen(sentences), left_out(sentences)
+    texts = [text for text, _ in taught] + [row.text for row in measured]
+    vectors = states.vectors(texts, None if progress is None else partial(progress, "learning to read refusals"))
     weight, bias = _fit(vectors[: len(taught)], [VERDICTS.index(verdict) for _, verdict in taught])
     right: dict[str, list[bool]] = defaultdict(list)
-    for row, probabilities in zip(left_out, softmax(vectors[len(taught) :] @ weight.T + bias), strict=True):
+    for row, probabilities in zip(measured, softmax(vectors[len(taught) :] @ weight.T + bias), strict=True):
         refuses = _verdict_of(probabilities) is IdkVerdict.YES
         right[row.language].append(refuses == (row.idk == IdkVerdict.YES.value))
     shares = {code: sum(found) / len(found) for code, found in right.items()}
@@ -296,7 +299,7 @@ class StateEncoder:
         """The hash of the weights that are left."""
         return weights_hash(self._model)
 
-    def vectors(self, texts: Sequence[str], progress: Progress | None = None) -> Any:
+    def vectors(self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None) -> Any:
         """Return the mean, first and last state of each text in a row of float32; texts by three widths."""
         import torch
 
@@ -317,7 +320,7 @@ class StateEncoder:
                     found[place] = row
                 n_done += len(places)
                 if progress is not None:
-                    progress("learning to read refusals", n_done, len(texts))
+                    progress(n_done, len(texts))
         return np.stack(found) if found else np.zeros((0, 0), np.float32)
 
 
@@ -335,7 +338,7 @@ def _keep_lower_half(model: Any, name: str) -> None:
         where=f"model {name!r}",
         expected="an encoder or a language model, with its layers in one list",
         found=f"{type(model).__name__} with {n_layers} layers",
-        next_step="name another one, such as intfloat/multilingual-e5-small",
+        next_step=f"name another one, such as {_SUCH_AS}",
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from perf.idk_agreement import response_of
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
-from ragtasks.metrics.idk_languages import HELD_BACK, labelled_sentences
+from ragtasks.metrics.idk_languages import labelled_sentences, left_out
 from ragtasks.records import Answerability, IdkVerdict
 
 pytestmark = pytest.mark.model
@@ -33,7 +33,7 @@ def folder(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _right(detector: EncoderIdk | RuleBasedIdk) -> dict[str, float]:
     """Return the share of left-out sentences of each language that are read right, as a refusal or as none."""
-    rows = [row for row in labelled_sentences() if row.round in HELD_BACK]
+    rows = left_out(labelled_sentences())
     labels = detector.detect([response_of("c<::>1", Answerability.ANSWERABLE, row.text) for row in rows])
     found = defaultdict(list)
     for row, label in zip(rows, labels, strict=True):

@@ -9,6 +9,7 @@ from ragtasks.metrics.idk_languages._tables import (
     TABLES,
     Sentence,
     labelled_sentences,
+    left_out,
     table_of,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "grams_of",
     "is_word_or_two",
     "labelled_sentences",
+    "left_out",
     "meanings_of",
     "read",
     "table_of",
