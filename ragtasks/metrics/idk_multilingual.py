@@ -285,8 +285,8 @@ class StateEncoder:
             whole_weights(_PURPOSE, model, "take a complete copy"),
         ):
             how = from_cache(model)
+            loaded = AutoModel.from_pretrained(model, **NO_CODE, **how)  # first: it says best what a folder lacks
             self._tokenizer = AutoTokenizer.from_pretrained(model, **NO_CODE, **how)
-            loaded = AutoModel.from_pretrained(model, **NO_CODE, **how)
         _keep_lower_half(loaded, model)
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token

@@ -175,6 +175,11 @@ def test_a_model_that_cannot_be_had_is_one_error_that_names_it(tmp_path: Path) -
         EncoderIdk(multilingual=str(tmp_path / "nowhere")).check()
 
 
+def test_a_folder_without_a_model_is_said_to_lack_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"found: .*config\.json"):
+        EncoderIdk(multilingual=str(tmp_path)).check()
+
+
 def test_a_model_with_encoder_and_decoder_is_refused_by_its_kind(tmp_path: Path) -> None:
     from transformers import AutoTokenizer, T5Config, T5Model
 
