@@ -91,7 +91,11 @@ def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
-    """Return the template at the user's `path`, else the one that a YAML names."""
+    """Return the template at the user's `path`, else the one that a YAML names; a list of names is joined."""
+    if path is None and isinstance(name, list) and name:
+        parts = [_loaded(None, one, yaml) for one in name]
+        joined = " + ".join(part.name for part in parts), "\n".join(part.source for part in parts)
+        return PromptTemplate(*joined, is_own=any(part.is_own for part in parts))
     if path is None and isinstance(name, str) and Path(name).suffix:
         path = str(Path(_source(yaml)).parent / Path(name).expanduser())
     try:

@@ -308,7 +308,7 @@ def idk() -> Rubric:
 def clarification() -> Rubric:
     """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
 
-    Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
+    Asked of questions only that a label calls underspecified (MTRAG-UN, INSCIT): no other score depends on it.
     """
 
     def read(reply: str, code: str) -> Finding:
@@ -316,7 +316,7 @@ def clarification() -> Rubric:
 
     def version(prompt: PromptTemplate) -> Rubric:
         def open_(response: Response) -> Question | Finding:
-            if response.task.answerability is not Answerability.UNDERSPECIFIED:
+            if all(task.answerability is not Answerability.UNDERSPECIFIED for task in response.task.variants):
                 return NOT_UNDERSPECIFIED
             return ask(prompt, _LABEL_FORM, read, **_task_of(response), answer=response.text)
 

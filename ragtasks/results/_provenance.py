@@ -189,7 +189,7 @@ def _user_text(user: Any) -> str:
 
 
 def _file_name(prompt: str) -> str:
-    return prompt.rpartition("/")[2]
+    return " + ".join(part.rpartition("/")[2] for part in prompt.split(" + "))
 
 
 def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness import group_metrics
 from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.prompts import YAML_KEYS
 from ragtasks.harness.tasks import task_folder
 from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
@@ -220,15 +221,15 @@ def test_a_yaml_names_the_templates_of_what_is_sent_and_doc_to_text_gives_it(
     doc = task.dataset["test"][0]
     assert task.doc_to_text(doc) == task.fewshot_context(doc)
     prompts = task.config.metadata["ragtasks"]["prompts"]
-    assert [prompts[key].partition(" (")[0] for key in ("system", "plain")] == [
-        content["prompt"],
-        content["plain_prompt"],
-    ]
+    named = {
+        key: [content[key]] if isinstance(content[key], str) else content[key]
+        for key in content.keys() & set(YAML_KEYS)
+    }
+    assert prompts["system"].partition(" (")[0] == " + ".join(named["prompt"])
+    assert prompts["plain"].partition(" (")[0] == content["plain_prompt"]
     readme = (files()[name].parent / "README.md").read_text(encoding="utf-8")
-    assert f"../../ragtasks/prompts/{content['prompt']}.jinja" in readme
-    assert f"../../ragtasks/prompts/{content['plain_prompt']}.jinja" in readme
-    if "closed_book_prompt" in content:
-        assert f"../../ragtasks/prompts/{content['closed_book_prompt']}.jinja" in readme
+    for template in (one for names in named.values() for one in names):
+        assert f"../../ragtasks/prompts/{template}.jinja" in readme
 
 
 def own_yaml(folder: Path, content: str) -> Callable[..., ConversationTask]:
@@ -284,6 +285,8 @@ def test_metadata_goes_before_the_yaml_and_closed_book_has_a_template_of_its_own
     [
         ("prompt: generation/sytem\n", "the name of a shipped template"),
         ("prompt: 3\n", "the name of a shipped template"),
+        ("prompt: []\n", "the name of a shipped template"),
+        ("prompt: [generation/system, 3]\n", "the name of a shipped template"),
         ("plain_prompt: nowhere.jinja\n", "nowhere.jinja"),
         ("dataset_kwargs: {benchmark: mtrag, setting: reference, prompt: generation/system}\n", "move these lines out"),
     ],
@@ -302,3 +305,56 @@ def test_prompts_are_the_ones_on_record(load_task: Callable[..., ConversationTas
     recorded = json.loads((SNAPSHOTS / f"{SNAPSHOT_TASK}_chat.json").read_text(encoding="utf-8"))
     assert messages == recorded
     assert task.fewshot_context(doc) == (SNAPSHOTS / f"{SNAPSHOT_TASK}_plain.txt").read_text(encoding="utf-8")
+
+
+ASKS_BACK = "ask the user what is meant"
+ASKING = [
+    name for name, path in files().items() if path.parent.name in {"mtrag_un", "inscit"} and "task" in merged(path)
+    and "group" not in merged(path)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*ASKING, "mtrag_reference_govt", "mtrag_agentic_govt"])
+def test_only_benchmarks_with_underspecified_questions_have_the_model_ask_back(name: str) -> None:
+    content = merged(files()[name])
+    for key in ("prompt", "closed_book_prompt"):
+        assert ("generation/clarification" in content[key]) is (name in ASKING)
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "then"),
+    [
+        ("mtrag_un_reference_govt", {}, "Answer the user's last message from the numbered passages"),
+        ("mtrag_un_reference_govt", {"run": "closed_book"}, "Answer the user's last message from what you know"),
+        ("mtrag_un_agentic_govt", {}, "Answer the user's last message. You can search"),
+        ("inscit_reference", {}, "Answer the user's last message from the numbered passages"),
+        ("mtrag_reference_govt", {}, ""),
+    ],
+)
+def test_the_logged_prompt_lets_the_model_ask_what_is_meant(
+    name: str, metadata: dict[str, str], then: str, evaluate: Callable[..., dict[str, Any]]
+) -> None:
+    results = evaluate("ragtasks-refuse", name, metadata=metadata, limit=1, log_samples=True)
+    (sample,) = results["samples"][name]
+    logged = sample["arguments"][0][0]
+    first, _, rest = logged.partition("\n\n")
+    if not then:
+        assert ASKS_BACK not in logged
+        return
+    assert ASKS_BACK in first
+    assert first.count(".") == 1, "one sentence"
+    assert rest.startswith(then)
+
+
+def test_templates_of_a_list_follow_each_other_and_a_template_of_the_user_replaces_them_all(tmp_path: Path) -> None:
+    (tmp_path / "first.jinja").write_text("First, {{ max_words }}.", encoding="utf-8")
+    load = own_yaml(tmp_path, "prompt: [first.jinja, generation/system]\n")
+    task = load()
+    doc = task.dataset["test"][0]
+    first, rest = task.messages(doc)[0]["content"].split("\n", 1)
+    assert (first, rest) == ("First, 150.", own_yaml(tmp_path, "")().messages(doc)[0]["content"])
+    before = task.fingerprint()
+    (tmp_path / "first.jinja").write_text("Other.", encoding="utf-8")
+    assert load().fingerprint() != before
+    given = load(system_prompt=str(tmp_path / "first.jinja"))
+    assert given.messages(doc)[0]["content"] == "Other."

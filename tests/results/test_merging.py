@@ -175,6 +175,13 @@ def test_scores_that_were_scored_otherwise_do_not_compare(
             facts(prompts={"system": "/home/someone/mine.jinja (cc)", "plain": "generation/plain (bb)"}),
             {"system prompt": "system (aa) for A, but mine.jinja (cc) for B"},
         ),
+        (
+            facts(prompts={"system": "generation/clarification + /home/someone/mine.jinja (cc)", "plain": "p (bb)"}),
+            {
+                "system prompt": "system (aa) for A, but clarification + mine.jinja (cc) for B",
+                "plain prompt": "plain (bb) for A, but p (bb) for B",
+            },
+        ),
         (configuration(data="/elsewhere", encoder_device="cpu"), {}),
         (
             top(system_instruction_sha="0123456789abcdef0123"),

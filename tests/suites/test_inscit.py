@@ -9,11 +9,14 @@ import pytest
 import sacrebleu
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.config import EvaluationConfig
+from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Task
 from ragtasks.scoring import ResponseScorer
 from ragtasks.suites._beside_mtrag import inscit_bleu, response_type
+from tests.clients._server import chat_server, completion
+from tests.judges._demo import QUICK
+from tests.judges._scripted import obedient
 
 BENCHMARK = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()))
 TASKS = {task.task_id: task for task in BENCHMARK.tasks}
@@ -80,3 +83,25 @@ def test_a_response_is_of_the_type_that_its_words_and_its_end_say() -> None:
     assert response_type("I do not know.", yes) is Answerability.UNANSWERABLE
     assert response_type("Some of it I know.", partial) is Answerability.PARTIAL
     assert response_type("Das weiß ich nicht.", IdkLabel(None, "German")) is None
+
+
+@pytest.mark.parametrize("verdict", ["yes", "no"])
+def test_a_reply_that_asks_what_is_meant_has_full_marks_where_either_label_does(
+    verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    judge = obedient(clarification=verdict, idk="no")
+    both, first, second, neither = (
+        TASKS[f"{name}<::>1"] for name in ("light-02", "island-02", "probe-01", "bridge-01")
+    )
+    tasks = (both, first, second, neither)
+    with chat_server(lambda prompt, n: completion(judge(prompt, n))) as server:  # type: ignore[arg-type]
+        judges = [{"model": "j", "base_url": server.base_url, **QUICK}]
+        scorer = ResponseScorer(BENCHMARK, config_from_options({"data": "sample", "encoder": "none", "judges": judges}))
+        found = scorer.score([Response(task, (), "Which of the two do you have in mind?") for task in tasks])
+    assert [one.scores["response_type"].value for one in found] == [1, 1, 1, 0]
+    asks = verdict == "yes"
+    rated = 0.3  # what the judge gives every reply
+    expected = [float(asks), 1.0 if asks else rated, 1.0 if asks else rated, rated]
+    assert [one.scores["rb_llm"].value for one in found] == pytest.approx(expected)
