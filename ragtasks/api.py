@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, R
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
+    FileRun,
     Ranked,
     Run,
     canonical_hash,
@@ -700,6 +702,8 @@ def evaluate_run(
     """
     own_name, rankings = _run(run)
     judgements, context = _judgements(qrels)
+    if isinstance(rankings, FileRun) and (note := rankings.order_note(judged.query_id for judged in judgements)):
+        logging.getLogger(__name__).warning("%s: %s", own_name, note)
     metrics = [retrieval_metric(measure) for measure in dict.fromkeys(measures)] or RETRIEVAL_METRICS
     found = score_run(rankings, judgements, metrics)
     if len(found.omitted) == len(found.values):

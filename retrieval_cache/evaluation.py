@@ -16,6 +16,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
+    FileRun,
     Problems,
     Ranked,
     Run,
@@ -652,6 +653,8 @@ def ranking_notes(name: str, run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
         yield f"{name}: none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
     if len(rankings) >= _ENOUGH_QUERIES and relevant.issuperset(passages):
         yield f"{name} ranks nothing but relevant passages, as a run that was made of the judgements does"
+    if isinstance(run, FileRun) and (note := run.order_note(rankings)):
+        yield f"{name}: {note}"
     tied = [item for item in rankings.values() if len(item) > 1 and len({one.score for one in item}) == 1]
     if 2 * len(tied) > len(rankings):
         yield f"{name}: one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"

@@ -27,7 +27,7 @@ from ragtasks.files import (
     in_rank_order,
     listed_error,
     qrel_lines,
-    run_line,
+    run_lines,
 )
 from ragtasks.languages import ENGLISH, words_of
 from ragtasks.records import (
@@ -500,8 +500,7 @@ def read_retrieved(
         return None
     ids = _Ids(RETRIEVED, tasks, corpus, problems)
     scores: dict[str, dict[str, float]] = {}
-    for line, text in _lines(root / RETRIEVED, problems):
-        found = run_line(text)
+    for line, found in run_lines(_lines(root / RETRIEVED, problems)):
         if isinstance(found, Misfit):
             ids.expected(line, found)
         elif pair := ids.pair(line, found.query_id, found.passage_id):

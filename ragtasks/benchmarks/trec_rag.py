@@ -21,7 +21,7 @@ from ragtasks.files import (
     qrel_lines,
     read_whole,
     retrieved_topic,
-    run_line,
+    run_lines,
 )
 from ragtasks.records import (
     Answerability,
@@ -91,8 +91,7 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     problems = Problems(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
     last: dict[str, tuple[int, float]] = {}
-    for number, line in _lines(problems):
-        found = run_line(line)
+    for number, found in run_lines(_lines(problems)):
         if isinstance(found, Misfit):
             problems.add(number, found.expected, found.found)
             continue

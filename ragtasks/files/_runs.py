@@ -263,7 +263,9 @@ def _lies_below(file: str) -> bool:
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NUL = "\0"  # trec_eval is written in C: an id with one ends the process
 _GRADE = re.compile(r"-?[0-9]{1,9}")
-_HEADER = "query-id"  # first cell of the header that files of BEIR have
+_QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
+_HEADER = re.compile(r"(query|topic|q)[-_ ]?(id|no|num|number)|query|topic", re.IGNORECASE)  # first cell of a header
+_BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,36 +300,56 @@ class Misfit:
     found: object
 
 
-def run_line(text: str) -> RunLine | Misfit:
-    """Return what a line of a TREC run says, or what is wrong with it: other than six cells, or no finite score."""
-    cells = text.split()
-    if _NUL in text:
-        return Misfit("text", "a NUL character")
-    if len(cells) != 6:
-        return Misfit("6 cells (query Q0 passage rank score tag)", len(cells))
-    query_id, _, passage_id, rank, score, _ = cells
-    if not _NUMBER.fullmatch(score) or not math.isfinite(float(score)):
-        return Misfit("a finite score", score)
-    return RunLine(query_id, passage_id, rank, float(score))
+def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine | Misfit]]:
+    """Yield (line number, content or error) of the lines of a TREC run; the score must be finite."""
+    for number, cells in _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"}):
+        if isinstance(cells, Misfit):
+            yield number, cells
+        elif not _NUMBER.fullmatch(cells[4]) or not math.isfinite(float(cells[4])):
+            yield number, Misfit("a finite score", cells[4])
+        else:
+            yield number, RunLine(cells[0], cells[2], cells[3], float(cells[4]))
 
 
 def qrel_lines(
-    lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, separator: str | None = None, least: int = 0
+    lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, least: int = 0
 ) -> Iterator[tuple[int, Qrel | Misfit]]:
-    """Yield (line number, judgement or what is wrong) of lines of qrels; BEIR's header may be line 1."""
-    for number, text in lines:
-        cells = text.split(separator)
-        if number == 1 and cells[:1] == [_HEADER]:
-            continue
-        if _NUL in text:
-            yield number, Misfit("text", "a NUL character")
-        elif len(cells) not in n_cells:
-            kinds = {3: "3 cells (query passage grade)", 4: "4 (query 0 passage grade)"}
-            yield number, Misfit(" or ".join(kinds[n] for n in sorted(n_cells)), len(cells))
+    """Yield (line number, judgement or error) of the lines of qrels; the first line may be a header."""
+    for number, cells in _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells}):
+        if isinstance(cells, Misfit):
+            yield number, cells
         elif not _GRADE.fullmatch(cells[-1]) or int(cells[-1]) < least:
             yield number, Misfit(f"a grade that is a whole number from {least}", cells[-1])
         else:
             yield number, Qrel(cells[0], cells[-2], int(cells[-1]))
+
+
+def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterator[tuple[int, list[str] | Misfit]]:
+    """Yield (line number, cells or error) of each line but a header; `forms`: number of cells -> names.
+
+    Tabs separate the cells if the header has tabs, or if every line has as many as a form needs: ids may then contain
+    blanks. Otherwise blanks and tabs separate them. All lines have the form of the first.
+    """
+    any_form = frozenset(forms)
+    rows = [(number, text, [cell.strip() for cell in text.rstrip().split("\t")]) for number, text in lines]
+    filled = [tabbed for *_, tabbed in rows if tabbed != [""]]
+    is_tabbed = all(len(tabbed) in any_form for tabbed in filled) or _is_header(filled[0])
+    for place, (number, text, tabbed) in enumerate(rows):
+        cells = tabbed if is_tabbed else _BLANKS.split(text.strip())
+        if not is_tabbed and len(tabbed) in any_form and tabbed != cells:
+            yield number, Misfit("tabs between the cells of all lines, or of none", text.strip())
+        elif _NUL in text:
+            yield number, Misfit("text", "a NUL character")
+        elif len(cells) not in forms or not all(cells):
+            yield number, Misfit(" or ".join(forms.values()), sum(map(bool, cells)))
+        else:
+            forms = {len(cells): forms[len(cells)]}
+            if place or not _is_header(cells):
+                yield number, cells
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and bool(_HEADER.fullmatch(cells[0])) and not _GRADE.fullmatch(cells[-1])
 
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
@@ -342,41 +364,76 @@ def _single(score: float) -> float:
 
 
 def write_trec(path: Path, run: Run, tag: str) -> str:
-    """Write a run as a TREC file, atomically, and return its sha256; scores read back equal."""
-    lines = [
-        f"{query_id} Q0 {item.passage_id} {rank} {item.score!r} {tag}\n"
+    """Write a run as a TREC file, atomically, and return its sha256; it reads back equal."""
+    rows = [
+        (query_id, "Q0", item.passage_id, rank, repr(item.score), tag)
         for query_id, ranking in run.items()
         for rank, item in enumerate(ranking, start=1)
     ]
-    return write_atomically(path, "".join(lines).encode())
+    return write_atomically(path, _written(rows))
 
 
-def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
+def _written(rows: Sequence[Sequence[object]]) -> bytes:
+    """Return rows as lines of text, with tabs between the cells if an id contains a blank."""
+    separator = "\t" if any(" " in str(cell) for row in rows for cell in row) else " "
+    return "".join(separator.join(map(str, row)) + "\n" for row in rows).encode()
+
+
+class FileRun(dict[str, tuple[Ranked, ...]]):
+    """A run from a file, ranked by score."""
+
+    reordered: Collection[str] = ()
+    """Queries whose order in the file, or whose ranks, contradict their scores; equal scores contradict nothing."""
+
+    def order_note(self, queries: Iterable[str]) -> str:
+        """Return in how many of some queries order and scores disagree; "" if they agree in all."""
+        ranked = {query_id for query_id in queries if self.get(query_id)}
+        n = len(ranked.intersection(self.reordered))
+        return f"in {n} of {len(ranked)} queries the order of the file contradicts the scores; scores rank" if n else ""
+
+
+def read_trec(path: Path) -> FileRun:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
-    rankings: dict[str, dict[str, float]] = {}
-    ranks: dict[str, list[tuple[int, float]]] = {}
+    return _trec(path, text_of(path).splitlines())[0]
+
+
+def _trec(path: Path, lines: Iterable[str]) -> tuple[FileRun, dict[str, dict[str, tuple[int, RunLine]]]]:
+    """Return the run in the lines of a TREC file, and query -> passage -> line number and line."""
+    found: dict[str, dict[str, tuple[int, RunLine]]] = {}
     problems: list[str] = []
-    for number, text in enumerate(text_of(path).splitlines(), start=1):
-        line = run_line(text)
+    for number, line in run_lines(enumerate(lines, start=1)):
         if isinstance(line, Misfit):
             problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
-        elif line.passage_id in rankings.setdefault(line.query_id, {}):
+        elif line.passage_id in found.setdefault(line.query_id, {}):
             problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
-            rankings[line.query_id][line.passage_id] = line.score
-            if line.rank.isdecimal() and line.rank.isascii():
-                ranks.setdefault(line.query_id, []).append((int(line.rank[:18]), line.score))
+            found[line.query_id][line.passage_id] = number, line
+    ranks = {
+        query: sorted(((int(line.rank[:18]), line.score) for _, line in rows.values()), key=lambda pair: pair[0])
+        for query, rows in found.items()
+        if all(line.rank.isdecimal() for _, line in rows.values())
+    }
     if not problems and _are_distances(ranks):
         problems = [
             "expected higher scores at better ranks, found the reverse in every query; scores rank, so negate them"
         ]
     raise_for_run(f"TREC run {path}", problems)
-    return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+    run = FileRun(
+        (query, in_rank_order(Ranked(passage_id, line.score) for passage_id, (_, line) in rows.items()))
+        for query, rows in found.items()
+    )
+    run.reordered = {query for query, pairs in ranks.items() if _rises(score for _, score in pairs)}
+    return run, found
+
+
+def _rises(scores: Iterable[float]) -> bool:
+    """Return whether a score is higher than the one before it, as trec_eval compares them."""
+    return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
 
 
 def _are_distances(ranks: Mapping[str, list[tuple[int, float]]]) -> bool:
     """Return whether every query's scores rise from the first rank to the last, as those of distances do."""
-    longer = [sorted(pairs) for pairs in ranks.values() if len(pairs) > 1]
+    longer = [pairs for pairs in ranks.values() if len(pairs) > 1]
     return bool(longer) and all(
         first[0] < second[0] and first[1] < second[1] for pairs in longer for first, second in pairwise(pairs)
     )
@@ -409,12 +466,12 @@ _LEAST_GRADE = -9  # TREC marks spam and the like below 0
 def read_qrels(path: Path) -> tuple[Qrel, ...]:
     """Return the judgements in a file, in its order, task ids in the one form in use.
 
-    A line has the cells query, passage and grade, or query, a column that nobody reads, passage and grade; the header
-    of BEIR may stand first.
+    A line has the cells query, passage and grade (BEIR), or query, an unused column, passage and grade (TREC). Cells
+    are separated by tabs or blanks; ids with blanks need tabs. The first line may be a header.
     """
     problems = Problems(path, "qrels", "fix these lines: query, passage and a whole number")
-    text = read_whole(problems).decode("utf-8", errors="replace")
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    texts = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
+    lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     found: dict[tuple[str, str], Qrel] = {}
     for number, judged in qrel_lines(lines, (3, 4), least=_LEAST_GRADE):
         if isinstance(judged, Misfit):
@@ -430,7 +487,7 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
     """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal."""
-    write_atomically(path, "".join(f"{one.query_id} 0 {one.passage_id} {one.relevance}\n" for one in qrels).encode())
+    write_atomically(path, _written([(one.query_id, 0, one.passage_id, one.relevance) for one in qrels]))
 
 
 # Rankings in the files that people hand over: TREC runs, JSON lines as in official task files, retrieval results.
@@ -439,7 +496,7 @@ def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
 # tell them apart. Retrieval results are JSON lines with `query` and `candidates`.
 
 
-def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
+def read_run(path: Path) -> FileRun:
     """Return the run in a TREC file, official-format JSON lines or retrieval results, task ids in the one form in use.
 
     A file whose first character is `{` is JSON lines. In a TREC file the ranks of a query must count up from 0 or 1
@@ -452,13 +509,14 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
         raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return _official(path, lines)
-    run = read_trec(path)
-    raise_for_run(f"run {path}", _gaps(lines))
+    run, found = _trec(path, lines)
+    raise_for_run(f"run {path}", _gaps(found))
     return _normalised(path, run)
 
 
-def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]:
-    run: dict[str, tuple[Ranked, ...]] = {}
+def _official(path: Path, lines: Iterable[str]) -> FileRun:
+    run = FileRun()
+    run.reordered = reordered = set[str]()
     problems: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -472,6 +530,7 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
         if query_id in run:
             problems.append(f"line {number}: task {query_id!r} appears twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
+        reordered |= {query_id} if _rises(scores.values()) else set()
     raise_for_run(f"run {path}", problems)
     return run
 
@@ -501,30 +560,27 @@ def _scores(contexts: object) -> dict[str, float]:
     return scores
 
 
-def _gaps(lines: Iterable[str]) -> Iterator[str]:
-    """Yield an error for each query of a TREC file whose ranks leave one out, at the line after the gap."""
-    ranks: dict[str, list[tuple[int, int]]] = {}
-    for number, line in enumerate(lines, start=1):
-        found = run_line(line)
-        if not isinstance(found, RunLine):
-            continue  # `read_trec` has refused it
-        if found.rank.isdecimal():
-            ranks.setdefault(found.query_id, []).append((int(found.rank), number))
-        else:
-            yield f"line {number} ({found.query_id}): expected a rank, found {found.rank!r}"
-    for query_id, places in ranks.items():
-        places.sort()
-        first = min(places[0][0], 1)
-        for expected, (rank, number) in enumerate(places, start=first):
+def _gaps(found: Mapping[str, Mapping[str, tuple[int, RunLine]]]) -> Iterator[str]:
+    """Yield an error for each query of a TREC file whose ranks have a gap, with the line after the gap."""
+    for query_id, rows in found.items():
+        ranks: list[tuple[int, int]] = []
+        for number, line in rows.values():
+            if line.rank.isdecimal():
+                ranks.append((int(line.rank), number))
+            else:
+                yield f"line {number} ({query_id}): expected a rank, found {line.rank!r}"
+        ranks.sort()
+        for expected, (rank, number) in enumerate(ranks, start=min(ranks[0][0], 1) if ranks else 1):
             if rank != expected:
                 yield f"line {number} ({query_id}): expected rank {expected}, found {rank}"
                 break
 
 
-def _normalised(path: Path, run: Run) -> dict[str, tuple[Ranked, ...]]:
-    result = {query_key(query_id): ranking for query_id, ranking in run.items()}
+def _normalised(path: Path, run: FileRun) -> FileRun:
+    result = FileRun({query_key(query_id): ranking for query_id, ranking in run.items()})
     if len(result) != len(run):
         raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
+    result.reordered = set(map(query_key, run.reordered))
     return result
 
 

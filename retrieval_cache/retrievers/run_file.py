@@ -7,12 +7,13 @@ under any spelling of their task id; queries that the file leaves out get an emp
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.files import Ranked, Run, query_key, read_run
+from ragtasks.files import FileRun, Ranked, Run, query_key, read_run
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import Progress, no_progress, written
 
@@ -44,7 +45,7 @@ class RunFileRetriever:
                 next_step="check the path",
             )
         self._corpus: frozenset[str] | None = None
-        self._run: dict[str, tuple[Ranked, ...]] = {}
+        self._run = FileRun()
         self._left_out: list[str] = []
 
     @property
@@ -65,6 +66,8 @@ class RunFileRetriever:
         """Read the file, and the ids of the corpus; `folder` stays empty."""
         del folder
         self._run = read_run(self._path)
+        if note := self._run.order_note(self._run):
+            logging.getLogger(__name__).warning("%s: %s", self.name, note)
         self._corpus = frozenset(passage.passage_id for passage in passages)
         progress(f"read {self.name}", len(self._run), len(self._run))
 

@@ -13,6 +13,7 @@ import pytest
 import pytrec_eval
 from typer.testing import CliRunner
 
+import ragtasks
 from ragtasks.cli.app import app
 from ragtasks.files import read_qrels, read_run
 from tests._commands import run_command
@@ -72,6 +73,37 @@ def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path
     assert "run.trec: none of its passages is judged, such as P-0; are its ids the corpus's." in notes(
         "P-{n} 1 2", "R-{n} 2 1"
     )
+
+
+def test_an_order_that_contradicts_the_scores_is_noted_once_and_the_scores_rank(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reranker that keeps the scores of the first stage: by its order RR is 1, by its scores 1/3."""
+    run, qrels = tmp_path / "run.jsonl", tmp_path / "qrels.txt"
+    qrels.write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 1\n", encoding="utf-8")
+    reranked, plain = {"a": 0.1, "b": 0.9, "c": 0.5}, {"a": 3.0, "b": 3.0}
+    rows = [
+        {"task_id": task, "contexts": [{"document_id": name, "score": score} for name, score in scores.items()]}
+        for task, scores in (("q1", reranked), ("q2", reranked), ("q3", plain), ("unjudged", reranked))
+    ]
+    run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = evaluated(run, "--qrels", qrels, "--measures", "RR")
+    note = "in 2 of 3 queries the order of the file contradicts the scores; scores rank"
+    assert text.count("the order of the file") == 1
+    assert text.index(f"- run.jsonl: {note}.") < text.index("## All queries")
+    assert "| run.jsonl | 3 | 0.389 |" in text  # (1/3 + 1/3 + 1/2) / 3: of equal scores the higher id goes first
+    assert ragtasks.evaluate_run(run, qrels, measures=["RR"]).means == {"RR": pytest.approx(7 / 18)}
+    assert caplog.text.count(note) == 1
+    run.write_text("".join(json.dumps(row) + "\n" for row in rows[2:3]), encoding="utf-8")
+    assert "order" not in evaluated(run, "--qrels", qrels, "--measures", "RR")
+
+
+def test_a_passage_whose_id_has_a_blank_is_found_only_by_its_whole_id(tmp_path: Path) -> None:
+    qrels, run = tmp_path / "qrels.tsv", tmp_path / "run.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\tOld Harbour\t1\nq2\tQuay\t1\n", encoding="utf-8")
+    for ranked, recall in (("Harbour", "0.500"), ("Old Harbour", "1.000")):
+        run.write_text(f"q1\tQ0\t{ranked}\t1\t2.0\tmine\nq2\tQ0\tQuay\t1\t1.0\tmine\n", encoding="utf-8")
+        assert f"| run.tsv | 2 | {recall} |" in evaluated(run, "--qrels", qrels, "--measures", "R@1")
 
 
 def test_scores_of_which_the_lower_are_better_are_refused(files: tuple[Path, Path]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import read_qrels
+from ragtasks.files import read_qrels, write_qrels
 from ragtasks.records import Qrel
 
 
@@ -25,3 +25,69 @@ def test_all_errors_are_listed(tmp_path: Path) -> None:
     assert all(part in str(caught.value) for part in ("line 2", "line 3", "line 4"))
     with pytest.raises(BenchmarkFileError, match="none"):
         read_qrels(tmp_path / "none")
+
+
+HARBOURS = (Qrel("north", "Old Harbour", 2), Qrel("south", "Quay", 0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-id\tcorpus-id\tscore\nnorth\tOld Harbour\t2\nsouth\tQuay\t0\n",
+        "\ufeffquery-id\tcorpus-id\tscore\r\nnorth\tOld Harbour\t2\r\nsouth\tQuay\t0",
+        "north\tOld Harbour\t2\nsouth\tQuay\t0\n",
+        "Query ID\tDoc ID\tRelevance\nnorth\tOld Harbour\t2\n\nsouth\tQuay\t0\n",
+        "north\t0\tOld Harbour\t2\nsouth\t0\tQuay\t0\n",
+        "topic\titeration\tdocno\trel\nnorth\tQ0\tOld Harbour\t2\nsouth\tQ0\tQuay\t0\n",
+        " north\t Old Harbour \t2 \nsouth\tQuay\t0\t\n",
+    ],
+)
+def test_ids_may_contain_blanks_between_tabs(tmp_path: Path, text: str) -> None:
+    (tmp_path / "qrels.tsv").write_bytes(text.encode())
+    assert read_qrels(tmp_path / "qrels.tsv") == HARBOURS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-id corpus-id score\nq a 1\nr b 0\n",
+        "q a 1\nr b 0\n",
+        "q 0 a 1\nr 0 b 0\n",
+        "q\t0\ta\t1\nr   0  b\t0\n",
+    ],
+)
+def test_blanks_separate_where_no_id_contains_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "qrels").write_bytes(text.encode())
+    assert read_qrels(tmp_path / "qrels") == (Qrel("q", "a", 1), Qrel("r", "b", 0))
+
+
+def test_a_no_break_space_is_part_of_an_id(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q Old\u00a0Harbour 1\nq Quay 0\n", encoding="utf-8")
+    assert read_qrels(tmp_path / "qrels") == (Qrel("q", "Old\u00a0Harbour", 1), Qrel("q", "Quay", 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("north\tOld Harbour\t2\nsouth Quay 0\n", 1, "tabs between the cells of all lines, or of none"),
+        ("south 0 Quay 0\nnorth\tOld Harbour\t2\n", 2, "tabs between the cells of all lines, or of none"),
+        ("query-id\tcorpus-id\tscore\nnorth Harbour 2\n", 2, "3 cells"),
+        ("south Quay 0\nnorth Old Harbour 2\n", 2, "3 cells"),
+        ("query-id corpus-id score\nnorth Old Harbour 2\n", 2, "3 cells"),
+        ("north\t\t2\nsouth\tQuay\t0\n", 1, "3 cells"),
+        ("north\tOld Harbour\thigh\nsouth\tQuay\t0\n", 1, "a grade that is a whole number"),
+    ],
+)
+def test_a_line_that_can_be_read_in_two_ways_is_an_error(tmp_path: Path, text: str, line: int, expected: str) -> None:
+    (tmp_path / "qrels").write_bytes(text.encode())
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_qrels(tmp_path / "qrels")
+    (error,) = str(caught.value).splitlines()[1:-1]
+    assert f"line {line}: expected {expected}" in error
+
+
+def test_written_judgements_read_back_equal(tmp_path: Path) -> None:
+    for name, qrels in (("blanks", HARBOURS), ("none", HARBOURS[1:])):
+        write_qrels(tmp_path / name, qrels)
+        assert read_qrels(tmp_path / name) == qrels
+    assert (tmp_path / "none").read_bytes() == b"south 0 Quay 0\n"

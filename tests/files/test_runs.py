@@ -23,6 +23,7 @@ from ragtasks.files import (
     in_rank_order,
     read_contexts,
     read_manifest,
+    read_run,
     read_trec,
     run_key,
     write_manifest,
@@ -46,6 +47,48 @@ def test_written_run_reads_back_equal(
     path = tmp_path_factory.mktemp("runs") / "run.trec"
     write_trec(path, run, "tag")
     assert read_trec(path) == run
+
+
+def test_ids_with_blanks_are_written_and_read_between_tabs(tmp_path: Path) -> None:
+    run = {"north pier": (Ranked("Old Harbour", 2.0), Ranked("Quay", 1.5))}
+    write_trec(tmp_path / "run.trec", run, "my tag")
+    assert read_trec(tmp_path / "run.trec") == run
+    (tmp_path / "crlf.trec").write_bytes((tmp_path / "run.trec").read_bytes().replace(b"\n", b"\r\n"))
+    assert read_run(tmp_path / "crlf.trec") == run
+
+
+def test_a_run_with_tabs_in_some_lines_is_an_error_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text("q Q0 Quay 1 2.0 t\nq\tQ0\tOld Harbour\t2\t1.0\tt\nq\tQ0\tPier\t3\t0.5\tt\n", encoding="utf-8")
+    with pytest.raises(
+        CacheError, match=r": 1 error\n  line 2: expected tabs between the cells of all lines, or of none"
+    ):
+        read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reordered"),
+    [
+        (["q Q0 a 1 2.0 t", "q Q0 b 2 1.0 t"], set()),
+        (["q Q0 a 2 1.0 t", "q Q0 b 1 2.0 t"], set()),  # by its ranks
+        (["q Q0 a 1 1.0 t", "q Q0 b 2 1.0 t", "q Q0 c 3 1.0 t"], set()),
+        (
+            ["q Q0 b 1 1.0 t", "q Q0 a 2 1.000000001 t", "r Q0 a 1 2.0 t", "r Q0 b 2 1.0 t"],
+            set(),
+        ),  # equal as 32-bit numbers
+        (["q::1 Q0 a 1 1.0 t", "q::1 Q0 b 2 3.0 t", "q::1 Q0 c 3 2.0 t", "r Q0 a 1 1.0 t"], {"q<::>1"}),
+        (["q Q0 a 2 2.0 t", "q Q0 b 1 1.0 t", "r Q0 a 1 2.0 t", "r Q0 b 2 1.0 t"], {"q"}),
+        ([{"task_id": "q", "contexts": [{"document_id": "a", "score": 1}, {"document_id": "b", "score": 1}]}], set()),
+        ([{"task_id": "q", "contexts": [{"document_id": "a", "score": 1}, {"document_id": "b", "score": 2}]}], {"q"}),
+        ([{"query": {"qid": 7}, "candidates": [{"docid": "a", "score": 1}, {"docid": "b", "score": 2}]}], {"7"}),
+    ],
+)
+def test_a_run_names_the_queries_whose_order_contradicts_their_scores(
+    tmp_path: Path, lines: list[object], reordered: set[str]
+) -> None:
+    path = tmp_path / "run"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    assert set(read_run(path).reordered) == reordered
 
 
 @given(_RANKINGS)

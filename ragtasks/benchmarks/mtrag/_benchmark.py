@@ -79,7 +79,7 @@ def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     )
     qrels: dict[tuple[str, str], Qrel] = {}
     lines = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
-    for number, judged in qrel_lines(enumerate(lines, start=1), {3}, separator="\t"):
+    for number, judged in qrel_lines(enumerate(lines, start=1), {3}):
         query_id = _query_id(judged.query_id) if isinstance(judged, Qrel) else None
         if isinstance(judged, Misfit) or query_id is None or not judged.passage_id:
             found = judged.found if isinstance(judged, Misfit) else (judged.query_id, judged.passage_id)

@@ -51,6 +51,15 @@ def test_official_rows_are_ranked_by_score_whatever_their_order(tmp_path: Path) 
     assert opened(path).search({"c1<::>1": "", "c1<::>2": ""}, 5) == {"c1<::>1": RUN["c1<::>1"], "c1<::>2": ()}
 
 
+def test_an_order_that_contradicts_the_scores_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(file_with(tmp_path, "q Q0 a 1 2.0 t", "q Q0 b 2 1.0 t"))
+    assert caplog.text == ""
+    opened(file_with(tmp_path, "q Q0 a 1 1.0 t", "q Q0 b 2 3.0 t", "q Q0 c 3 2.0 t", "r Q0 a 1 1.0 t"))
+    assert caplog.text.count("in 1 of 2 queries the order of the file contradicts the scores") == 1
+
+
 def test_ranks_may_start_at_0_and_lines_come_in_any_order(tmp_path: Path) -> None:
     path = file_with(tmp_path, "q Q0 a 1 1.0 t", "q Q0 b 0 2.0 t", "r Q0 c 1 2.0 t")
     assert read_run(path) == {"q": (Ranked("b", 2.0), Ranked("a", 1.0)), "r": (Ranked("c", 2.0),)}
