@@ -30,7 +30,7 @@ DECISION_FILE = "decision.json"
 
 _COVERAGE = "judge_coverage"
 _WITHOUT_REQUEST = frozenset({"not asked", "settled"})
-_ANSWERED = _WITHOUT_REQUEST | {"given", "no statements"}
+_ANSWERED = frozenset({"given", "no statements"})
 
 _OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
@@ -374,13 +374,14 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
                 f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so it tells nothing "
                 f"apart and nothing is decided. Next step: another judge or metric; what it said is saved in {output}"
             )
-        missing = [verdict for verdict in verdicts if verdict["outcome"] not in _ANSWERED]
-        if len(missing) > (1 - limit) * len(verdicts):
+        asked = [verdict for verdict in verdicts if verdict["outcome"] not in _WITHOUT_REQUEST]
+        missing = [verdict for verdict in asked if verdict["outcome"] not in _ANSWERED]
+        if len(missing) > max(1, (1 - limit) * len(asked)):  # one of a few is chance
             raise JudgeError(
                 "judge",
                 where=f"{judge}, {rubric}",
-                expected=f"verdicts on at least {limit:.0%} of the answers, to decide anything",
-                found=f"{len(verdicts) - len(missing)} of {len(verdicts)} ({missing[0]['outcome']}: "
+                expected=f"at least {limit:.0%} of the verdicts that were asked for, to decide anything",
+                found=f"{len(asked) - len(missing)} of {len(asked)} ({missing[0]['outcome']}: "
                 f"{missing[0]['reason']})",
                 next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
             )

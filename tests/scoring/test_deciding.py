@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from ragtasks.reports.outcome import decision_text
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import Place, Question
 from ragtasks.scoring import decide as decide_between
+from ragtasks.scoring._deciding import _require_verdicts
 from ragtasks.suites import suite_named
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import QUICK
@@ -302,6 +304,70 @@ def test_a_judge_that_answers_in_another_form_more_than_once_in_twenty_decides_n
     text = decide(poor, good, "--judge", judge(but_one, is_script=True)[1], "--output", "one missing")
     assert "11 of 16 tasks, decided" in text
     assert "10 tasks of 10 conversations, 1 without a score" in text
+
+
+@pytest.mark.parametrize("share", [0.94, 0.5, 0.15])
+def test_a_judge_that_leaves_out_more_than_1_verdict_in_20_decides_nothing(
+    saved: Any, judge: Any, share: float
+) -> None:
+    """However far apart the systems are in the verdicts that it does give: 94 % of them may be missing."""
+    good, poor = saved("good", GOOD), saved("poor", POOR)
+    rate, n_seen = rating(by_word), itertools.count()
+
+    def sometimes(prompt: str, n: int) -> Action:
+        is_rating = "Rating" in prompt
+        is_lost = is_rating and n == 0 and int((place := next(n_seen)) * share) < int((place + 1) * share)
+        if is_lost:
+            lost.add(prompt)
+        return completion("Nice.") if prompt in lost or any(one in prompt for one in lost) else rate(prompt, n)
+
+    lost: set[str] = set()
+    with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*at least 95% of the verdicts.*to decide anything"):
+        decide(good, poor, "--judge", judge(sometimes, is_script=True)[1])
+    content = json.loads(Path("decided/decision.json").read_text())
+    assert (content["verdict"], content["asked"]) == (None, [])
+
+
+def verdicts(**counts: int) -> Any:
+    """Return an answer with so many verdicts of one judge, by outcome."""
+    rows = [
+        {"judge": "j", "rubric": "rb_llm", "outcome": outcome.replace("_", " "), "value": value, "reason": "r",
+         "served_model": "m"}
+        for outcome, n in counts.items()
+        for value in ([None] * n if outcome != "given" else [place / n for place in range(n)])
+    ]  # fmt: skip
+    return {(0, 0, 0): (SimpleNamespace(notes={"verdicts": rows}), None)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_enough"),
+    [
+        ({"given": 95, "unparsable": 5}, True),
+        ({"given": 94, "unparsable": 6}, False),
+        ({"given": 6, "unparsable": 94}, False),
+        ({"no_statements": 95, "failed": 5}, True),
+        # Answers about which no judge was asked make up for none that is missing.
+        ({"given": 3, "unparsable": 3, "settled": 994}, False),
+        ({"given": 3, "unparsable": 3, "not_asked": 994}, False),
+        ({"given": 3, "unparsable": 1, "settled": 10}, True),
+        ({"settled": 10}, True),
+    ],
+)
+def test_what_is_missing_is_counted_of_what_was_asked(counts: dict[str, int], is_enough: bool, tmp_path: Path) -> None:
+    config = SimpleNamespace(min_judge_coverage=0.95)
+    pool: Any = SimpleNamespace(
+        evaluations=[SimpleNamespace(tasks=[SimpleNamespace(config=config)])],
+        judges=("j",),
+        metric=SimpleNamespace(name="rb_llm"),
+        systems={"a": {}, "b": {}},
+        conversation_of=dict.fromkeys(map(str, range(500)), "c"),
+    )
+    if is_enough:
+        _require_verdicts(pool, verdicts(**counts), tmp_path)
+        return
+    n_asked = sum(n for outcome, n in counts.items() if outcome not in {"settled", "not_asked"})
+    with pytest.raises(JudgeError, match=f"found: {counts['given']} of {n_asked} "):
+        _require_verdicts(pool, verdicts(**counts), tmp_path)
 
 
 def test_a_judge_that_becomes_another_model_in_mid_run_decides_nothing(saved: Any, judge: Any) -> None:
