@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -244,6 +245,60 @@ def test_what_a_failed_task_had_taken_is_kept(command: Command, tmp_path: Path) 
     for sample in logged(tmp_path):
         assert sample["doc"]["trajectory"]["ending"] == "error"
         assert [call["input_tokens"] for call in sample["doc"]["usage"]["calls"]] == [7]
+
+
+def by_results(text: str, _: int = 0) -> Action:
+    """Search for the question, then answer with a hash of what was found and of what may still be done."""
+    if RESULTS not in text:
+        return completion(f"<search>{text}</search>")
+    return completion(f"<answer>{sha256(text.encode()).hexdigest()}</answer>")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_asked_at_once"),
+    [
+        ({"retriever": "bm25-standard"}, False),
+        ({"search_k": 2}, True),
+        ({"search_calls": 3}, True),
+    ],
+)
+def test_saved_answers_count_only_under_what_they_were_given_under(
+    command: Command, tmp_path: Path, change: dict[str, Any], is_asked_at_once: bool
+) -> None:
+    n_tasks, saved = 2, str(tmp_path / "saved")
+
+    def answered(folder: str, cache: str, **metadata: Any) -> list[Any]:
+        given = [*arguments(server.base_url, tmp_path / folder, TASK), "--limit", str(n_tasks), "--use_cache", cache]
+        done = command(*given, "--metadata", json.dumps({**SAMPLE, **metadata}))
+        assert done.status == 0, done.err
+        return [
+            (item["resps"], item["doc"]["passages"], item["doc"]["trajectory"]) for item in logged(tmp_path / folder)
+        ]
+
+    with chat_server(by_results) as server:
+        first = answered("first", saved)
+        n_before = len(server.bodies)
+        changed = answered("changed", saved, **change)
+        assert len(server.bodies) == n_before + n_tasks * (2 if is_asked_at_once else 1)
+        assert changed == answered("fresh", str(tmp_path / "other"), **change)
+    assert changed != first
+
+
+def test_a_fingerprint_moves_with_all_that_decides_an_agents_answers(load_task: Callable[..., Any]) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"retriever": "bm25-standard"},
+        {"search_k": 4},
+        {"search_calls": 3},
+        {"search_protocol": "tool_calls"},
+        {"injected": 0.5},
+        {"max_words": 50},
+    ]
+    found = [load_task(TASK, **change).fingerprint() for change in changes]
+    assert len(set(found)) == len(changes)
+    assert load_task(TASK).fingerprint() == found[0]
+    live = [load_task("mtrag_live_agentic_govt", keep_searches=keeps).fingerprint() for keeps in (False, True)]
+    assert len({found[0], *live}) == 3
 
 
 @pytest.mark.slow

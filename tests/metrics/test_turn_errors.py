@@ -100,6 +100,36 @@ def test_a_short_answer_in_its_own_words_is_not_called_invented() -> None:
     assert kind_of(long) is KIND.INVENTED
 
 
+TREES = "alder birch cedar daphne elder fir ginkgo hazel ivy juniper larch maple oak poplar quince rowan spruce willow"
+TOOLS = "adze bellows chisel drill easel file gimlet hammer iron jigsaw kiln lathe mallet needle pliers rasp saw trowel"
+
+
+@pytest.mark.parametrize(
+    ("n_held", "n_words", "expected"),
+    [
+        (13, 30, None),  # a long answer: two fifths of its words must stand somewhere
+        (11, 29, KIND.INVENTED),
+        (3, 12, None),  # a short one: one fifth
+        (2, 12, KIND.INVENTED),
+        (0, 7, None),  # seven words are too few to tell
+    ],
+)
+def test_an_answer_invents_if_too_few_of_its_words_stand_in_passages(
+    n_held: int, n_words: int, expected: TurnErrorKind | None
+) -> None:
+    text = " ".join([*TREES.split()[:n_held], *TOOLS.split()[: n_words - n_held]]) + "."
+    assert len(text.split()) == n_words
+    task = replace(TASK, references=(), target="Nothing of the kind.")
+    assert kind_of(text, task, (Passage("trees", f"They plant {TREES} there."),)) is expected
+
+
+def test_an_answer_that_has_half_of_the_reference_answer_invents_nothing() -> None:
+    """What it adds may stand in passages that were not shown, its numbers too."""
+    added = f"Since 1995 they lend {TOOLS}."
+    assert kind_of(added, shown=(HOURS,), task=replace(TASK, references=())) is KIND.INVENTED
+    assert kind_of(f"{TARGET} {added}", shown=(HOURS,), task=replace(TASK, references=())) is None
+
+
 def test_an_answer_that_rests_on_its_reference_passage_used_it_and_kept_the_thread() -> None:
     other_words = replace(TASK, target="Grown-ups hand over a dozen coins, the young hand over none.")
     assert kind_of("It is closed on Sundays and on public holidays.", other_words) is KIND.UNUSED

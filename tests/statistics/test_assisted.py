@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ragtasks.statistics import MIN_CLUSTERS, assisted_mean
 from ragtasks.statistics._judges import NO_PROXY, AssistedMean
@@ -80,3 +81,39 @@ def test_intervals_cover_the_mean_nineteen_times_in_twenty() -> None:
         found = [assisted_mean(*benchmark(follows, seed)) for seed in range(200)]
         covered = sum((item.low or 9) <= TRUTH <= (item.high or 0) for item in found)
         assert 182 <= covered <= 199, follows
+
+
+def by_hand(people: list[float | None], judge: list[float], names: list[str]) -> tuple[float, float]:
+    """Return the power-tuned mean and its jackknife error over conversations, by least squares in plain loops."""
+
+    def mean(left_out: str) -> float:
+        kept = [row for row in zip(people, judge, names, strict=True) if row[2] != left_out]
+        rated = [(value, score) for value, score, _ in kept if value is not None]
+        rest = [score for value, score, _ in kept if value is None]
+        level, proxy, beyond = (np.mean([v for v, _ in rated]), np.mean([s for _, s in rated]), np.mean(rest))
+        gaps, moves = [], []
+        for name in dict.fromkeys(row[2] for row in kept):
+            own = [(value, score) for value, score, of in kept if of == name]
+            gaps.append(sum(v - level for v, _ in own if v is not None) / len(rated))
+            moves.append(
+                sum(s - proxy for v, s in own if v is not None) / len(rated)
+                - sum(s - beyond for v, s in own if v is None) / len(rest)
+            )
+        weight = np.linalg.lstsq(np.array(moves)[:, None], np.array(gaps), rcond=None)[0][0]
+        return float(level - weight * (proxy - beyond))
+
+    conversations = list(dict.fromkeys(names))
+    without = np.array([mean(name) for name in conversations])
+    n = len(without)
+    return mean(""), float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
+
+
+@pytest.mark.parametrize("n_rated", [10, 12, 30])
+def test_the_interval_is_students_by_the_rated_conversations_less_two(n_rated: int) -> None:
+    """Two numbers are found from the rated conversations, the mean and the judge's weight; the others add none."""
+    people, judge, names = benchmark(0.9, 7, n_rated=n_rated)
+    found = assisted_mean(people, judge, names)
+    value, error = by_hand(people, judge, names)
+    assert found.value == pytest.approx(value)
+    reach = stats.t.ppf(0.975, n_rated - 2) * error
+    assert (found.low, found.high) == (pytest.approx(value - reach), pytest.approx(value + reach))

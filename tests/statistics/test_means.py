@@ -21,6 +21,7 @@ from ragtasks.statistics import (
     cluster,
     estimate_mean,
     estimate_means,
+    estimate_quantile,
     shared_error,
 )
 from ragtasks.statistics._means import TOO_FEW_CLUSTERS
@@ -364,3 +365,42 @@ def test_the_error_of_a_map_is_a_jackknife_over_what_it_rests_on() -> None:
     assert shared_error(moves, 5) == pytest.approx(math.sqrt(3 / 4 * 0.02))
     assert shared_error(moves, 10) == pytest.approx(shared_error(moves, 5) / 2), "half of the values are mapped"
     assert shared_error([], 5) == shared_error(moves, 0) == 0
+
+
+# Quantiles: of n conversations with one value each, so that the exact binomial interval is the oracle.
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.9, 0.95])
+def test_a_quantile_has_an_upper_end_only_if_enough_conversations_lie_below_it(share: float) -> None:
+    """Where all n lie below a point, the share below it is at least .025 ** (1 / n), the exact interval's lower end."""
+    for n in range(MIN_CLUSTERS, 90):
+        found = estimate_quantile([float(place) for place in range(n)], [f"c{place}" for place in range(n)], share)
+        lowest = stats.binomtest(n, n).proportion_ci(0.95, "exact").low
+        assert (found.high is not None) is (lowest >= share), n
+        assert (found.low is None) is (found.high is None)
+        assert found.value == math.ceil(round(share * n, 9)) - 1
+        if found.high is not None and found.low is not None:
+            assert found.low <= found.value <= found.high <= n - 1
+
+
+def test_a_quantile_covers_the_true_one_nineteen_times_in_twenty() -> None:
+    chance, n_covered = np.random.default_rng(3), 0
+    for _ in range(N_BENCHMARKS):
+        values = chance.exponential(size=60)
+        found = estimate_quantile(values.tolist(), [f"c{place}" for place in range(60)], 0.9)
+        assert found.low is not None
+        assert found.high is not None
+        n_covered += found.low <= math.log(10) <= found.high
+    assert 0.93 <= n_covered / N_BENCHMARKS <= 0.995
+
+
+def test_the_interval_of_equal_conversations_without_skew_is_students() -> None:
+    """CR2 has n - 1 degrees of freedom there; two are taken off for skewness and spread."""
+    for n in (10, 16, 40):
+        values = [float(place) for place in range(n)]
+        found = estimate_mean(values, [f"c{place}" for place in range(n)])
+        reach = stats.t.ppf(0.975, n - 3) * np.std(values, ddof=1) / math.sqrt(n)
+        assert (found.low, found.high) == (
+            pytest.approx(np.mean(values) - reach),
+            pytest.approx(np.mean(values) + reach),
+        )
