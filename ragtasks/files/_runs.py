@@ -264,7 +264,7 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NUL = "\0"  # trec_eval is written in C: an id with one ends the process
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 _QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
-_HEADER = re.compile(r"(query|topic|q)[-_ ]?(id|no|num|number)|query|topic", re.IGNORECASE)  # first cell of a header
+_HEADER = re.compile(r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE)  # no grade
 _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
 
 
@@ -283,12 +283,14 @@ Run = Mapping[str, tuple[Ranked, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """What a line of a run says."""
+    """A line of a run."""
 
+    number: int
+    """In the file, from 1."""
     query_id: str
     passage_id: str
     rank: str
-    """Rank, as written: not every reader asks for one."""
+    """As written: not every reader needs one."""
     score: float
 
 
@@ -308,16 +310,19 @@ def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine |
         elif not _NUMBER.fullmatch(cells[4]) or not math.isfinite(float(cells[4])):
             yield number, Misfit("a finite score", cells[4])
         else:
-            yield number, RunLine(cells[0], cells[2], cells[3], float(cells[4]))
+            yield number, RunLine(number, cells[0], cells[2], cells[3], float(cells[4]))
 
 
 def qrel_lines(
     lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, least: int = 0
 ) -> Iterator[tuple[int, Qrel | Misfit]]:
     """Yield (line number, judgement or error) of the lines of qrels; the first line may be a header."""
-    for number, cells in _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells}):
+    found = _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells})
+    for place, (number, cells) in enumerate(found):
         if isinstance(cells, Misfit):
             yield number, cells
+        elif place == 0 and _HEADER.fullmatch("\t".join(cells)):
+            continue
         elif not _GRADE.fullmatch(cells[-1]) or int(cells[-1]) < least:
             yield number, Misfit(f"a grade that is a whole number from {least}", cells[-1])
         else:
@@ -325,16 +330,16 @@ def qrel_lines(
 
 
 def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterator[tuple[int, list[str] | Misfit]]:
-    """Yield (line number, cells or error) of each line but a header; `forms`: number of cells -> names.
+    """Yield (line number, cells or error) of each line; `forms`: number of cells -> names.
 
     Tabs separate the cells if the header has tabs, or if every line has as many as a form needs: ids may then contain
     blanks. Otherwise blanks and tabs separate them. All lines have the form of the first.
     """
     any_form = frozenset(forms)
     rows = [(number, text, [cell.strip() for cell in text.rstrip().split("\t")]) for number, text in lines]
-    filled = [tabbed for *_, tabbed in rows if tabbed != [""]]
-    is_tabbed = all(len(tabbed) in any_form for tabbed in filled) or _is_header(filled[0])
-    for place, (number, text, tabbed) in enumerate(rows):
+    has_tabs = bool(rows) and "\t" in rows[0][1] and bool(_HEADER.fullmatch(rows[0][1]))
+    is_tabbed = has_tabs or all(len(tabbed) in any_form or tabbed == [""] for *_, tabbed in rows)
+    for number, text, tabbed in rows:
         cells = tabbed if is_tabbed else _BLANKS.split(text.strip())
         if not is_tabbed and len(tabbed) in any_form and tabbed != cells:
             yield number, Misfit("tabs between the cells of all lines, or of none", text.strip())
@@ -344,12 +349,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
             yield number, Misfit(" or ".join(forms.values()), sum(map(bool, cells)))
         else:
             forms = {len(cells): forms[len(cells)]}
-            if place or not _is_header(cells):
-                yield number, cells
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    return len(cells) > 1 and bool(_HEADER.fullmatch(cells[0])) and not _GRADE.fullmatch(cells[-1])
+            yield number, cells
 
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
@@ -394,49 +394,40 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
 
 def read_trec(path: Path) -> FileRun:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
-    return _trec(path, text_of(path).splitlines())[0]
+    return _trec(path, text_of(path).splitlines())
 
 
-def _trec(path: Path, lines: Iterable[str]) -> tuple[FileRun, dict[str, dict[str, tuple[int, RunLine]]]]:
-    """Return the run in the lines of a TREC file, and query -> passage -> line number and line."""
-    found: dict[str, dict[str, tuple[int, RunLine]]] = {}
+def _trec(path: Path, texts: Iterable[str]) -> FileRun:
+    found: dict[str, dict[str, RunLine]] = {}
     problems: list[str] = []
-    for number, line in run_lines(enumerate(lines, start=1)):
+    for number, line in run_lines(enumerate(texts, start=1)):
         if isinstance(line, Misfit):
             problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
         elif line.passage_id in found.setdefault(line.query_id, {}):
             problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
-            found[line.query_id][line.passage_id] = number, line
-    ranks = {
-        query: sorted(((int(line.rank[:18]), line.score) for _, line in rows.values()), key=lambda pair: pair[0])
-        for query, rows in found.items()
-        if all(line.rank.isdecimal() for _, line in rows.values())
-    }
-    if not problems and _are_distances(ranks):
+            found[line.query_id][line.passage_id] = line
+    by_rank = {query: sorted(rows.values(), key=_rank) for query, rows in found.items()}
+    problems = problems or list(_gaps(by_rank))
+    pairs = [pair for lines in by_rank.values() for pair in pairwise(lines)]
+    if not problems and pairs and all(_rank(one) < _rank(two) and one.score < two.score for one, two in pairs):
         problems = [
             "expected higher scores at better ranks, found the reverse in every query; scores rank, so negate them"
         ]
     raise_for_run(f"TREC run {path}", problems)
-    run = FileRun(
-        (query, in_rank_order(Ranked(passage_id, line.score) for passage_id, (_, line) in rows.items()))
-        for query, rows in found.items()
-    )
-    run.reordered = {query for query, pairs in ranks.items() if _rises(score for _, score in pairs)}
-    return run, found
+    ranked = ((query, in_rank_order(Ranked(one.passage_id, one.score) for one in of)) for query, of in by_rank.items())
+    run = FileRun(ranked)
+    run.reordered = {query for query, lines in by_rank.items() if _rises(line.score for line in lines)}
+    return run
+
+
+def _rank(line: RunLine) -> int:
+    return int(line.rank[:18]) if line.rank.isdecimal() else 0
 
 
 def _rises(scores: Iterable[float]) -> bool:
     """Return whether a score is higher than the one before it, as trec_eval compares them."""
     return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
-
-
-def _are_distances(ranks: Mapping[str, list[tuple[int, float]]]) -> bool:
-    """Return whether every query's scores rise from the first rank to the last, as those of distances do."""
-    longer = [pairs for pairs in ranks.values() if len(pairs) > 1]
-    return bool(longer) and all(
-        first[0] < second[0] and first[1] < second[1] for pairs in longer for first, second in pairwise(pairs)
-    )
 
 
 def raise_for_run(what: str, problems: Iterable[str]) -> None:
@@ -509,9 +500,12 @@ def read_run(path: Path) -> FileRun:
         raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return _official(path, lines)
-    run, found = _trec(path, lines)
-    raise_for_run(f"run {path}", _gaps(found))
-    return _normalised(path, run)
+    run = _trec(path, lines)
+    result = FileRun((query_key(query_id), ranking) for query_id, ranking in run.items())
+    if len(result) != len(run):
+        raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
+    result.reordered = set(map(query_key, run.reordered))
+    return result
 
 
 def _official(path: Path, lines: Iterable[str]) -> FileRun:
@@ -560,28 +554,15 @@ def _scores(contexts: object) -> dict[str, float]:
     return scores
 
 
-def _gaps(found: Mapping[str, Mapping[str, tuple[int, RunLine]]]) -> Iterator[str]:
-    """Yield an error for each query of a TREC file whose ranks have a gap, with the line after the gap."""
-    for query_id, rows in found.items():
-        ranks: list[tuple[int, int]] = []
-        for number, line in rows.values():
-            if line.rank.isdecimal():
-                ranks.append((int(line.rank), number))
-            else:
-                yield f"line {number} ({query_id}): expected a rank, found {line.rank!r}"
-        ranks.sort()
-        for expected, (rank, number) in enumerate(ranks, start=min(ranks[0][0], 1) if ranks else 1):
-            if rank != expected:
-                yield f"line {number} ({query_id}): expected rank {expected}, found {rank}"
+def _gaps(by_rank: Mapping[str, Sequence[RunLine]]) -> Iterator[str]:
+    """Yield an error for each rank that is no number, and for the first gap in the ranks of each query."""
+    for query_id, lines in by_rank.items():
+        for expected, line in enumerate(lines, start=min(_rank(lines[0]), 1)):
+            if not line.rank.isdecimal():
+                yield f"line {line.number} ({query_id}): expected a rank, found {line.rank!r}"
+            elif _rank(line) != expected:
+                yield f"line {line.number} ({query_id}): expected rank {expected}, found {line.rank}"
                 break
-
-
-def _normalised(path: Path, run: FileRun) -> FileRun:
-    result = FileRun({query_key(query_id): ranking for query_id, ranking in run.items()})
-    if len(result) != len(run):
-        raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
-    result.reordered = set(map(query_key, run.reordered))
-    return result
 
 
 def query_key(query_id: object) -> str:

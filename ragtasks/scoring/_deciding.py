@@ -381,8 +381,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
                 "judge",
                 where=f"{judge}, {rubric}",
                 expected=f"at least {limit:.0%} of the verdicts that were asked for, to decide anything",
-                found=f"{len(asked) - len(missing)} of {len(asked)} ({missing[0]['outcome']}: "
-                f"{missing[0]['reason']})",
+                found=f"{len(asked) - len(missing)} of {len(asked)} ({missing[0]['outcome']}: {missing[0]['reason']})",
                 next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
             )
 

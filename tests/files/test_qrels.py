@@ -38,6 +38,7 @@ HARBOURS = (Qrel("north", "Old Harbour", 2), Qrel("south", "Quay", 0))
         "north\tOld Harbour\t2\nsouth\tQuay\t0\n",
         "Query ID\tDoc ID\tRelevance\nnorth\tOld Harbour\t2\n\nsouth\tQuay\t0\n",
         "north\t0\tOld Harbour\t2\nsouth\t0\tQuay\t0\n",
+        "query\t0\tpassage\tgrade\nnorth\t0\tOld Harbour\t2\nsouth\t0\tQuay\t0\n",
         "topic\titeration\tdocno\trel\nnorth\tQ0\tOld Harbour\t2\nsouth\tQ0\tQuay\t0\n",
         " north\t Old Harbour \t2 \nsouth\tQuay\t0\t\n",
     ],

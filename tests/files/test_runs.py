@@ -57,6 +57,11 @@ def test_ids_with_blanks_are_written_and_read_between_tabs(tmp_path: Path) -> No
     assert read_run(tmp_path / "crlf.trec") == run
 
 
+def test_a_query_may_be_called_topic(tmp_path: Path) -> None:
+    (tmp_path / "run.trec").write_text("topic Q0 Quay 1 2.0 t\ntopic Q0 Pier 2 1.0 t\n", encoding="utf-8")
+    assert read_run(tmp_path / "run.trec") == {"topic": (Ranked("Quay", 2.0), Ranked("Pier", 1.0))}
+
+
 def test_a_run_with_tabs_in_some_lines_is_an_error_by_line(tmp_path: Path) -> None:
     path = tmp_path / "run.trec"
     path.write_text("q Q0 Quay 1 2.0 t\nq\tQ0\tOld Harbour\t2\t1.0\tt\nq\tQ0\tPier\t3\t0.5\tt\n", encoding="utf-8")
