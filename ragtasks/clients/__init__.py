@@ -18,7 +18,7 @@ from ragtasks.clients._endpoint import (
     no_secrets,
 )
 from ragtasks.clients._openai_client import OpenAIClient, stream_reply
-from ragtasks.clients._openai_dialect import read_completion, read_text, usage_in
+from ragtasks.clients._openai_dialect import AT_LIMIT, early_end, parts_of, read_completion, read_text, usage_in
 from ragtasks.clients._protocol import (
     AMOUNTS,
     CallUsage,
@@ -57,6 +57,7 @@ from ragtasks.clients._system_client import SystemClient, SystemProtocol, system
 
 __all__ = [
     "AMOUNTS",
+    "AT_LIMIT",
     "BATCH_TEXTS",
     "BATCH_TOKENS",
     "DEFAULT_KEY",
@@ -95,11 +96,13 @@ __all__ = [
     "credentials_for",
     "describe_cache",
     "dollars_of",
+    "early_end",
     "endpoint_of",
     "gets_default_key",
     "joined_spending",
     "no_progress",
     "no_secrets",
+    "parts_of",
     "priced",
     "prune",
     "read_completion",

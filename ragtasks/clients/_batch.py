@@ -300,7 +300,8 @@ def _reply_in(row: Mapping[str, Any]) -> tuple[Reply | None, str]:
     response = response if isinstance(response, dict) else {}
     body = response.get("body")
     if response.get("status_code") == 200 and isinstance(body, dict):
-        return read_completion(orjson.dumps(body)), ""
+        reply = read_completion(orjson.dumps(body))
+        return (None, reply.reason) if reply.outcome is Outcome.FAILED else (reply, "")
     error = row.get("error") or (body.get("error") if isinstance(body, dict) else None)
     error = error if isinstance(error, dict) else {}
     said = " ".join(str(error[name]) for name in ("code", "message") if isinstance(error.get(name), str | int))

@@ -24,7 +24,7 @@ import orjson
 
 from ragtasks.clients._endpoint import Credentials, Endpoint, endpoint_of, is_open_to_others
 from ragtasks.clients._limits import NO_HINTS, Limiter, RateHints, rate_hints
-from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire, usage_in
+from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire, early_end, error_in, error_text, usage_in
 from ragtasks.clients._protocol import (
     CallUsage,
     Chain,
@@ -250,6 +250,10 @@ class Call:
             outcome, sent = await self._attempt(prompt, used)
             if isinstance(outcome, Reply):
                 self._n_collected += 1
+                is_first_failure = outcome.outcome is Outcome.FAILED and not used.n_attempts
+                if is_first_failure and await self._back_off(used, Failure(Verdict.RETRY, outcome.reason)):
+                    used.unused += calls_of(outcome, is_used=False)
+                    continue
                 if cut_off is None and self._dialect.make_room(outcome, sent):
                     cut_off = replace(outcome, unused=tuple(used.unused))
                     used.unused += calls_of(outcome, is_used=False)
@@ -473,9 +477,11 @@ class Transport:
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
         )
         async for chunk in chunks:
-            text = chunk.choices[0].delta.content if chunk.choices else None
-            if text:
-                yield text
+            choice = chunk.choices[0] if chunk.choices else None
+            if choice and choice.delta.content:
+                yield choice.delta.content
+            if choice and (early := early_end({"finish_reason": choice.finish_reason})):
+                raise ModelError(early[1])
 
 
 def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
@@ -561,6 +567,8 @@ async def stream_reply(
         try:
             async for part in transport.stream(body):
                 yield part
+        except ModelError:
+            raise
         except Exception as error:  # noqa: BLE001 (whatever fails on the way is the end of this reply, and no other's)
             raise ModelError(failure_of(error, credentials).reason) from None
 
@@ -672,6 +680,8 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
             return _status_failure(error, credentials)
         except RecursionError:
             return Failure(Verdict.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
+    if type(error) is openai.APIError:  # in an event of a stream
+        return Failure(Verdict.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
     return _connection_failure(error)
 
 
@@ -765,37 +775,20 @@ def _refused_setting(named: str, message: str) -> str:
 
 
 def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
-    """Return the error that a server sends with status 200, None where the body holds none that is known.
+    """Return the passing error that a server sends with status 200, None where the body has none that is known.
 
     Gateways do so when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
     """
     if b'"error"' not in body:
         return None
     try:
-        found = _error_in(orjson.loads(body))
+        error = error_in(orjson.loads(body))
     except ValueError:
         return None
-    if found is None:
-        return None
-    message = f"{_word(found.get('type'))} {_word(found.get('message'))}".strip()
+    message = error_text(error)
     reason = f"an error in place of a reply: {redacted(message, credentials)}"
-    code = _word(found.get("code") or found.get("status"))
-    status = int(code) if re.fullmatch("[0-9]{3}", code) else 0
-    if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(f"{message} {code}"):
+    named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
+    status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
+    if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):
         return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
     return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None
-
-
-def _word(value: object) -> str:
-    """Return what an error says in one field; lists and objects stay out: they may be nested too deeply to be shown."""
-    return str(value) if isinstance(value, str | int) and value else ""
-
-
-def _error_in(content: Any) -> Mapping[str, Any] | None:
-    """Return the error of a decoded body, or of its first choice."""
-    if not isinstance(content, dict):
-        return None
-    choices = content.get("choices")
-    holders = [content, choices[0] if isinstance(choices, list) and choices else None]
-    errors = [holder.get("error") for holder in holders if isinstance(holder, dict)]
-    return next((error for error in errors if isinstance(error, dict)), None)

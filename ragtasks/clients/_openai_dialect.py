@@ -7,6 +7,7 @@ last one: the setting is left out, or renamed, for the rest of the call, and a n
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,8 @@ import orjson
 
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
+from ragtasks.errors import masked_text
+from ragtasks.tables import plain
 
 # Reads a chat completion: bytes from a server, or text from a model, into a Reply.
 # Servers that call themselves compatible differ in small things: thinking text may stand in a field of its own
@@ -23,7 +26,7 @@ from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 
 _END_OF_THINKING = "</think>"
 _START_OF_THINKING = "<think>"
-_MAX_CHARACTERS = 200
+_MAX_CHARACTERS, _MAX_REASON = 200, 40
 
 
 def split_thinking(text: str) -> tuple[str, str]:
@@ -45,6 +48,7 @@ def read_text(
     text: str,
     *,
     finish_reason: str = "",
+    body: Any = None,
     thinking: str = "",
     prompt_tokens: int | None = None,
     completion_tokens: int | None = None,
@@ -55,7 +59,8 @@ def read_text(
 
     Args:
         text: what was generated, thinking between marks included.
-        finish_reason: `length` and `content_filter` take the answer away.
+        finish_reason: the server's reason for the end; only a normal stop leaves an answer (see `early_end`).
+        body: the decoded body that it came in, whose errors count too.
         thinking: thinking text that came apart from `text`.
         prompt_tokens: tokens of the prompt.
         completion_tokens: tokens of the reply.
@@ -63,7 +68,7 @@ def read_text(
         served_model: the model that the server names.
     """
     marked, answer = split_thinking(text)
-    outcome, reason = _judged(answer, marked or thinking, finish_reason)
+    outcome, reason = _judged(answer, marked or thinking, body or {"finish_reason": finish_reason})
     return Reply(
         outcome=outcome,
         text=answer if outcome is Outcome.ANSWERED else None,
@@ -77,14 +82,95 @@ def read_text(
     )
 
 
-def _judged(answer: str, thinking: str, finish_reason: str) -> tuple[Outcome, str]:
-    if finish_reason == "length":
-        return Outcome.TRUNCATED, "the reply reached the token limit"
-    if finish_reason == "content_filter":
-        return Outcome.FILTERED, "a content filter stopped the reply"
+def _judged(answer: str, thinking: str, body: Any) -> tuple[Outcome, str]:
+    if early := early_end(body):
+        return early
     if not answer:
         return Outcome.EMPTY, "the reply is nothing but thinking" if thinking else "the reply has no content"
     return Outcome.ANSWERED, ""
+
+
+# Whether a reply is complete: only after a normal stop. Servers name the reason for the end in their own words, so an
+# unknown reason counts as an early end. Many small servers give none, and nothing shows that their replies are cut.
+
+AT_LIMIT = "the reply reached the token limit"
+"""Why a reply is not complete that a higher limit may complete."""
+_REASON_FIELDS = ("finish_reason", "finishReason", "stop_reason", "done_reason")
+_ERROR_FIELDS = ("error", "errors", "error_message", "exception")
+_NO_ERROR = frozenset({"none", "null", "false", "no error"})
+_NOT_A_LETTER = re.compile("[^a-z]")
+_TOOL_CALLS = frozenset({"toolcalls", "toolcall", "tooluse", "functioncall"})
+_WHY = {
+    Outcome.TRUNCATED: AT_LIMIT,
+    Outcome.FILTERED: "a content filter stopped the reply",
+    Outcome.FAILED: "the server broke the reply off (finish_reason {})",
+    None: "the reply ended early (finish_reason {})",
+}
+_REASONS = {
+    Outcome.ANSWERED: "stop end_turn stop_sequence stop_criteria_met eos eos_token end_of_text end complete completed "
+    "done finish finished",
+    Outcome.TRUNCATED: "length limit token_limit max_length max_tokens max_new_tokens max_output_tokens model_length "
+    "context_length model_context_window_exceeded",
+    Outcome.FILTERED: "content_filter content_filtered safety recitation blocklist prohibited_content spii language "
+    "image_safety sensitive guardrail_intervened refusal error_toxic",
+    Outcome.FAILED: "error error_limit abort aborted canceled cancelled user_cancel timeout timed_out time_limit fail "
+    "failed failure network_error overloaded incomplete in_progress not_finished insufficient_system_resource other "
+    "repetition malformed_function_call malformed_model_output unexpected_tool_call pause_turn",
+}
+
+
+def _letters(reason: str) -> str:
+    """Return a reason without case, signs and prefix: `FinishReason.MAX_TOKENS` is `maxtokens`."""
+    return _NOT_A_LETTER.sub("", reason.lower()).removeprefix("finishreason")
+
+
+_OUTCOMES = {_letters(reason): outcome for outcome, reasons in _REASONS.items() for reason in reasons.split()}
+
+
+def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] | None:
+    """Return the outcome of a decoded reply of status 200 that is not complete, and why; None for a complete one.
+
+    Tool calls are a normal end only where the request `offers_tools`. Of several choices the first counts.
+    """
+    if error := error_in(body):
+        return Outcome.FAILED, f"an error in place of a reply: {error_text(error)}"
+    given = [part.get(name) for part in parts_of(body) for name in _REASON_FIELDS]
+    reason = next((value for value in given if isinstance(value, str) and value), "stop")
+    outcome = _OUTCOMES.get(_letters(reason))
+    if outcome is Outcome.ANSWERED or (offers_tools and _letters(reason) in _TOOL_CALLS):
+        return None
+    return outcome or Outcome.FAILED, _WHY[outcome].format(plain(reason)[:_MAX_REASON])
+
+
+def error_in(body: Any) -> Any:
+    """Return the error that a body of status 200 reports, None where it reports none."""
+    parts = parts_of(body)
+    errors = [part.get(name) for part in parts for name in _ERROR_FIELDS]
+    if not any(part.get(name) for part in parts for name in ("answer", "content", "text")):
+        errors.append(parts[-1].get("detail"))  # next to an answer it may be anything
+    for name in ("status", "success"):
+        value = parts[-1].get(name)
+        if value is False or _OUTCOMES.get(_letters(str(value))) is Outcome.FAILED:
+            errors.append(f"{name} {value}")
+    return next(filter(error_text, errors), None)
+
+
+def parts_of(body: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
+    """Return first message, first choice and body of a decoded chat completion, {} for each that is missing."""
+    body = body if isinstance(body, dict) else {}
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    return message if isinstance(message, dict) else {}, choice, body
+
+
+def error_text(error: Any) -> str:
+    """Return an error in words on one line, empty for none; objects inside it are left out, since they may be deep."""
+    first = error[0] if isinstance(error, list) and error else error
+    fields = list(first.values()) if isinstance(first, dict) else [first]
+    texts = [str(value) for value in fields if isinstance(value, str | int) and value]
+    words = plain(masked_text(" ".join(" ".join(texts).split())))[:_MAX_CHARACTERS]
+    return "" if words.lower() in _NO_ERROR else words or ("no further words" if any(fields) else "")
 
 
 def read_completion(body: bytes) -> Reply:
@@ -94,8 +180,9 @@ def read_completion(body: bytes) -> Reply:
     try:
         return with_usage(_read(completion, raw), completion)
     except (LookupError, TypeError) as error:
-        reason = f"no chat completion: {type(error).__name__} {error}"[:_MAX_CHARACTERS]
-        return with_usage(Reply(Outcome.MALFORMED, reason=reason, raw=raw), completion)
+        unlike = f"no chat completion: {type(error).__name__} {error}"[:_MAX_CHARACTERS]
+        outcome, reason = early_end(completion) or (Outcome.MALFORMED, unlike)
+        return with_usage(Reply(outcome, reason=reason, raw=raw), completion)
 
 
 def usage_in(completion: Any) -> dict[str, Any]:
@@ -143,6 +230,7 @@ def _read(completion: Any, raw: str) -> Reply:
     return read_text(
         _optional(message, "content"),
         finish_reason=finish_reason,
+        body=completion,
         thinking=_optional(message, "reasoning_content") or _optional(message, "reasoning"),
         raw=raw,
         served_model=served_model,
@@ -262,18 +350,13 @@ class Dialect:
 
 def _thought_only(reply: Reply) -> bool:
     """Return whether a reply reached its limit before the first word of its answer."""
-    if reply.finish_reason != "length" or reply.outcome not in (Outcome.TRUNCATED, Outcome.EMPTY):
-        return False
-    return not _answer_begun(reply.raw)
-
-
-def _answer_begun(raw: str) -> bool:
-    """Return whether a completion holds the beginning of an answer."""
     try:
-        content = orjson.loads(raw)["choices"][0]["message"].get("content")
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return True
-    return bool(isinstance(content, str) and split_thinking(content)[1])
+        message, _, _ = parts_of(orjson.loads(reply.raw))
+    except ValueError:
+        return False
+    content = message.get("content")
+    begun = not message or (isinstance(content, str) and split_thinking(content)[1])
+    return reply.outcome is Outcome.TRUNCATED and not begun
 
 
 CHAT = Wire(

@@ -105,7 +105,7 @@ class Outcome(str, Enum):
     MALFORMED = "malformed"
     """The server sent something that is no chat completion."""
     FAILED = "failed"
-    """No reply came: the request was refused, or every attempt failed on the way."""
+    """No reply came: the request was refused, every attempt failed on the way, or the server broke the reply off."""
     ELSEWHERE = "asked elsewhere"
     """Another call asks this prompt now, so it was not sent; only a journal says so, and no caller ever sees it."""
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from ragtasks.clients._openai_client import ServedModels
+from ragtasks.clients._openai_dialect import early_end
 from ragtasks.clients._protocol import (
     FINAL,
     CallUsage,
@@ -42,9 +43,9 @@ from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close
 from ragtasks.files import canonical_hash, lock_holders, transaction
 
 # A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
-# What another process asks at the same time is waited for. Stored are answers, refusals and what a content filter
-# stopped. A reply that is cut off, empty, corrupt or cannot be read by who asked is none of these: the next call
-# asks again.
+# What another process asks at the same time is waited for. Stored are answers, refusals and prompts that a content
+# filter stopped. A reply that ended early, or is empty, corrupt or unreadable for its caller, is requested again by the
+# next call.
 
 _LOGGER = logging.getLogger(__name__)
 _ELSEWHERE = Reply(Outcome.ELSEWHERE, reason="another call asks this prompt", from_cache=True)
@@ -174,7 +175,10 @@ class _Entry:
         return cached.is_history or self.is_final(cached.reply)
 
     def is_final(self, reply: Reply) -> bool:
-        """Return whether a reply is one to keep: the prompt's own reader decides about texts."""
+        """Return whether a reply is one to keep: a complete one, about whose text the prompt's own reader decides."""
+        with suppress(ValueError):  # no JSON: the text of a model in this process
+            if early_end(orjson.loads(reply.raw)):  # older versions stored such replies too
+                return False
         if reply.text is None or self.prompt.is_readable is None:
             return reply.outcome in FINAL
         return self.prompt.is_readable(reply.text)

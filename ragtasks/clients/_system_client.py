@@ -14,7 +14,7 @@ import orjson
 
 from ragtasks.clients._endpoint import Endpoint, Secrets, credentials_for, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
+from ragtasks.clients._openai_dialect import Dialect, Wire, early_end, parts_of, with_usage
 from ragtasks.clients._protocol import Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import contexts_in, parse_json, usage_in_record, used_in
@@ -34,6 +34,8 @@ _MAX_LENGTH = 200
 def read_plain(body: bytes) -> Reply:
     """Return the reply in `{"answer": text, "contexts": [...], "searches": [...]}`; MALFORMED in any other form."""
     content, raw = orjson.loads(body), body.decode("utf-8")
+    if early := early_end(content):
+        return Reply(early[0], reason=early[1], raw=raw)
     answer = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(answer, str):
         return Reply(Outcome.MALFORMED, reason="the reply has no text as `answer`", raw=raw)
@@ -64,9 +66,11 @@ def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
 
 
 def read_chat(body: bytes) -> Reply:
-    """Return the reply in a chat completion: its text as it is, cut off or with thinking, which scoring deals with."""
+    """Return the reply in a chat completion: its text as it is, also with thinking, which scoring takes off."""
     content, raw = orjson.loads(body), body.decode("utf-8")
-    message = _message(content)
+    if early := early_end(content):
+        return with_usage(Reply(early[0], reason=early[1], raw=raw), content)
+    message, _, _ = parts_of(content)
     text = message.get("content")
     try:
         used_in(None, _chat_searches(content))
@@ -80,8 +84,7 @@ def read_chat(body: bytes) -> Reply:
 
 def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
     """Return the passages in a chat completion, None where it names none with a text."""
-    content = orjson.loads(raw)
-    for holder in (_message(content), _choice(content), content if isinstance(content, dict) else {}):
+    for holder in parts_of(orjson.loads(raw)):
         for field in _FIELDS:
             found = holder.get(field)
             if isinstance(found, Mapping):  # Azure: message.context.citations
@@ -93,18 +96,7 @@ def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
 
 def _chat_searches(content: Any) -> Any:
     """Return the searches in a chat completion, None where it says nothing of them."""
-    holders = (_message(content), _choice(content), content if isinstance(content, dict) else {})
-    return next((holder["searches"] for holder in holders if holder.get("searches") is not None), None)
-
-
-def _choice(content: Any) -> Mapping[str, Any]:
-    choices = content.get("choices") if isinstance(content, dict) else None
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-
-
-def _message(content: Any) -> Mapping[str, Any]:
-    message = _choice(content).get("message")
-    return message if isinstance(message, dict) else {}
+    return next((holder["searches"] for holder in parts_of(content) if holder.get("searches") is not None), None)
 
 
 def _passages(items: list[Any], field: str) -> Iterator[Passage]:

@@ -30,6 +30,8 @@ from ragtasks.clients import (
     Spent,
     calls_of,
     check_reply_cache,
+    early_end,
+    parts_of,
     read_completion,
     usage_in,
 )
@@ -37,7 +39,7 @@ from ragtasks.errors import CacheError, ModelError
 from ragtasks.files import canonical_hash, contexts_in, is_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
-from ragtasks.scoring import record_failure
+from ragtasks.scoring import record_unanswered
 
 # Who keeps what in one evaluation: the model that the harness loads is put behind a log of its answers.
 
@@ -94,9 +96,6 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
 
 # A model of the harness whose answers are kept as they come, and that is asked only what is not answered yet.
 
-_MAX_REASONS = 3
-_ASK_AGAIN = "Next step: run the same command again: only these are asked"
-
 
 class SavedAnswers:
     """Stands for a model where the harness asks it; everything else is the model's own."""
@@ -119,12 +118,8 @@ class SavedAnswers:
 
     def _report(self, answers: Sequence[Any]) -> None:
         """Record how many requests got no answer, and why."""
-        reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
-        if reasons:
-            listed = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
-            more = f"; {len(reasons) - _MAX_REASONS} other reasons" if len(reasons) > _MAX_REASONS else ""
-            again = f". {_ASK_AGAIN}" if self._log is not None else ""
-            record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {listed}{more}{again}")
+        reasons = [answer.reason for answer in answers if isinstance(answer, NoAnswer)]
+        record_unanswered(reasons, len(answers), is_kept=self._log is not None)
 
     def answer_following(self, requests: Sequence[Instance], take: Take) -> bool:
         """Answer requests and those that follow from their answers, so that no slot waits for the slowest of a step.
@@ -400,7 +395,6 @@ _WORTH_ANOTHER_ATTEMPT = frozenset({408, 409, 425, 429})
 _IN_A_ROW = 20
 """Failures with no answer between them that end an evaluation."""
 
-_NO_ANSWER_OF_THE_MODEL = frozenset({Outcome.TRUNCATED, Outcome.FILTERED, Outcome.REFUSED, Outcome.MALFORMED})
 _BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
 _SKIPPED = "not asked: the evaluation ended before"
 _BEGUN: ContextVar[float] = ContextVar("begun")  # when the request was sent whose reply is read next
@@ -503,7 +497,7 @@ class FailingRequests:
         n_prompts = len(contexts) if contexts is not None else len(texts)
         if calls:
             texts = [SystemAnswer(texts[0] or "", None, tool_calls=calls)]
-        answers = _as_many([text if calls else text or _empty(text, outputs) for text in texts], n_prompts)
+        answers = _as_many([_answer(text, outputs, place) for place, text in enumerate(texts)], n_prompts)
         # Of several prompts in one request a server counts the tokens together: nobody knows whose they are.
         return [_with_usage(answers[0], outputs, time.monotonic() - _BEGUN.get())] if n_prompts == 1 else answers
 
@@ -536,10 +530,7 @@ def _note_sending(options: Mapping[str, Any]) -> None:
 
 def _tool_calls(outputs: Any) -> list[Any]:
     """Return the calls in a reply to a request that offered tools."""
-    if not _HAS_TOOLS.get() or not isinstance(outputs, dict):
-        return []
-    message = _first(outputs.get("choices")).get("message")
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    calls = parts_of(outputs)[0].get("tool_calls") if _HAS_TOOLS.get() else None
     return calls if isinstance(calls, list) else []
 
 
@@ -560,18 +551,24 @@ def _as_many(answers: Sequence[str], n_prompts: int) -> list[str]:
     return [*answers[:n_prompts], *missing]
 
 
+def _answer(text: str | None, outputs: Any, place: int) -> str:
+    """Return the text of choice `place` of a reply, or why it is no answer."""
+    _, choice, body = parts_of(outputs)
+    choices = body.get("choices") if isinstance(body.get("choices"), list) else []
+    choice = next((item for item in choices if isinstance(item, dict) and item.get("index") == place), choice)
+    if early := early_end({**body, "choices": [choice]}, offers_tools=_HAS_TOOLS.get()):
+        return NoAnswer(early[1])
+    return text if text or isinstance(text, SystemAnswer) else _empty(text, outputs)
+
+
 def _empty(text: str | None, outputs: Any) -> str:
     """Return what a reply without text counts as: an empty answer where the model gave one, else no answer."""
-    if not isinstance(outputs, dict) or "text" in _first(outputs.get("choices")) or not _BODIES & outputs.keys():
+    if not isinstance(outputs, dict) or "text" in parts_of(outputs)[1] or not _BODIES & outputs.keys():
         return NoAnswer("the reply has no content") if text is None else text
     reply = read_completion(orjson.dumps(outputs))
-    if text is None or reply.outcome in _NO_ANSWER_OF_THE_MODEL:
+    if text is None or reply.outcome in {Outcome.REFUSED, Outcome.MALFORMED}:
         return NoAnswer(reply.reason)
     return text
-
-
-def _first(choices: Any) -> Any:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
 def _status(error: Exception) -> int | None:

@@ -437,7 +437,7 @@ def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str
             "" if "Next step" in why else ". Next step: start it, or correct address, model or key (docs/endpoints.md)"
         )
         return f"{where}: {why}{step}{_CACHED if where.startswith(('judge ', 'encoder ')) else ''}"
-    if reply.outcome is Outcome.ANSWERED or (reply.reason or "").startswith("the reply has no"):
+    if reply.outcome in {Outcome.ANSWERED, Outcome.TRUNCATED} or (reply.reason or "").startswith("the reply has no"):
         return None
     return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"
 

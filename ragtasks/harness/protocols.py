@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
+from ragtasks.clients import parts_of, usage_in
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.call_forms import MOST_CALLS, template_calls
@@ -373,7 +374,7 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
             raise _no_tools(f"HTTP {problem} with tools, and an answer without" if problem else "no answer")
         _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
         return options
-    message, n_tokens = _message(reply), prompt_tokens(reply)
+    (message, _, _), n_tokens = parts_of(reply), prompt_tokens(reply)
     if not message.get("tool_calls"):
         if template_calls(str(message.get("content") or ""))[0]:
             raise _no_tools("the model's call as text: the server does not read it")
@@ -414,19 +415,9 @@ def _answered(model: Any, messages: Messages, options: Mapping[str, Any]) -> tup
         return None, getattr(getattr(error, "response", None), "status_code", None) or 0
 
 
-def _message(reply: Any) -> Mapping[str, Any]:
-    try:
-        message = reply["choices"][0]["message"]
-    except (LookupError, TypeError):
-        return {}
-    return message if isinstance(message, Mapping) else {}
-
-
 def prompt_tokens(reply: Any) -> int | None:
     """Return how many tokens of the prompt a server counted; None where its reply does not tell."""
-    usage = reply.get("usage") if isinstance(reply, Mapping) else None
-    found = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
-    return found if isinstance(found, int) and found > 0 else None
+    return usage_in(reply).get("prompt_tokens") or None
 
 
 _WITH_TOOLS = "start it with tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja)"

@@ -54,7 +54,6 @@ class VerdictOutcome(str, Enum):
 _ANSWERS = frozenset({VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS})
 UNASKED = frozenset({VerdictOutcome.NOT_ASKED, VerdictOutcome.SETTLED})
 """Outcomes for which no judge was asked."""
-_STAYING = frozenset({VerdictOutcome.REFUSED, VerdictOutcome.FILTERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +222,11 @@ class Verdicts:
 
 
 def _next_step(low: Sequence[Coverage]) -> str:
-    """Return what helps against missing verdicts: refusals stay until they are removed, all others are asked again."""
+    """Return the next steps for missing verdicts: cached refusals and filtered prompts must be removed first."""
     missing = {VerdictOutcome(outcome) for item in low for outcome in item.missing}
     staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
-    steps = ["ask again: answers so far are saved, and only the rest is requested"] if missing - _STAYING else []
+    is_open = missing != {VerdictOutcome.REFUSED}
+    steps = ["ask again: answers so far are saved, and only the rest is requested"] if is_open else []
     steps += [f"`ragtasks data cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')

@@ -3,7 +3,7 @@
 from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._conversing import SimulatedUser, converse, planned_messages
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
-from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
+from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
@@ -82,6 +82,7 @@ __all__ = [
     "ready_judge",
     "record_checked",
     "record_failure",
+    "record_unanswered",
     "request_body",
     "require_plausible",
     "rescore",

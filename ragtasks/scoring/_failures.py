@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ragtasks.clients import AT_LIMIT
 from ragtasks.config.environment import environment_secrets
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import RagtasksError, first_ones
 from ragtasks.scoring._plausibility import CheckedAnswers
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _FAILURES: list[str] = []
+_MAX_REASONS = 3
+_LONGER = "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, or the system's own)"
 _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
 
@@ -43,6 +47,16 @@ def record_failure(message: str) -> None:
     """Remember a failure that must end the evaluation, once everything is saved."""
     _LOGGER.error(message)
     _FAILURES.append(message)
+
+
+def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool = True) -> None:
+    """Remember why requests got no answer, if any; `is_kept` where the next call finds the other answers."""
+    if reasons:
+        counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
+        again = ". Next step: run the same command again: only these are asked" if is_kept else ""
+        again += f"; {_LONGER}" if AT_LIMIT in reasons else ""
+        listed = first_ones(counts, _MAX_REASONS, "; ")
+        record_failure(f"{len(reasons)} of {n_requests} requests got no answer: {listed}{again}")
 
 
 def take_failures() -> list[str]:

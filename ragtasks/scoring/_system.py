@@ -31,7 +31,7 @@ from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
-from ragtasks.scoring._failures import record_failure, take_failures
+from ragtasks.scoring._failures import record_unanswered, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
@@ -240,9 +240,6 @@ def _slug(text: str) -> str:
 
 # Asks a RAG system behind HTTP every task of a setting; what came is kept until everything is saved.
 
-_ASK_AGAIN = "Next step: run the same command again: only these are asked"
-_MAX_REASONS = 3
-
 
 class System:
     """One RAG system, and what it is sent in a setting."""
@@ -326,7 +323,7 @@ def ask_endpoint(
         tasks = list(rows)
         file.parent.mkdir(parents=True, exist_ok=True)
         answers = system.ask(tasks, cache=unfinished_file(file))
-        _report_failures(answers)
+        record_unanswered([answer.no_answer for answer in answers if answer.no_answer], len(answers))
         return {task["id"]: answer for task, answer in zip(tasks, answers, strict=True)}
 
     return answering
@@ -340,10 +337,3 @@ def unfinished_file(results: Path) -> Path:
 def conversations_file(results: Path) -> Path:
     """Return where the answers to a simulated user stay, so that a second run asks the system nothing."""
     return results.with_name(f"conversations_{results.stem.removeprefix('results_')}.sqlite")
-
-
-def _report_failures(answers: Sequence[GivenAnswer]) -> None:
-    reasons = Counter(answer.no_answer for answer in answers if answer.no_answer)
-    if reasons:
-        listed = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
-        record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {listed}. {_ASK_AGAIN}")

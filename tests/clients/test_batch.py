@@ -143,6 +143,24 @@ def test_failed_lines_are_named_and_requested_again(
     assert all(row["judge_coverage"] == 1 for row in values_of("results"))
 
 
+def test_a_reply_that_the_service_broke_off_is_requested_again(
+    score: Score, judge: tuple[NoisyServer, dict[str, Any]], tmp_path: Path
+) -> None:
+    _, named = judge
+
+    def broken(body: dict[str, Any]) -> dict[str, Any]:
+        answer = said(body)
+        answer["response"]["body"]["choices"][0]["finish_reason"] = "error"
+        return answer
+
+    score("--batch", "batch", judge=named)
+    n_sent = service(tmp_path / "batch", broken)
+    _, out, _ = score("--batch", "batch", judge=named)
+    assert f"{n_sent} came back without a reply, and are asked again:" in out
+    assert "the server broke the reply off (finish_reason error)" in out
+    assert service(tmp_path / "batch") == n_sent
+
+
 def test_a_reply_without_a_verdict_is_asked_for_again_and_then_unscored(
     score: Score, judge: tuple[NoisyServer, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -137,6 +137,30 @@ def test_failures_that_an_older_version_kept_count_as_missing(tmp_path: Path) ->
     assert len(client.asked) == 3
 
 
+def test_incomplete_replies_that_an_older_version_kept_as_answers_are_asked_again(tmp_path: Path) -> None:
+    def raw(reason: str, **fields: Any) -> str:
+        message = {"role": "assistant", "content": "verdict 1"}
+        return orjson.dumps({"choices": [{"finish_reason": reason, "message": message}], **fields}).decode()
+
+    kept = {
+        "a": raw("stop"),
+        "b": raw("MAX_TOKENS"),
+        "c": raw("stop", error="lost"),
+        "d": '{"answer": "", "error": "x"}',
+    }
+    kept |= {"e": raw("content_filter"), "f": "verdict of a model in this process"}
+    rows = [
+        ({"client": {"model": "m"}, "messages": Prompt.of(text).payload()}, {**_stored("answered", "old"), "raw": body})
+        for text, body in kept.items()
+    ]
+    _version_1(tmp_path / "c", *rows)
+    client = Repeating()
+    with ReplyCache(tmp_path / "c") as cache:
+        replies = CachedClient(client, cache).answer(prompts(*kept))
+    assert sorted(client.asked) == ["b", "c", "d", "e"]
+    assert [reply.text for reply in replies] == ["old", "b", "c", "d", "e", "old"]
+
+
 def _endpoint(server: ChatServer, **options: Any) -> OpenAIClient:
     return OpenAIClient({"model": "m", "base_url": server.base_url, **options})
 

@@ -229,7 +229,6 @@ def test_retry_after_holds_back_every_request() -> None:
         (refusal(400, "prompt is too long"), Outcome.FAILED, "too long"),
         (refusal(403, "not for you"), Outcome.FAILED, "403"),
         (Action(b'{"choices": []}'), Outcome.MALFORMED, "IndexError"),
-        (Action(b'{"error": "odd"}'), Outcome.MALFORMED, "choices"),
         (Action(b"[1]"), Outcome.MALFORMED, "list"),
         (completion(["parts"]), Outcome.MALFORMED, "content"),
     ],
@@ -238,6 +237,24 @@ def test_what_the_server_decides_is_final_and_told_apart(action: Action, outcome
     reply, server = ask_one(action)
     assert (reply.outcome, reply.text) == (outcome, None)
     assert in_reason in reply.reason
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (completion("Rating: 1", finish_reason="error"), "the server broke the reply off (finish_reason error)"),
+        (Action(b'{"error": "odd"}'), "an error in place of a reply: odd"),
+    ],
+)
+def test_a_reply_that_the_server_broke_off_is_asked_for_once_more(broken: Action, reason: str) -> None:
+    with chat_server(lambda _, n_before: completion() if n_before else broken) as server:
+        (reply,) = client_for(server).answer([Prompt.of("q")])
+    assert (reply.text, len(server.asked)) == ("fine", 2)
+    reply, server = ask_one(broken)
+    assert (reply.outcome, reply.text, reply.reason) == (Outcome.FAILED, None, reason)
+    assert len(server.asked) == 2
+    _, server = ask_one(broken, attempts=1)
     assert len(server.asked) == 1
 
 

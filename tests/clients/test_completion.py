@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import Outcome, Reply, read_completion, read_text
+from ragtasks.clients import Outcome, Reply, early_end, read_completion, read_text
 from ragtasks.clients._openai_dialect import split_thinking
 
 JSON = st.recursive(
@@ -169,3 +170,87 @@ def test_a_text_is_an_answer_where_it_came_to_its_end(
     assert (reply.outcome, reply.reason, reply.finish_reason) == (outcome, reason, finish_reason)
     assert reply.text == ("c" if outcome is Outcome.ANSWERED else None)
     assert (reply.raw, reply.served_model, reply.prompt_tokens, reply.completion_tokens) == ("r", "m", None, None)
+
+
+COMPLETE = ["stop", "STOP", "end_turn", "endTurn", "stop_sequence", "eos", "eos_token", "COMPLETE", "completed"]
+COMPLETE += ["FINISH_REASON_STOP", "FinishReason.STOP", "", None]
+EARLY = {
+    Outcome.TRUNCATED: ["length", "MAX_TOKENS", "max_tokens", "model_length", "token_limit", "FinishReason.MAX_TOKENS"],
+    Outcome.FILTERED: ["content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened"],
+    Outcome.FAILED: ["error", "ERROR", "abort", "cancelled", "timeout", "tool_calls", "function_call", "no such word"],
+}
+
+
+@pytest.mark.parametrize("reason", COMPLETE)
+def test_a_normal_stop_in_any_spelling_or_none_at_all_is_complete(reason: str | None) -> None:
+    assert read_completion(body({"content": "c"}, choices=[choice("c", finish_reason=reason)])).text == "c"
+
+
+@pytest.mark.parametrize(("outcome", "reason"), [(outcome, one) for outcome, all_ in EARLY.items() for one in all_])
+def test_a_reply_that_ended_for_another_reason_is_no_answer(outcome: Outcome, reason: str) -> None:
+    reply = read_completion(body({}, choices=[choice("Rating: 1", finish_reason=reason)]))
+    assert (reply.outcome, reply.text, reply.prompt_tokens) == (outcome, None, 7)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"done_reason": "length"}, {"stop_reason": "max_tokens"}, {"finishReason": "MAX_TOKENS"}]
+)
+def test_the_reason_is_read_under_every_usual_name(fields: dict[str, str]) -> None:
+    bare = choice("cut")
+    del bare["finish_reason"]
+    assert read_completion(body({}, choices=[bare], **fields)).outcome is Outcome.TRUNCATED
+    assert read_completion(body({}, choices=[{**bare, **fields}])).outcome is Outcome.TRUNCATED
+
+
+def test_an_unknown_reason_is_shown_short_and_without_what_a_terminal_acts_on() -> None:
+    reply = read_completion(body({}, choices=[choice("c", finish_reason="\x1b[2Jodd" + "y" * 500)]))
+    assert reply.reason.startswith("the reply ended early (finish_reason \\x1b[2Joddy")
+    assert len(reply.reason) < 100
+
+
+def test_calls_of_tools_are_a_normal_end_where_tools_were_offered() -> None:
+    ended = {"choices": [choice("", finish_reason="tool_calls")]}
+    assert early_end(ended, offers_tools=True) is None
+    assert early_end({"choices": [choice("", finish_reason="length")]}, offers_tools=True) is not None
+
+
+ERRORS: list[tuple[dict[str, Any], str]] = [
+    ({"error": "index not ready"}, "index not ready"),
+    ({"error": {"code": "E7", "message": "index not ready"}}, "E7 index not ready"),
+    ({"errors": [{"message": "no shard"}]}, "no shard"),
+    ({"error": True}, "True"),
+    ({"error": {"inner": {"deep": 1}}}, "no further words"),
+    ({"exception": "KeyError"}, "KeyError"),
+    ({"status": "failed"}, "status failed"),
+    ({"success": False}, "success False"),
+    ({"error": "key sk-0123456789abcdef0123 is wrong\x07"}, "key *** is wrong\\x07"),
+]
+NO_ERRORS: list[dict[str, Any]] = [
+    {"error": None}, {"error": ""}, {"error": {}}, {"error": []}, {"error": "None"},
+    {"error": {"code": 0, "message": ""}},
+    {"status": "ok"}, {"status": 200}, {"success": True}, {"detail": "took 3 ms"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "shown"), ERRORS)
+def test_an_error_beside_an_answer_is_a_failed_request(fields: dict[str, Any], shown: str) -> None:
+    plain = {"answer": "Nine.", "contexts": []}
+    chat = {"choices": [choice("Nine.")]}
+    for sent in (plain, chat):
+        assert early_end({**sent, **fields}) == (Outcome.FAILED, f"an error in place of a reply: {shown}")
+    reply = read_completion(body({}, choices=[choice("Nine.")], **fields))
+    assert (reply.outcome, reply.text, reply.prompt_tokens) == (Outcome.FAILED, None, 7)
+
+
+@pytest.mark.parametrize("fields", NO_ERRORS)
+def test_an_answer_beside_no_error_stays_an_answer(fields: dict[str, Any]) -> None:
+    assert early_end({"answer": "Nine.", **fields}) is None
+    assert read_completion(body({"content": "Nine."}, **fields)).text == "Nine."
+
+
+def test_details_count_as_an_error_only_without_an_answer() -> None:
+    assert early_end({"answer": "", "detail": "no index"}) == (Outcome.FAILED, "an error in place of a reply: no index")
+
+
+def choice(content: str, **fields: Any) -> dict[str, Any]:
+    return {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}, **fields}

@@ -82,6 +82,7 @@ def test_a_prompt_that_never_fits_is_not_waited_for(words: str) -> None:
         {"error": {"type": "overloaded_error", "message": ""}},
         {"error": {"code": "rate_limit_exceeded"}},
         {"error": {"message": "Too many requests"}},
+        {"error": "Rate limit reached"},
         {"error": {"code": 502, "message": "bad gateway"}},
         {"error": {"code": 408}},
         {"choices": [{"error": {"code": 500, "message": "cut"}, "message": {"content": "half"}}]},
@@ -100,11 +101,16 @@ def test_an_error_in_the_place_of_a_reply_is_asked_again(content: dict[str, Any]
         {"error": {"code": 1429}},
         {"error": {"code": True, "message": "no"}},
         {"error": ["429"]},
-        {"error": None},
-        {"choices": [], "error": {}},
     ],
 )
-def test_an_error_that_says_nothing_of_the_kind_is_a_reply_that_cannot_be_read(content: dict[str, Any]) -> None:
+def test_an_error_of_another_kind_is_a_failed_request_after_one_more_attempt(content: dict[str, Any]) -> None:
+    (reply,), server = asked(Action(json.dumps(content).encode()))
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)
+    assert reply.reason.startswith("an error in place of a reply: ")
+
+
+@pytest.mark.parametrize("content", [{"error": None}, {"choices": [], "error": {}}])
+def test_an_error_that_is_empty_is_none(content: dict[str, Any]) -> None:
     (reply,), server = asked(Action(json.dumps(content).encode()))
     assert (reply.outcome, len(server.asked)) == (Outcome.MALFORMED, 1)
 

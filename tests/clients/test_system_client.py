@@ -102,11 +102,22 @@ def test_what_a_plain_system_says_that_an_answer_took_is_its_usage() -> None:
         assert client.usage(reply) == expected
 
 
-@pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", "cut o"])
+@pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", " fine"])
 def test_the_text_of_a_chat_system_is_left_as_it_is(content: str) -> None:
-    reply, _, server = asked(completion(content, finish_reason="length"), SystemProtocol.OPENAI)
+    reply, _, _ = asked(completion(content), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, content)
-    assert len(server.asked) == 1, "a system is given no more room: it has a limit of its own"
+
+
+@pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "SAFETY"])
+def test_a_system_s_reply_that_ended_early_is_no_answer(reason: str) -> None:
+    plain = Action(json.dumps({"answer": "cut o", "finish_reason": reason}).encode())
+    for action, protocol in (
+        (completion("cut o", finish_reason=reason), SystemProtocol.OPENAI),
+        (plain, SystemProtocol.PLAIN),
+    ):
+        reply, _, server = asked(action, protocol)
+        assert (reply.outcome, reply.text) == (Outcome.FILTERED if reason == "SAFETY" else Outcome.TRUNCATED, None)
+        assert len(server.asked) == 1, "a system is given no more room: it has a limit of its own"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,13 @@ FAILING: dict[str, tuple[Action, str]] = {
     "refusal": (completion(None, refusal="I will not."), "the model refused: I will not."),
     "no choice": (Action(b'{"choices": []}'), "the reply holds no choice"),
     "no message": (Action(b'{"choices": [{"index": 0}]}'), "no chat completion: KeyError 'message'"),
-    "an error in a 200": (Action(b'{"error": {"message": "overloaded"}}'), "no chat completion: KeyError 'choices'"),
+    "an error in a 200": (Action(b'{"error": {"message": "overloaded"}}'), "an error in place of a reply: overloaded"),
+    "cut at the limit": (completion("It takes th", finish_reason="MAX_TOKENS"), "the reply reached the token limit"),
+    "broken off": (completion("It ta", finish_reason="abort"), "the server broke the reply off (finish_reason abort)"),
+    "calls without tools": (
+        completion("I look", finish_reason="tool_calls"),
+        "the reply ended early (finish_reason to",
+    ),
 }
 
 

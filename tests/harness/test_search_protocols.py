@@ -349,7 +349,7 @@ REPLIES: dict[str, dict[str, Any]] = {
     "the older form beside": {
         "tool_calls": [tool_call("search", ARGUMENTS)], "function_call": {"name": "", "arguments": "{}"},
     },
-    "cut in the end": {"tool_calls": [tool_call("search", ARGUMENTS)], "finish_reason": "length"},
+    "another word for the end": {"tool_calls": [tool_call("search", ARGUMENTS)], "finish_reason": "tool_use"},
 }  # fmt: skip
 
 
@@ -368,6 +368,21 @@ def test_calls_are_read_as_servers_write_them(command: Command, tmp_path: Path, 
     (step,) = row["doc"]["trajectory"]["steps"]
     assert (step["arguments"]["query"], len(step["passages"]), row["filtered_resps"]) == ("permit", 5, ["done"])
     assert [message["role"] for message in server.bodies[-1]["messages"][-3:]] == ["user", "assistant", "tool"]
+
+
+def test_a_call_in_a_reply_that_was_cut_is_not_made(command: Command, tmp_path: Path) -> None:
+    cut = completion("", tool_calls=[tool_call("search", ARGUMENTS)], finish_reason="length")
+    with chat_server(lambda *_: cut) as server:
+        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        done = command(*given, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
+    assert done.status == 1
+    assert "the reply reached the token limit (1 times)" in done.err
+    assert "--gen_kwargs max_gen_toks=N" in done.err
+    (row,) = logged(tmp_path)
+    assert (row["doc"]["no_answer"], row["doc"]["trajectory"]["ending"]) == (
+        "the reply reached the token limit",
+        "error",
+    )
 
 
 @pytest.mark.parametrize(

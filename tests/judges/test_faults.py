@@ -85,8 +85,10 @@ FAILURES = [
     pytest.param(completion(None), WORD.EMPTY, "no content", id="null content"),
     pytest.param(completion("Rat", finish_reason="length"), WORD.TRUNCATED, "token limit", id="length"),
     pytest.param(completion("", finish_reason="content_filter"), WORD.FILTERED, "filter", id="content filter"),
+    pytest.param(completion("Rating 1", finish_reason="SAFETY"), WORD.FILTERED, "filter", id="safety"),
+    pytest.param(completion("Rating 1", finish_reason="error"), WORD.FAILED, "finish_reason error", id="broken off"),
+    pytest.param(refusal(400, "policy", "content_filter"), WORD.FILTERED, "filter", id="filtered prompt"),
 ]
-DECIDED_BY_THE_MODEL = {WORD.REFUSED, WORD.FILTERED}
 
 
 @pytest.mark.parametrize(("failure", "outcome", "reason"), FAILURES)
@@ -107,14 +109,14 @@ def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
             verdicts.require_coverage()
-        stays = "`ragtasks data cache prune --outcome filtered`"
-        step = stays if outcome in DECIDED_BY_THE_MODEL else "ask again: answers so far are saved"
-        assert f"next step: {step}" in str(caught.value)
+        assert "next step: ask again: answers so far are saved" in str(caught.value)
+        stays = "`ragtasks data cache prune --outcome filtered` has those asked again too"
+        assert (stays in str(caught.value)) is (outcome is WORD.FILTERED)
         server.script = well
         n_asked = len(server.asked)
         fixed = judged(cache, judge)
         again = server.asked[n_asked:]
-    if outcome in DECIDED_BY_THE_MODEL:
+    if failure.status == 400 and outcome is WORD.FILTERED:  # the prompt stays as it is, and so does the filter
         assert (again, fixed.all()) == ([], verdicts.all())
     else:
         fixed.require_coverage(1.0)

@@ -202,6 +202,27 @@ def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
     assert score_answers(talking, place).problems == ()
 
 
+@pytest.mark.parametrize(
+    ("failed", "reason"),
+    [
+        ({"answer": "", "error": "no index yet", "contexts": []}, "an error in place of a reply: no index yet"),
+        ({"answer": "Half of", "finish_reason": "SAFETY"}, "a content filter stopped the reply"),
+        ({"answer": "Half of", "status": "failed"}, "an error in place of a reply: status failed"),
+    ],
+)
+def test_an_error_of_the_system_itself_is_asked_again_by_the_same_command(
+    place: Place, tmp_path: Path, failed: dict[str, Any], reason: str
+) -> None:
+    is_ready = False
+    with chat_server(lambda text, _: said("For 5 days.") if is_ready or "drill" in text else said(**failed)) as server:
+        found = score_answers(asked_of(server, place, tmp_path), place)
+        assert (found.n_answers, found.n_failed) == (2, 7)
+        assert found.problems[0].startswith(f"7 of 9 requests got no answer: {reason} (7 times)")
+        is_ready, n_before = True, len(server.asked)
+        again = score_answers(asked_of(server, place, tmp_path, may_replace=lambda _: False), place)
+    assert (again.n_answers, again.n_failed, len(server.asked) - n_before) == (9, 0, 7)
+
+
 def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(place: Place, tmp_path: Path) -> None:
     is_down = True
 

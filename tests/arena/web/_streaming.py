@@ -10,6 +10,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_CUT = {"index": 0, "delta": {}, "finish_reason": "length"}
+_ENDS: dict[str, dict[str, Any]] = {
+    "stopping": {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [_CUT]},
+    "erring": {"error": {"message": "the model went away"}},
+}
+"""Word of a model's name -> the last event of its stream."""
+
 
 class _Model(BaseHTTPRequestHandler):
     bodies: list[dict[str, Any]]
@@ -36,6 +43,9 @@ class _Model(BaseHTTPRequestHandler):
             chunk["choices"] = [{"index": 0, "delta": {"content": part}, "finish_reason": None}]
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
             self.wfile.flush()
+        for word, last in _ENDS.items():
+            if word in body["model"]:
+                self.wfile.write(f"data: {json.dumps(last)}\n\n".encode())
         if "stuck" in body["model"]:
             time.sleep(3)
         self.wfile.write(b"data: [DONE]\n\n")

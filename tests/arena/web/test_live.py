@@ -172,6 +172,8 @@ def test_names_in_view_are_chosen_and_the_vote_says_so(tmp_path: Path) -> None:
         ("unknown", "does not exist in organization org-acme on gpu-7.internal"),
         ("stuck", "no whole answer within 1 seconds"),
         ("silent", "an empty answer"),
+        ("stopping", "the reply reached the token limit"),
+        ("erring", "an error in place of a reply: the model went away"),
     ],
 )
 def test_of_a_failure_the_rater_learns_that_and_the_log_why(
