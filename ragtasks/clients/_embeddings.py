@@ -8,7 +8,9 @@ of every endpoint.
 from __future__ import annotations
 
 import base64
+import json
 import math
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,13 +20,15 @@ import orjson
 
 from ragtasks.clients._endpoint import Credentials, Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, Wire, with_usage
+from ragtasks.clients._openai_dialect import Dialect, Wire, early_end, with_usage
 from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32
 """Most tokens (estimated) and most texts of one request; several servers take no more than 32 texts."""
 _CHARACTERS_PER_TOKEN = 4
-_MAX_LENGTH = 200
+_NO_WORD = re.compile(r"[\W_]+")
+_MAX_LENGTH, _FEW = 200, 5
 
 
 class _TextsDialect(Dialect):
@@ -45,10 +49,18 @@ class _TextsDialect(Dialect):
 
 def read_vectors(body: bytes) -> Reply:
     """Return the vectors in the body of a reply, as a JSON list of texts that `vector_in` reads."""
-    content = orjson.loads(body)
     try:
-        items = sorted(content["data"], key=lambda item: item.get("index", 0))  # stable: no index keeps the order
-        texts = [_written(item["embedding"]) for item in items]
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        content = json.loads(body)  # reads NaN, which `_written` refuses
+    if early := early_end(content):
+        return Reply(early[0], reason=early[1])
+    try:
+        items = {item.get("index"): item for item in content["data"] if type(item.get("index")) is int}
+        if items.keys() != set(range(len(content["data"]))):
+            given = [item.get("index") for item in content["data"]]
+            raise ValueError(f"expected each `index` from 0 to {len(given) - 1} once, found {given[:_FEW]}")
+        texts = [_written(items[n]["embedding"]) for n in range(len(items))]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         reason = f"no list of vectors: {type(error).__name__} {error}"[:_MAX_LENGTH]
         return Reply(Outcome.MALFORMED, reason=reason)
@@ -65,8 +77,8 @@ def read_vectors(body: bytes) -> Reply:
 def _written(vector: Any) -> str:
     """Return a vector of numbers, or of base64 as some servers send it, as base64 of 32-bit floats."""
     numbers = array("f", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else array("f", vector)
-    if not numbers or not all(map(math.isfinite, numbers)):
-        raise ValueError("a vector that is empty, or with numbers that are not finite")
+    if not any(numbers) or not all(map(math.isfinite, numbers)):
+        raise ValueError("a vector that is empty or all zeros, or with numbers that are not finite")
     return base64.b64encode(numbers.tobytes()).decode()
 
 
@@ -95,6 +107,9 @@ class EmbeddingClient(OpenAIClient):
         """Name who is asked, and how much goes into one request; that changes no vector."""
         super().__init__(endpoint, credentials, wire=EMBEDDINGS)
         self._most = batch_tokens, batch_texts
+        self.dimensions = endpoint.extra_fields.get("dimensions")
+        self.first: tuple[str, str, str] | None = None
+        """Model, text and vector of the first good reply."""
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the vectors."""
@@ -111,7 +126,7 @@ class EmbeddingClient(OpenAIClient):
         known = [journal.recall(index) if journal else None for index in range(len(prompts))]
         missing = [index for index, reply in enumerate(known) if reply is None]
         batches = list(self._batches(prompts, missing))
-        split = _Split(prompts, batches, known, journal, self._endpoint.extra_fields.get("dimensions"))
+        split = _Split(prompts, batches, known, journal, self)
 
         def counted(what: str, _done: int, _total: int | None) -> None:
             progress(what, sum(reply is not None for reply in known), len(prompts))
@@ -148,40 +163,49 @@ class _Split:
         batches: Sequence[Sequence[int]],
         replies: list[Reply | None],
         journal: Journal | None,
-        dimensions: Any,
+        client: EmbeddingClient,
     ) -> None:
         self._prompts, self._batches, self._replies = prompts, batches, replies
-        self._journal, self._dimensions = journal, dimensions
+        self._journal, self._client = journal, client
 
     def recall(self, index: int) -> Reply | None:
         """Return None: what is known was left out of the requests."""
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the replies to the texts of a request."""
-        for place, part in zip(self._batches[index], self._parts(reply, len(self._batches[index])), strict=True):
+        texts = [self._prompts[place].messages[-1].content for place in self._batches[index]]
+        for place, part in zip(self._batches[index], self._parts(reply, texts), strict=True):
             self._replies[place] = part
             if self._journal is not None:
                 self._journal.record(place, part)
 
-    def _parts(self, reply: Reply, n_texts: int) -> list[Reply]:
+    def _parts(self, reply: Reply, texts: Sequence[str]) -> list[Reply]:
         vectors = orjson.loads(reply.text) if reply.text is not None else []
-        reason = self._wrong(vectors, n_texts) if reply.text is not None else ""
+        reason = self._wrong(vectors, texts, reply.served_model) if reply.text is not None else ""
         if reason or reply.text is None:
             outcome = Outcome.MALFORMED if reason else reply.outcome
             first = replace(reply, outcome=outcome, text=None, reason=reason or reply.reason)
-            return [first, *[_rest(first)] * (n_texts - 1)]
+            return [first, *[_rest(first)] * (len(texts) - 1)]
+        self._client.first = self._client.first or (reply.served_model, texts[0], vectors[0])
         first = replace(reply, text=vectors[0])
         return [first, *(replace(_rest(reply), text=vector) for vector in vectors[1:])]
 
-    def _wrong(self, vectors: Sequence[str], n_texts: int) -> str:
+    def _wrong(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
         """Return what is wrong with the vectors of a request, empty where nothing is."""
-        if len(vectors) != n_texts:
-            return f"{len(vectors)} vectors for {n_texts} texts"
-        widths = sorted({len(vector_in(vector)) for vector in vectors})
+        if len(vectors) != len(texts):
+            return f"{len(vectors)} vectors for {len(texts)} texts"
+        before, text, vector = self._client.first or (model, texts[0], vectors[0])
+        if before != model and before and model:
+            return f"a vector of the model {plain(model)!r}, after vectors of {plain(before)!r}"
+        widths = sorted({len(vector_in(each)) for each in [vector, *vectors]})
         if len(widths) > 1:
-            return f"vectors of {widths[0]} and of {widths[-1]} dimensions in one reply"
-        if self._dimensions is not None and widths != [self._dimensions]:
-            return f"{self._dimensions} dimensions were asked for, and the vectors have {widths[0]}"
+            return f"vectors of {widths[0]} and of {widths[-1]} dimensions"
+        if self._client.dimensions not in {None, widths[0]}:
+            return f"{self._client.dimensions} dimensions were asked for, and the vectors have {widths[0]}"
+        for some, found in (texts, vectors), ([text, *texts], [vector, *vectors]):
+            n_texts = len({_NO_WORD.sub("", each.casefold())[:_MAX_LENGTH] for each in some})
+            if n_texts > 1 and len(set(found)) == 1:  # encoders see no case, and only the beginning of a long text
+                return f"the same vector for {n_texts} different texts"
         return ""
 
 

@@ -78,6 +78,7 @@ class EndpointDenseRetriever(DenseRetriever):
         self._usage, self._n_tokens_before = Usage(), 0
         self._spent: list[dict[str, Any]] = []
         self._progress: Progress = no_progress
+        self._served: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -180,6 +181,11 @@ class EndpointDenseRetriever(DenseRetriever):
             text = texts[replies.index(failed[0])]
             found = f"{len(failed)} without one; the first, {text[:60]!r}: {failed[0].reason}"
             raise self._refused(f"a vector for each of {len(texts)} texts", found)
+        self._served |= {reply.served_model for reply in replies} - {""}
+        if len(self._served) > 1:
+            names = " and of ".join(map(repr, sorted(self._served)))
+            remove = f"`ragtasks data cache prune --model {self.model}` removes all of them"
+            raise self._refused("vectors of one model", f"vectors of {names}; {remove}")
         rows = [np.asarray(vector_in(reply.text or ""), np.float32) for reply in replies]
         width = self.__dict__.get("_width", len(rows[0]))
         other = next((len(row) for row in rows if len(row) != width), None)

@@ -21,7 +21,7 @@ from ragtasks.clients import (
     ReplyCache,
     vector_in,
 )
-from tests.clients._server import refusal
+from tests.clients._server import Action, refusal
 from tests.clients.test_client import QUICK
 from tests.retrieval_cache.retrievers._embedding_server import (
     EmbeddingServer,
@@ -79,9 +79,72 @@ def test_every_text_gets_its_own_vector_whatever_order_the_server_keeps() -> Non
     assert vectors(replies) == words(TEXTS)
     assert {one.outcome for one in replies} == {Outcome.ANSWERED}
     assert {one.served_model for one in replies} == {"m"}
-    unnumbered = {"data": [{"embedding": vector} for vector in words(TEXTS)]}
-    with embedding_server(script=lambda _: reply([], **unnumbered)) as server:
-        assert vectors(client_for(server).answer(prompts(*TEXTS))) == words(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "found"),
+    [
+        ([None, None, None], "[None, None, None]"),
+        ([0, 0, 1], "[0, 0, 1]"),
+        (["0", "1", "2"], "['0', '1', '2']"),
+        ([1, 2, 3], "[1, 2, 3]"),
+        ([0, 1, True], "[0, 1, True]"),
+        ([0, 1, 2.0], "[0, 1, 2.0]"),
+    ],
+)
+def test_vectors_whose_texts_are_not_known_are_refused_and_not_kept(
+    tmp_path: Path, indexes: list[object], found: str
+) -> None:
+    def script(texts: list[str]) -> Action:
+        named = zip(indexes, words(texts), strict=True)
+        items = [{"embedding": vector, **({} if n is None else {"index": n})} for n, vector in named]
+        return reply([], data=items)
+
+    with embedding_server(script=script) as server, ReplyCache(tmp_path / "c") as cache:
+        replies = CachedClient(client_for(server), cache).answer(prompts(*TEXTS))
+        assert len(cache) == 0
+    assert {one.outcome for one in replies} == {Outcome.MALFORMED}
+    assert f"expected each `index` from 0 to 2 once, found {found}" in replies[0].reason
+
+
+def test_the_same_vector_for_different_texts_is_refused_in_one_request_and_over_several() -> None:
+    for batch_texts, n_wrong in ((32, 3), (1, 2)):
+        with embedding_server(lambda texts: [[0.5, 1.0] for _ in texts]) as server:
+            replies = client_for(server, batch_texts=batch_texts).answer(prompts(*TEXTS))
+        wrong = [one.reason for one in replies if one.outcome is Outcome.MALFORMED]
+        assert len(wrong) == n_wrong
+        assert set(wrong) <= {"the same vector for 3 different texts", "the same vector for 2 different texts"}
+    with embedding_server(lambda texts: [[0.5, 1.0] for _ in texts]) as server:
+        replies = client_for(server).answer(prompts("Opening hours?", "opening hours", "Opening  hours!"))
+    assert {one.outcome for one in replies} == {Outcome.ANSWERED}, "an encoder may see neither case nor signs"
+
+
+def test_a_model_or_a_width_that_changes_between_requests_is_refused_and_not_kept(tmp_path: Path) -> None:
+    def script(texts: list[str]) -> Action:
+        model = "m-1" if len(server.bodies) == 1 else "m-2"
+        return reply(words(texts), model=model)
+
+    with embedding_server(script=script) as server, ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(client_for(server, batch_texts=1), cache)
+        replies = client.answer(prompts(*TEXTS))
+        assert len(cache) == 1
+    wrong = [one.reason for one in replies if one.text is None]
+    assert wrong == ["a vector of the model 'm-2', after vectors of 'm-1'"] * 2
+    with embedding_server(lambda texts: [[1.0, 2.0] * len(text) for text in texts]) as server:
+        replies = client_for(server, batch_texts=1).answer(prompts("a", "bc"))
+    assert replies[1].reason == "vectors of 2 and of 4 dimensions"
+
+
+def test_an_error_or_a_number_that_is_none_is_told_at_once() -> None:
+    for body, reason in (
+        (b'{"error": {"message": "no such encoder"}}', "an error in place of a reply: no such encoder"),
+        (b'{"data": [{"index": 0, "embedding": [0.5, NaN]}]}', "no list of vectors: ValueError a vector that is empty"),
+    ):
+        with embedding_server(script=lambda _, body=body: Action(body)) as server:
+            (one,) = client_for(server).answer(prompts("a"))
+        assert one.text is None
+        assert one.reason.startswith(reason)
+        assert len(server.bodies) <= 2
 
 
 def test_numbers_and_base64_give_the_same_reply() -> None:
@@ -171,8 +234,10 @@ def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tm
     [
         ([[1.0, 2.0]], "1 vectors for 2 texts"),
         ([[1.0], [2.0], [3.0]], "3 vectors for 2 texts"),
-        ([[1.0, 2.0], [3.0]], "vectors of 1 and of 2 dimensions in one reply"),
-        ([[], [1.0]], "no list of vectors: ValueError a vector that is empty, or with numbers that are not finite"),
+        ([[1.0, 2.0], [3.0]], "vectors of 1 and of 2 dimensions"),
+        ([[], [1.0]], "no list of vectors: ValueError a vector that is empty or all zeros"),
+        ([[0.0, 0.0], [1.0, 2.0]], "no list of vectors: ValueError a vector that is empty or all zeros"),
+        ([[1.0, None], [1.0, 2.0]], "no list of vectors: TypeError"),
         ([[1e39], [1.0]], "no list of vectors: ValueError a vector that is empty"),
         ([["x"], [1.0]], "no list of vectors: TypeError"),
         (["not base64!", "AAAA"], "no list of vectors: Error"),

@@ -125,8 +125,20 @@ def test_replies_without_a_vector_for_each_text_end_the_call(tmp_path: Path, scr
 def test_vectors_whose_width_changes_on_the_way_are_refused(tmp_path: Path) -> None:
     with embedding_server(lambda texts: [[1.0] * (4 if text == "dimension" else 8) for text in texts]) as server:
         line = f"dense:m,base_url={server.base_url}"
-        with pytest.raises(ModelError, match="expected: vectors of 4 dimensions, as before\n  found: one of 8"):
+        with pytest.raises(ModelError, match="vectors of 4 and of 8 dimensions"):
             searched(line, tmp_path)
+
+
+def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) -> None:
+    """Also where an earlier process had the passages encoded: the server's model changed in between."""
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url}"
+        parse(line, {}.get, tmp_path / "replies").index(PASSAGES, tmp_path / "index")
+        server._answer = lambda texts: reply(words(texts), model="m-2")
+        with pytest.raises(
+            ModelError, match="found: vectors of 'm' and of 'm-2'; `ragtasks data cache prune --model m`"
+        ):
+            searched(line, tmp_path / "index", tmp_path / "replies")
 
 
 def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: Place) -> None:
