@@ -552,20 +552,18 @@ def _as_many(answers: Sequence[str], n_prompts: int) -> list[str]:
 
 
 def _answer(text: str | None, outputs: Any, place: int) -> str:
-    """Return the text of choice `place` of a reply, or why it is no answer."""
+    """Return the text of choice `place` of a reply, or why it is no answer; an empty text of the model is one."""
     _, choice, body = parts_of(outputs)
-    choices = body.get("choices") if isinstance(body.get("choices"), list) else []
-    choice = next((item for item in choices if isinstance(item, dict) and item.get("index") == place), choice)
+    choices = body.get("choices")
+    if isinstance(choices, list):
+        choice = next((item for item in choices if isinstance(item, dict) and item.get("index") == place), choice)
     if early := early_end({**body, "choices": [choice]}, offers_tools=_HAS_TOOLS.get()):
         return NoAnswer(early[1])
-    return text if text or isinstance(text, SystemAnswer) else _empty(text, outputs)
-
-
-def _empty(text: str | None, outputs: Any) -> str:
-    """Return what a reply without text counts as: an empty answer where the model gave one, else no answer."""
-    if not isinstance(outputs, dict) or "text" in parts_of(outputs)[1] or not _BODIES & outputs.keys():
+    if text or isinstance(text, SystemAnswer):
+        return text
+    if "text" in choice or not _BODIES & body.keys():
         return NoAnswer("the reply has no content") if text is None else text
-    reply = read_completion(orjson.dumps(outputs))
+    reply = read_completion(orjson.dumps(body))
     if text is None or reply.outcome in {Outcome.REFUSED, Outcome.MALFORMED}:
         return NoAnswer(reply.reason)
     return text
