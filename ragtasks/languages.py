@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 ENGLISH = "en"
+UNKNOWN = "und"
+"""Language of a text that is too short to detect: its script decides (`settled`)."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _ENGLISH_WORDS = (  # those of Dutch, Danish or French ("is", "of", "for", "or") are left out
@@ -33,6 +35,7 @@ _CODES = (
 )
 _LANGUAGES = _CODES.split()
 _ARTICLES = {
+    "": "a an the",
     "de": "der die das den dem des ein eine einen einem einer eines",
     "es": "el la los las un una unos unas",
     "fr": "le la les l un une",
@@ -41,8 +44,9 @@ _ARTICLES = {
     "pt": "o a os as um uma uns umas",
 }
 """Language -> its articles, which scores of words leave out as they do in English."""
-_A_WORD_EACH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-"""Characters of Chinese, Japanese and Korean."""
+_A_WORD_EACH = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Characters of Chinese, Japanese and Korean, and of Thai, Lao, Burmese and Khmer, which write no blanks."""
+_LATIN = re.compile(r"[\W\d_a-z\u00aa-\u02af\u1e00-\u1eff]*")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -73,13 +77,31 @@ def _identifier() -> LanguageIdentifier:
     return found
 
 
+def settled(language: str, *texts: str) -> str:
+    """Return the language for cutting texts that are compared with each other: one for all of them.
+
+    Only `UNKNOWN` changes: to English if all letters and digits are ASCII, else to "", by which `words_of` cuts every
+    script.
+    """
+    # Composed, so that an accent counts with its letter; a mark alone may be the variation selector of an emoji.
+    signs = set(unicodedata.normalize("NFC", " ".join(texts))) if language == UNKNOWN else set()
+    is_ascii = all(sign.isascii() or not (sign.isalpha() or sign.isdecimal()) for sign in signs)
+    return language if language != UNKNOWN else ENGLISH if is_ascii else ""
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether at least a fifth of the words are in another script than Latin."""
+    words = [] if text.isascii() else words_of(text, "")
+    return 5 * sum(not _LATIN.fullmatch(word) for word in words) >= max(1, len(words))
+
+
 class _Signs(dict[int, str]):
     """Character -> what it is between words: itself, or apart from its neighbours, or a blank."""
 
     def __missing__(self, code: int) -> str:
-        sign = chr(code)
+        sign = str(unicodedata.decimal(chr(code), chr(code)))  # Arabic, Persian and Hindi have digits of their own
         is_in_word = unicodedata.category(sign)[0] in "LNM"  # marks too: Hindi writes vowels as such
-        self[code] = f" {sign} " if _A_WORD_EACH.match(sign) else sign if is_in_word else " "
+        self[code] = " " if not is_in_word else f" {sign} " if _A_WORD_EACH.match(sign) else sign
         return self[code]
 
 
@@ -89,12 +111,12 @@ _SIGNS = _Signs()
 def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
     """Return the words of a text in another language than English, without case and punctuation.
 
-    Words are runs of letters, marks and digits, the forms of a character made one (NFKC); each character of Chinese,
-    Japanese and Korean is a word.
+    Words are runs of letters, marks and digits, the forms of a character made one (NFKC), digits of every script those
+    of ASCII; each character of Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer is a word.
 
     Args:
         text: what is cut.
-        language: ISO 639-1 code, which says what the articles are.
+        language: ISO 639-1 code, which decides what the articles are; "" has those of English.
         articles: whether they stay.
 
     Source: the mixed segmentation and the articles by language of MLQA (Lewis et al. 2020, section 4), for more

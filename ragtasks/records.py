@@ -52,7 +52,7 @@ class Role(str, Enum):
 
 
 LANGUAGE = "language"
-"""Key of `Task.extra` with the ISO 639-1 code of a conversation; it is not there where that is English."""
+"""Key of `Task.extra` with the ISO 639-1 code of a task's language, or `und`; English tasks do not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Task:
 
     @property
     def language(self) -> str:
-        """ISO 639-1 code of the conversation."""
+        """ISO 639-1 code of the language; `und` if it is unknown and not all letters are ASCII."""
         return str(self.extra.get(LANGUAGE, "en"))
 
     @property

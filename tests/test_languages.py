@@ -14,7 +14,7 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.harness.models import extract_answer
 from ragtasks.harness.prompts import system_text
-from ragtasks.languages import ENGLISH, words_of
+from ragtasks.languages import ENGLISH, UNKNOWN, words_of
 from ragtasks.metrics import RuleBasedIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall, word_count
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
@@ -39,7 +39,8 @@ def twin(code: str, folder: Path) -> Benchmark:
         ("ja", "工具を借りる", ["工", "具", "を", "借", "り", "る"]),
         ("ko", "공구를 빌림", ["공", "구", "를", "빌", "림"]),
         ("hi", "मुझे नहीं पता।", ["मुझे", "नहीं", "पता"]),
-        ("ar", "لا أعرف؟", ["لا", "أعرف"]),
+        ("ar", "لا أعرف؟ ٢٠", ["لا", "أعرف", "20"]),
+        ("th", "ห้อง ๑๒ OK", ["ห", "\u0e49", "อ", "ง", "12", "ok"]),
     ],
 )
 def test_each_language_has_its_words(language: str, text: str, words: list[str]) -> None:
@@ -102,6 +103,80 @@ def test_rows_of_ones_own_know_their_language(tmp_path: Path) -> None:
     assert not own.unread
 
 
+def rouge_of_rows(tmp_path: Path, *rows: tuple[str, str, str]) -> list[float]:
+    """Return ROUGE-L of rows (question, answer, reference) as the suite of rows computes it."""
+    file = tmp_path / "rows.jsonl"
+    keys = ("question", "answer", "reference")
+    file.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
+    own = read_own_rows(file)
+    return [rouge_l(own.given[task.task_id].text, task.target, task.language) for task in own.benchmark.tasks]
+
+
+LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are open.", "The hall is open.")
+
+
+@pytest.mark.parametrize("others", [[], [LONG] * 3], ids=["alone", "among English rows"])
+@pytest.mark.parametrize(
+    ("answer", "reference", "value"),
+    [
+        ("Нина Орлова", "Орлова Нина", 1 / 2),
+        ("Ζάκυνθος!", "ζάκυνθος", 1.0),
+        ("مكتبة ١٢", "مكتبة 12", 1.0),
+        ("ספר ירוק", "ספר", 2 / 3),
+        ("हरी किताब", "हरी", 2 / 3),
+        ("เล่ม", "เรา", 2 / 7),
+        ("図書館", "図書室", 2 / 3),
+        ("도서관", "도서실", 2 / 3),
+        ("Ångström", "A\u030angstro\u0308m", 1.0),  # composed and decomposed
+        ("Øst", "Åst", 0.0),  # rouge-score would read `st` twice
+        ("\uff21\uff11\uff12", "a12", 1.0),  # full width
+        ("Room 图书", "Room 书图", 2 / 3),
+        ("Нина (Nina)", "Nina", 2 / 3),
+        ("42", "42", 1.0),
+    ],
+)
+def test_short_rows_are_cut_by_their_script(
+    tmp_path: Path, others: list[tuple[str, str, str]], answer: str, reference: str, value: float
+) -> None:
+    *long, short = rouge_of_rows(tmp_path, *others, ("?", answer, reference))
+    assert short == pytest.approx(value)
+    assert long == [rouge_l(LONG[1], LONG[2], ENGLISH)] * len(others)
+
+
+def test_another_script_in_an_english_conversation_counts_and_an_accent_changes_nothing(tmp_path: Path) -> None:
+    question = "What is the name of the book and how do they write it?"
+    answers = [
+        ("It is 红书", "It is 绿书"),
+        ("It is Málaga", "It is Malaga"),
+        ("It's Rød, a \u03c0 of a book they say", "Rød"),
+    ]
+    values = rouge_of_rows(tmp_path, *((question, *pair) for pair in answers))
+    assert values == [3 / 4, *(rouge_l(*pair, ENGLISH) for pair in answers[1:])]
+
+
+def test_an_english_answer_without_a_known_question_stays_as_it_was(tmp_path: Path) -> None:
+    answer, reference = "It's not what they'd say of the café, but it should be.", "They say that of the cafe."
+    assert rouge_of_rows(tmp_path, ("?", answer, "Café"), ("?", answer, reference)) == [
+        rouge_l(answer, "Café", ENGLISH),
+        rouge_l(answer, reference, ENGLISH),
+    ]
+
+
+def test_an_unknown_language_is_english_where_all_letters_are_ascii() -> None:
+    text, other = "The library\u2019s well-known e-book \u2014 it's U.S. made", "a well known ebook; made in US"
+    assert token_recall(text, other, UNKNOWN) == token_recall(text, other, ENGLISH)
+    assert token_f1(text, other, UNKNOWN) == token_f1(text, other, ENGLISH)
+    assert k_precision(text, [other], UNKNOWN) == k_precision(text, [other], ENGLISH)
+    assert extractiveness(text, [other], UNKNOWN) == extractiveness(text, [other], ENGLISH)
+    assert word_count(text, UNKNOWN) == word_count(text, ENGLISH)
+
+
+def test_passages_in_another_script_are_cut_by_it() -> None:
+    assert k_precision("Nova 7", ["新Nova 7上市"], UNKNOWN) == 1.0
+    assert k_precision("the «Нова»", ["Нова, новый"], UNKNOWN) == 1.0
+    assert extractiveness("Nova 7", ["新Nova 7上市"], UNKNOWN) == pytest.approx(4 / 7)
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_a_rule_asks_for_the_language_and_english_prompts_have_none(code: str, tmp_path: Path) -> None:
     rule = shipped_template("generation/answer_language").render().strip()
@@ -110,6 +185,23 @@ def test_a_rule_asks_for_the_language_and_english_prompts_have_none(code: str, t
         text = system_text(doc, shipped_template("generation/system"), max_words=150, instruction=None)
         assert text.endswith(f"\n\n{rule}") is has_rule
         assert (rule in text) is has_rule
+
+
+def test_a_benchmark_of_short_questions_is_searched_by_their_script_and_has_no_rule(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TWINS / "zh", tmp_path / "zh"))
+    turn = {"question": "地址?", "answer": "信", "references": ["lending-01"]}
+    row = {"conversation_id": "short", "domain": "lending", "turns": [turn]}
+    (folder / "conversations.jsonl").write_text(json.dumps(row))
+    (folder / "qrels.tsv").unlink()
+    benchmark = open_benchmark("custom", folder)
+    (task,) = benchmark.tasks
+    assert task.language == UNKNOWN
+    first = benchmark.read_contexts(Setting.FULL_RAG).passages[task.task_id][0]
+    assert first in task.references
+    assert extract_answer(task.question, [first.text], UNKNOWN) == "请带一封写有您地址的信和一张带照片的证件。"
+    doc = build_doc(benchmark, task, Setting.REFERENCE, "references", ())
+    text = system_text(doc, shipped_template("generation/system"), max_words=150, instruction=None)
+    assert shipped_template("generation/answer_language").render().strip() not in text
 
 
 @pytest.mark.parametrize("code", CODES)

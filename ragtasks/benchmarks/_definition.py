@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -15,7 +16,7 @@ from ragtasks.benchmarks.download import storing
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, Run, broken_statistics, canonical_hash, sample_statistics, written_aside
-from ragtasks.languages import ENGLISH, language_of
+from ragtasks.languages import ENGLISH, UNKNOWN, is_foreign, language_of, settled
 from ragtasks.records import LANGUAGE, Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
@@ -282,14 +283,19 @@ def read_edition(
 # Questions of somebody's own: in any language, and in no folder.
 
 
-def with_languages(tasks: Iterable[Task], given: Mapping[str, str]) -> tuple[Task, ...]:
+def with_languages(
+    tasks: Iterable[Task], given: Mapping[str, str], answers: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Task, ...]:
     """Return tasks that know their conversation's language: the one that is given, else detected.
 
-    A conversation that is too short to tell has the language of most others; nothing is noted of English.
+    A conversation that is too short to detect has the language of most others. If that is English, a task with letters
+    beyond ASCII is `UNKNOWN`, unless its target and answer are detected as English. So is a task of an English
+    conversation whose target or answer is in another script. Nothing is noted of English.
 
     Args:
         tasks: of whole conversations.
         given: conversation id -> ISO 639-1 code, for those whose language the data say.
+        answers: task id -> answer, where there are answers already.
     """
     chosen = tuple(tasks)
     texts: dict[str, list[str]] = {}
@@ -297,11 +303,18 @@ def with_languages(tasks: Iterable[Task], given: Mapping[str, str]) -> tuple[Tas
         texts.setdefault(task.conversation_id, []).extend((task.question, task.target))
     found = {name: given.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
     usual = Counter(filter(None, found.values())).most_common(1)
-    codes = {name: code or (usual[0][0] if usual else ENGLISH) for name, code in found.items()}
+
+    def code_of(task: Task) -> str:
+        own, texts = found[task.conversation_id], (task.target, answers.get(task.task_id, ""))
+        code = own or (usual[0][0] if usual else ENGLISH)
+        if code != ENGLISH:
+            return code
+        is_english = ENGLISH in (own, language_of(" ".join(texts)))
+        by_script = any(map(is_foreign, texts)) if is_english else settled(UNKNOWN, task.question, *texts) != ENGLISH
+        return UNKNOWN if by_script else ENGLISH
+
     return tuple(
-        task
-        if codes[task.conversation_id] == ENGLISH
-        else replace(task, extra={**task.extra, LANGUAGE: codes[task.conversation_id]})
+        task if (code := code_of(task)) == ENGLISH else replace(task, extra={**task.extra, LANGUAGE: code})
         for task in chosen
     )
 

@@ -29,7 +29,7 @@ from ragtasks.files import (
     qrel_lines,
     run_lines,
 )
-from ragtasks.languages import ENGLISH, words_of
+from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -360,7 +360,8 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
     for domain in folder.domains:
         tasks = [task for task in folder.tasks if task.domain == domain]
         texts = {task.task_id: queries[task.task_id] for task in tasks}
-        ((language, _),) = Counter(task.language for task in tasks).most_common(1)
+        languages = (settled(task.language, queries[task.task_id]) for task in tasks)
+        ((language, _),) = Counter(languages).most_common(1)
         found |= search(texts, folder.corpus.of_domain(domain), _DEPTH, language)
     return found
 

@@ -22,7 +22,7 @@ from ragtasks.benchmarks import Doc, passage_rows, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.agentic import AgenticTask, Search
 from ragtasks.harness.prompts import REFUSAL
-from ragtasks.languages import ENGLISH, words_of
+from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.records import LANGUAGE
 
 # The harness makes its own models known only while no other is: ours must not be the first.
@@ -221,6 +221,7 @@ def extract_answer(question: str, passages: Sequence[str], language: str = ENGLI
     A sentence's score is the summed inverse sentence frequency of the question's content words in it, as a share of
     the question's whole weight; equal scores go to the earlier sentence.
     """
+    language = settled(language, question)
     ends = _SENTENCE_END if language == ENGLISH else _FOREIGN_SENTENCE_END
     sentences = [part.strip() for text in passages for part in ends.split(text) if _words(part, language)]
     found = [_words(sentence, language) for sentence in sentences]

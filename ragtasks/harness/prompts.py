@@ -17,6 +17,7 @@ from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK
+from ragtasks.languages import UNKNOWN
 from ragtasks.prompts import PromptTemplate, load_template, shipped_template
 from ragtasks.records import LANGUAGE
 
@@ -148,7 +149,7 @@ def system_text(
     extra = json.loads(doc.get("extra") or "{}")
     passages = doc["passages"]
     text = template.render(passages=passages, max_words=max_words, refusal=REFUSAL, extra=extra, **fields).strip()
-    if LANGUAGE in extra:
+    if extra.get(LANGUAGE, UNKNOWN) != UNKNOWN:
         text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
     return f"{instruction}\n\n{text}" if instruction else text
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from rapidfuzz.distance import LCSseq
 
-from ragtasks.languages import ENGLISH, words_of
+from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.metrics._metric import Pair
 from ragtasks.records import Score
 
@@ -40,7 +40,7 @@ def rouge_l(response: str, target: str, language: str = ENGLISH) -> float:
     Args:
         response: the model's answer.
         target: the benchmark's answer.
-        language: ISO 639-1 code of the conversation.
+        language: ISO 639-1 code of the conversation; `UNKNOWN` cuts both texts by their script (`settled`).
 
     Returns:
         Twice precision times recall over their sum, both taken from the longest common subsequence of tokens; 0 where
@@ -59,7 +59,8 @@ def rouge_l_batch(
 
     `languages` has one a pair; None is English.
     """
-    rows = list(zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True))
+    given = zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True)
+    rows = [(left, right, settled(language, left, right)) for left, right, language in given]
     unique = {(text, language) for *texts, language in rows for text in texts}
     tokens = {(text, language): _rouge_tokens(text, language) for text, language in unique}
     return [_f_measure(tokens[left, language], tokens[right, language]) for left, right, language in rows]
@@ -79,6 +80,7 @@ def token_recall(response: str, target: str, language: str = ENGLISH) -> float:
     Source: the recall of SQuAD's token F1 (Rajpurkar et al. 2016, section 6.1), computed as in the official
     `run_algorithmic.py` at cc5b1d4.
     """
+    language = settled(language, response, target)
     wanted = Counter(normalised_tokens(target, language))
     if not wanted:
         return 0.0
@@ -95,6 +97,7 @@ def k_precision(response: str, passages: Sequence[str], language: str = ENGLISH)
     Source: K-Precision of Adlakha et al. 2023, "Evaluating Correctness and Faithfulness of Instruction-Following Models
     for Question Answering".
     """
+    language = settled(language, response, *passages)
     stated = Counter(normalised_tokens(response, language))
     if not passages or not stated:
         return None
@@ -136,6 +139,7 @@ _NO_WORD = re.compile(r"[^\w\s]")
 
 def word_count(text: str, language: str = ENGLISH) -> int:
     """Return how many words a text has: in English what stands between blanks."""
+    language = settled(language, text)
     return len(text.split() if language == ENGLISH else words_of(text, language))
 
 
@@ -150,6 +154,7 @@ def extractiveness(response: str, passages: Sequence[str], language: str = ENGLI
     """
     if not passages:
         return None
+    language = settled(language, response, *passages)
     answer, shown = _stripped(response, language), [_stripped(passage, language) for passage in passages]
     overlaps = rouge_l_batch([answer] * len(shown), shown, [language] * len(shown))
     return max(
@@ -213,6 +218,7 @@ def token_f1(response: str, target: str, language: str = ENGLISH) -> float:
 
     Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), as `scripts/sharedtask_eval.py` at 494b743 computes it.
     """
+    language = settled(language, response, target)
     left, right = (Counter(normalised_tokens(text, language)) for text in (response, target))
     shared = (left & right).total()
     return 2 * shared / (left.total() + right.total()) if shared else 0.0

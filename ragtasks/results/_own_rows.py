@@ -140,7 +140,8 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note) -> OwnRows:
             reader.read(number, row)
         else:
             note(number, "an object with `question` and `answer`", type(row).__name__, "")
-    return OwnRows(rows_benchmark(with_languages(reader.tasks, reader.languages)), reader.given, dict(reader.unread))
+    tasks = with_languages(reader.tasks, reader.languages, {name: given.text for name, given in reader.given.items()})
+    return OwnRows(rows_benchmark(tasks), reader.given, dict(reader.unread))
 
 
 class _Reader:
