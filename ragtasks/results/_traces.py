@@ -31,9 +31,12 @@ _INPUT = ("langfuse.trace.input", "input.value", "langfuse.observation.input", "
 _OUTPUT = ("langfuse.trace.output", "output.value", "langfuse.observation.output", "gen_ai.output.messages")
 _QUERY = ("gen_ai.retrieval.query.text", "input.value", "langfuse.observation.input")
 _QUESTION_KEYS = ("question", "query", "query_str", "user_input", "message", "input", "messages")
-_ANSWER_KEYS = ("answer", "response", "output", "result", "replies", "content", "messages")
+_ANSWER_KEYS = (*("answer", "response", "output", "result", "replies", "content", "messages"), "choices", "generations")
 _USER = frozenset({"user", "human"})
 _ASSISTANT = frozenset({"assistant", "ai", "model"})
+_SPEAKERS = (*_USER, *_ASSISTANT, "system")
+_QUESTION = (_INPUT, _QUESTION_KEYS, _USER)
+_ANSWER = (_OUTPUT, _ANSWER_KEYS, _ASSISTANT)
 _TOKENS = {
     "input_tokens": ("llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("llm.token_count.completion", "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
@@ -42,6 +45,8 @@ _TOKENS = {
 _COST = ("llm.cost.total",)
 """Dollars, as OpenInference has it; Langfuse's stands in the details of its cost."""
 _RETRIEVERS = frozenset({"retriever", "retrieval"})
+_PARTS = _MODELS | _RETRIEVERS | {"embedding", "embeddings", "reranker", "tool", "guardrail", "evaluator", "prompt"}
+"""Kinds of spans that are a step of an answer even if their parent is missing."""
 _WHOLE = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "langfuse.")
 """Keys whose values are JSON by themselves, and stay as they are."""
 _READ = (
@@ -110,7 +115,7 @@ class _Reader:
     """Reads lines of spans, of whichever form, and notes those that hold none."""
 
     def __init__(self) -> None:
-        self.by_trace: dict[str, dict[str, _Span]] = defaultdict(dict)
+        self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # a repeated line is one span
         self._n_spans = 0
         self._bad: list[str] = []
 
@@ -139,7 +144,7 @@ class _Reader:
             except (ValueError, TypeError, OverflowError) as error:
                 self._bad.append(f"line {number} ({error})")
             else:
-                self.by_trace[span.trace_id][span.span_id] = span
+                self.by_trace[span.trace_id][span.span_id, hash(repr(span))] = span
 
 
 def _named(items: Sequence[str]) -> str:
@@ -257,6 +262,10 @@ class _Left:
     without_answer: list[str] = field(default_factory=list)
     without_question: list[str] = field(default_factory=list)
     by_model: list[str] = field(default_factory=list)
+    replies: Counter[str] = field(default_factory=Counter)
+    no_results: Counter[str] = field(default_factory=Counter)
+    same_ids: Counter[str] = field(default_factory=Counter)
+    roots: Counter[str] = field(default_factory=Counter)
     bare_documents: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -271,17 +280,22 @@ class _Left:
                 f"{len(self.by_model)} questions are the last message to the model, which may hold passages too, as no "
                 f"other span says them: {_named(self.by_model)}"
             )
-        if self.bare_documents:
-            traces = _named(list(self.bare_documents))
-            yield f"{self.bare_documents.total()} retrieved documents without text are left out: {traces}"
+        counts = {
+            "answers are the last reply of a model, maybe a grader's, as the first span has none": self.replies,
+            "retrieved documents without text are left out": self.bare_documents,
+            "searches without documents and output count as empty": self.no_results,
+            "spans have the id of another span of their trace; both are read": self.same_ids,
+            "further first spans with a question are no rows": self.roots,
+        }
+        yield from (f"{n.total()} {what}: {_named(list(+n))}" for what, n in counts.items() if +n)
 
 
-def _made(by_trace: Mapping[str, Mapping[str, _Span]]) -> Traces:
+def _made(by_trace: Mapping[str, Mapping[Any, _Span]]) -> Traces:
     """Return the rows of all traces, in order of time."""
     left = _Left()
     ordered = [sorted(spans.values(), key=_begin) for spans in by_trace.values()]
     ordered.sort(key=lambda spans: _begin(spans[0]))
-    rows = [row for spans in ordered if (row := _row(spans, left)) is not None]
+    rows = [row for spans in ordered for row in _rows(spans, left)]
     return Traces(tuple(rows), tuple(left.notes))
 
 
@@ -289,21 +303,44 @@ def _begin(span: _Span) -> float:
     return float("inf") if span.start is None else span.start
 
 
-def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
-    """Return the row of a trace; None where it has no question or no answer, which is noted."""
-    ids = {span.span_id for span in spans}
-    root = next((span for span in spans if span.parent_id not in ids), spans[0])
+def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a trace: one for each first span with a question, else one for the whole trace."""
+    trace_id = spans[0].trace_id
+    left.same_ids[trace_id] += len(spans) - len({span.span_id for span in spans})
+    first_of: dict[int, int] = {}
+    for place, parent in _parents(spans).items():
+        first_of[place] = place if parent is None else first_of[parent]
+    trees: dict[int, list[_Span]] = {place: [] for place in sorted({*first_of.values()})}
+    for place, span in enumerate(spans):
+        trees[first_of[place]].append(span)
+    asked = [place for place in trees if (_text(spans[place], (), *_QUESTION)[0] or "").strip()]
+    whole = [place for place in asked if spans[place].kind not in _PARTS]
+    # A span whose parent is missing belongs to the answer of a span that has none.
+    chosen = [place for place in whole if not spans[place].parent_id] or whole or [min(trees)]
+    left.roots[trace_id] += len({*asked} - {*chosen})
+    for number, place in enumerate(chosen, start=1):
+        if row := _row(spans[place], spans if len(chosen) == 1 else trees[place], left):
+            yield row if len(chosen) == 1 else {**row, "id": f"{trace_id}-{number}"}
+
+
+def _row(root: _Span, spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
+    """Return the row of a first span; None where it has no question or no answer, which is noted."""
+    retrievers = _outermost(spans, _RETRIEVERS)
+    left.no_results[root.trace_id] += sum(map(_found_nothing, retrievers))
     models = _outermost(spans, _MODELS)
-    question, question_of_model = _text(root, models[-1:], _INPUT, _QUESTION_KEYS, _USER)
-    answer, _ = _text(root, models[-1:], _OUTPUT, _ANSWER_KEYS, _ASSISTANT)
+    question, question_of_model = _text(root, models[-1:], *_QUESTION)
+    answer, answer_of_model = _text(root, models[-1:], *_ANSWER)
     if question is None or not question.strip() or answer is None:
         (left.without_answer if question and question.strip() else left.without_question).append(root.trace_id)
         return None
     if question_of_model:
         left.by_model.append(root.trace_id)
+    left.replies[root.trace_id] += answer_of_model and root.kind not in _MODELS
     row: dict[str, Any] = {"id": root.trace_id, "question": question, "answer": answer}
     contexts = _contexts(root.trace_id, spans, left.bare_documents)
-    searches = _searches(_outermost(spans, _RETRIEVERS))
+    searches = _searches(retrievers)
+    if len(retrievers) < sum(span.kind in _RETRIEVERS for span in spans) and any(map(_found_nothing, retrievers)):
+        searches = None  # the documents are those of a retriever within another
     session = next((span.values[key] for key in _SESSION for span in spans if span.values.get(key)), None)
     return {
         **row,
@@ -311,7 +348,7 @@ def _row(spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
         **({} if contexts is None else {"contexts": contexts}),
         **({} if searches is None else {"searches": searches}),
         **_seconds("seconds", [root]),
-        **_seconds("retriever_seconds", _outermost(spans, _RETRIEVERS)),
+        **_seconds("retriever_seconds", retrievers),
         **_tokens(models),
         **_cost(models),
     }
@@ -343,10 +380,11 @@ def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int 
     if isinstance(value, Mapping) and depth < _DEEPEST:
         inner = (_text_in(value[key], keys, roles, depth + 1) for key in keys if key in value)
         direct = next((text for text in inner if text is not None), None)
+        direct = _last([value], roles) if direct is None else direct
         return _only_text(value, keys, roles, depth) if direct is None else direct
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
-    return _last(_objects(value), roles)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)) and depth < _DEEPEST:
+        return _text_in(value[0], keys, roles, depth + 1)
+    return _last([value] if _is_pair(value) else value, roles) if isinstance(value, list) else None
 
 
 def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[str], depth: int) -> str | None:
@@ -356,16 +394,33 @@ def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[s
     return texts.pop() if len(texts) == 1 else None
 
 
-def _last(messages: Sequence[Mapping[str, Any]], roles: frozenset[str]) -> str | None:
-    """Return the text of the last message of some roles."""
-    for message in reversed(messages):
-        if str(message.get("role") or message.get("type")).lower() in roles:
-            parts = message.get("parts")
-            texts = [str(part["content"]) for part in _objects(parts) if isinstance(part.get("content"), str)]
-            text = message_text(message.get("content")) if parts is None else "\n".join(texts) or None
-            if text:
-                return text
+def _last(messages: Sequence[Any], roles: frozenset[str]) -> str | None:
+    """Return the text of the last message of some roles; an assistant's message before a user's last is no answer."""
+    for message in map(_unwrapped, reversed(messages)):
+        parts, name = message.get("parts"), message.get("id")
+        kind = message.get("role") or (name[-1] if name and isinstance(name, list) else message.get("type"))
+        role = str(kind).lower().removesuffix("chunk").removesuffix("message")
+        texts = [str(part["content"]) for part in _objects(parts) if isinstance(part.get("content"), str)]
+        text = message_text(message.get("content")) if parts is None else "\n".join(texts) or None
+        if text and role in roles:
+            return text
+        if text and role in _USER:
+            return None
     return None
+
+
+def _unwrapped(message: Any) -> Mapping[str, Any]:
+    """Return a message as one object: LangChain's serialised forms, pairs of role and text, choices of a reply."""
+    if _is_pair(message):
+        return {"role": message[0], "content": message[1]}
+    found = message if isinstance(message, Mapping) else {}
+    for key in ("message", "data", "kwargs"):
+        found = {**found, **found[key]} if isinstance(found.get(key), Mapping) else found
+    return found
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], str) and value[0] in _SPEAKERS
 
 
 def _messages(span: _Span, side: str) -> list[dict[str, Any]]:
@@ -410,6 +465,12 @@ def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
     return found or None
 
 
+def _found_nothing(span: _Span) -> bool:
+    """Return whether a retriever's span has a query, and neither documents nor an output."""
+    has_any = any(key in _OUTPUT or "retrieval.documents" in key for key in span.values)
+    return span.kind in _RETRIEVERS and not has_any and any(span.values.get(key) for key in _QUERY)
+
+
 def _has_text(document: Mapping[str, Any]) -> bool:
     return isinstance(document.get("text"), str) and bool(document["text"].strip())
 
@@ -425,8 +486,8 @@ def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:
     if "retrieval.documents" not in named:
         whole = span.values.get("gen_ai.retrieval.documents")
         if whole is None and span.kind == "retriever":
-            whole = span.values.get("langfuse.observation.output")
-        if (items := _listed(whole)) is not None:
+            whole = span.values.get("langfuse.observation.output", span.values.get("output.value"))
+        if (items := [] if _found_nothing(span) else _listed(whole)) is not None:
             named["retrieval.documents"] = items
     return {name: [_document(item) for item in items] for name, items in named.items()}
 
@@ -437,6 +498,7 @@ def _listed(value: Any) -> list[dict[str, Any]] | None:
         items = parse_json(value.encode()) if isinstance(value, str) else value
     except ValueError:
         return None
+    items = items.get("documents") if isinstance(items, Mapping) else items
     if not isinstance(items, list):
         return None
     return [{"text": item} if isinstance(item, str) else dict(item) for item in items if isinstance(item, (str, dict))]
@@ -450,19 +512,26 @@ def _document(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _outermost(spans: Sequence[_Span], kinds: frozenset[str]) -> list[_Span]:
     """Return the calls of some kinds that lie in no other: two instrumentations may have written the same call."""
-    by_id = {span.span_id: span for span in spans}
-    calls = {span.span_id for span in spans if span.kind in kinds}
+    is_inside: dict[int, bool] = {}
+    for place, parent in _parents(spans).items():
+        is_inside[place] = parent is not None and (is_inside[parent] or spans[parent].kind in kinds)
+    return [span for place, span in enumerate(spans) if span.kind in kinds and not is_inside[place]]
 
-    def is_inside(span: _Span) -> bool:
-        above, seen = by_id.get(span.parent_id), {span.span_id}
-        while above is not None and above.span_id not in seen:
-            if above.span_id in calls:
-                return True
-            seen.add(above.span_id)
-            above = by_id.get(above.parent_id)
-        return False
 
-    return [span for span in spans if span.span_id in calls and not is_inside(span)]
+def _parents(spans: Sequence[_Span]) -> dict[int, int | None]:
+    """Return the index of each span's parent, parents first; None without a parent, and for the first of a circle."""
+    index = {span.span_id: place for place, span in reversed([*enumerate(spans)])}
+    found: dict[int, int | None] = {}
+    for place in range(len(spans)):
+        path: dict[int, int | None] = {}
+        at: int | None = place
+        while at is not None and at not in found and at not in path:
+            path[at] = at = index.get(spans[at].parent_id)
+        if at in path:
+            found[at] = None
+        for one in reversed(path):
+            found.setdefault(one, path[one])
+    return found
 
 
 def _seconds(name: str, spans: Sequence[_Span]) -> dict[str, float]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO
 
 import pytest
@@ -592,3 +594,151 @@ def test_a_span_with_too_many_values_is_left_out_and_named(tmp_path: Path) -> No
 def test_a_file_that_is_not_there_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match=r"(?s)spans\.jsonl.*No such file.*check the path"):
         read_traces(tmp_path / "spans.jsonl")
+
+
+# LangChain's messages, several first spans, repeated ids, deep and flat traces.
+
+HUMAN, AI = {"content": "Who made the chart?", "type": "human"}, {"content": "Ines made it.", "type": "ai"}
+
+
+def constructor(name: str, message: dict[str, Any]) -> dict[str, Any]:
+    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": message}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [HUMAN, AI],
+        [{"type": one["type"], "data": one} for one in (HUMAN, AI)],
+        [constructor("HumanMessage", HUMAN), constructor("AIMessageChunk", {"content": AI["content"]})],
+        [["user", HUMAN["content"]], ["ai", AI["content"]]],
+        [[HUMAN, AI]],
+        [HUMAN, {**AI, "content": [{"type": "text", "text": AI["content"]}]}, {**AI, "content": "", "tool_calls": []}],
+        [{"message": {"role": "user", "content": HUMAN["content"]}}, {"role": "assistant", "content": AI["content"]}],
+    ],
+)
+def test_messages_of_langchain_are_read_and_a_grader_is_not(write: Callable[[Any], Path], messages: list[Any]) -> None:
+    provider = OpenInferenceProvider()
+    file = write(provider)
+    tracer = provider.get_tracer("test")
+    asked = messages[:1] if len(messages) > 1 else [messages[0][:1]]
+    with tracer.start_as_current_span("graph", openinference_span_kind="chain") as chain:
+        chain.set_input({"messages": asked})
+        chain.set_output({"messages": messages, "documents": []})
+        with tracer.start_as_current_span("grader", openinference_span_kind="llm") as grader:
+            grader.set_output("grounded: yes")
+    found = read_traces(file)
+    assert [(row["question"], row["answer"]) for row in found.rows] == [(HUMAN["content"], AI["content"])]
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"generations": [[{"text": "", "message": constructor("AIMessage", AI)}]]},
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": AI["content"]}}]},
+        constructor("AIMessage", AI),
+        {"answer": constructor("AIMessage", {**AI, "content": [{"type": "text", "text": AI["content"]}]})},
+    ],
+)
+def test_a_reply_of_a_model_is_an_answer_in_every_form(tmp_path: Path, output: dict[str, Any]) -> None:
+    found = read(tmp_path, span(**{"input.value": "q", "output.value": json.dumps(output)}))
+    assert found.rows[0]["answer"] == AI["content"]
+
+
+def test_an_answer_that_only_a_model_gave_is_named(tmp_path: Path) -> None:
+    old = [HUMAN, AI, {**HUMAN, "content": "And when?"}]  # the last question has no answer
+    root = span(**{"input.value": "And when?", "output.value": json.dumps({"messages": old})})
+    model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "output.value": "In May."})
+    found = read(tmp_path, root, model)
+    assert found.rows[0]["answer"] == "In May."
+    assert found.notes == ("1 answers are the last reply of a model, maybe a grader's, as the first span has none: t",)
+
+
+def test_each_first_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> None:
+    provider = OpenInferenceProvider()
+    file = write(provider)
+    openinference(provider.get_tracer("test"), "s")
+    text, trace = file.read_text("utf-8"), "1" * 32
+    for row in read_traces(file).rows:  # the SDK makes a trace of each; here one has both
+        text = text.replace(row["id"], trace)
+    file.write_text(text, "utf-8")
+    found = read_traces(file)
+    assert [(row["question"], row["answer"]) for row in found.rows] == [turn[:2] for turn in TURNS]
+    assert [row["id"] for row in found.rows] == [f"{trace}-1", f"{trace}-2"]
+    assert [[item["text"] for item in row["contexts"]] for row in found.rows] == [turn[2] for turn in TURNS]
+    assert [row["input_tokens"] for row in found.rows] == [100, 100]
+    assert not found.notes
+
+
+def test_a_first_span_that_is_no_row_is_counted(tmp_path: Path) -> None:
+    one, lost = asked_and_answered("t"), span(own="two", parent="lost", **{"input.value": "q", "output.value": "b"})
+    model = span(own="m", **{"openinference.span.kind": "LLM", "input.value": "grade", "output.value": "yes"})
+    found = read(tmp_path, one, lost, model)
+    assert [(row["id"], row["answer"]) for row in found.rows] == [("t", "a")]
+    assert found.notes == ("2 further first spans with a question are no rows: t",)
+    found = read(tmp_path, one, span(own="silent", **{"input.value": "no reply?"}))
+    assert [row["id"] for row in found.rows] == ["t-1"]
+    assert found.notes == ("1 traces without an answer: t",)
+
+
+def test_two_spans_of_one_id_are_both_read_and_a_repeated_line_once(tmp_path: Path) -> None:
+    kind = {"openinference.span.kind": "LLM"}
+    model, other = (span(own="m", parent="s", **kind, **{"llm.token_count.prompt": n}) for n in (3, 4))
+    found = read(tmp_path, SPAN, model, other, other, SPAN)
+    assert found.rows[0]["input_tokens"] == 7
+    assert found.notes == ("1 spans have the id of another span of their trace; both are read: t",)
+    found = read(tmp_path, SPAN, asked_and_answered("t", "another question"))
+    assert [row["question"] for row in found.rows] == ["q", "another question"]
+
+
+def test_a_search_without_results_is_empty(tmp_path: Path) -> None:
+    kind = {"openinference.span.kind": "RETRIEVER", "input.value": "old maps"}
+    empty = span(own="r", parent="s", **kind)
+    found = read(tmp_path, SPAN, empty)
+    assert (found.rows[0]["searches"], found.rows[0]["contexts"]) == ([{"query": "old maps", "passages": []}], [])
+    assert found.notes == ("1 searches without documents and output count as empty: t",)
+    outputs = {"[]": [], '{"documents": []}': [], '{"documents": [{"page_content": "x"}]}': [{"text": "x"}]}
+    for output, passages in outputs.items():
+        found = read(tmp_path, SPAN, {**empty, "attributes": {**kind, "output.value": output}})
+        assert found.rows[0]["searches"] == [{"query": "old maps", "passages": passages}]
+        assert not found.notes
+    hidden = read(tmp_path, SPAN, {**empty, "attributes": {**kind, "output.value": "__REDACTED__"}})
+    assert not {"searches", "contexts"} & hidden.rows[0].keys()
+    inner = {**retrieved("i", {"content": "x"}, **kind), "parent_id": "r"}
+    nested = read(tmp_path, SPAN, empty, inner).rows[0]
+    assert "searches" not in nested
+    assert nested["contexts"] == [{"text": "x"}]
+
+
+def test_circles_of_parents_end(tmp_path: Path) -> None:
+    kind = {"openinference.span.kind": "LLM", "llm.token_count.prompt": 1}
+    circle = [span(own=str(n), parent=str((n + 1) % 5), **kind) for n in range(5)]
+    found = read(tmp_path, SPAN, *circle, span(own="x", parent="2", **kind))
+    assert (found.rows[0]["question"], found.rows[0]["input_tokens"]) == ("q", 1)
+
+
+@pytest.mark.parametrize("is_deep", [True, False], ids=["deep", "flat"])
+def test_twice_the_spans_take_twice_the_steps(tmp_path: Path, is_deep: bool) -> None:
+    def steps(n: int) -> int:
+        spans = [SPAN]
+        for place in range(n):
+            parent = f"c{place - 1}" if is_deep and place else "s"
+            spans.append(span(own=f"c{place}", parent=parent, **{"openinference.span.kind": "CHAIN"}))
+            spans.append(span(own=f"m{place}", parent=f"c{place}", **{"openinference.span.kind": "LLM"}))
+        file = lines(tmp_path / "spans.jsonl", *reversed(spans))
+        taken, before = 0, sys.gettrace()
+
+        def count(_frame: FrameType, _event: str, _argument: object) -> Any:
+            nonlocal taken
+            taken += 1
+            return count
+
+        sys.settrace(count)
+        try:
+            read_traces(file)
+        finally:
+            sys.settrace(before)
+        return taken
+
+    assert steps(200) < 2.2 * steps(100)
