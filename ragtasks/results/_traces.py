@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ _QUESTION_KEYS = ("question", "query", "query_str", "user_input", "message", "in
 _ANSWER_KEYS = (*("answer", "response", "output", "result", "replies", "content", "messages"), "choices", "generations")
 _USER = frozenset({"user", "human"})
 _ASSISTANT = frozenset({"assistant", "ai", "model"})
-_SPEAKERS = (*_USER, *_ASSISTANT, "system")
 _QUESTION = (_INPUT, _QUESTION_KEYS, _USER)
 _ANSWER = (_OUTPUT, _ANSWER_KEYS, _ASSISTANT)
 _TOKENS = {
@@ -45,7 +44,7 @@ _TOKENS = {
 _COST = ("llm.cost.total",)
 """Dollars, as OpenInference has it; Langfuse's stands in the details of its cost."""
 _RETRIEVERS = frozenset({"retriever", "retrieval"})
-_PARTS = _MODELS | _RETRIEVERS | {"embedding", "embeddings", "reranker", "tool", "guardrail", "evaluator", "prompt"}
+_STEPS = _RETRIEVERS | {"embedding", "embeddings", "reranker", "tool", "guardrail", "evaluator", "prompt"}
 """Kinds of spans that are a step of an answer even if their parent is missing."""
 _WHOLE = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "langfuse.")
 """Keys whose values are JSON by themselves, and stay as they are."""
@@ -255,48 +254,28 @@ def _inner(value: Any) -> Mapping[Any, Any]:
 # Spans of a trace to a row.
 
 
-@dataclass(slots=True)
-class _Left:
-    """What was left out, with the traces that show it."""
-
-    without_answer: list[str] = field(default_factory=list)
-    without_question: list[str] = field(default_factory=list)
-    by_model: list[str] = field(default_factory=list)
-    replies: Counter[str] = field(default_factory=Counter)
-    no_results: Counter[str] = field(default_factory=Counter)
-    same_ids: Counter[str] = field(default_factory=Counter)
-    roots: Counter[str] = field(default_factory=Counter)
-    bare_documents: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """A line each."""
-        if self.without_question:
-            yield f"{len(self.without_question)} traces without a question: {_named(self.without_question)}"
-        if self.without_answer:
-            yield f"{len(self.without_answer)} traces without an answer: {_named(self.without_answer)}"
-        if self.by_model:
-            yield (
-                f"{len(self.by_model)} questions are the last message to the model, which may hold passages too, as no "
-                f"other span says them: {_named(self.by_model)}"
-            )
-        counts = {
-            "answers are the last reply of a model, maybe a grader's, as the first span has none": self.replies,
-            "retrieved documents without text are left out": self.bare_documents,
-            "searches without documents and output count as empty": self.no_results,
-            "spans have the id of another span of their trace; both are read": self.same_ids,
-            "further first spans with a question are no rows": self.roots,
-        }
-        yield from (f"{n.total()} {what}: {_named(list(+n))}" for what, n in counts.items() if +n)
+_NOTES = {
+    "question": "traces without a question",
+    "answer": "traces without an answer",
+    "prompt": "questions are the last message to the model, which may hold passages too, as no other span says them",
+    "reply": "answers are the last reply of a model, maybe a grader's, as the first span has none",
+    "documents": "retrieved documents without text are left out",
+    "results": "searches without documents and output count as empty",
+    "ids": "spans have the id of another span of their trace; both are read",
+    "roots": "further first spans with a question are no rows",
+}
+_Left = Mapping[str, Counter[str]]
+"""Key of `_NOTES` -> how often it holds in each trace."""
 
 
 def _made(by_trace: Mapping[str, Mapping[Any, _Span]]) -> Traces:
     """Return the rows of all traces, in order of time."""
-    left = _Left()
+    left = {name: Counter[str]() for name in _NOTES}
     ordered = [sorted(spans.values(), key=_begin) for spans in by_trace.values()]
     ordered.sort(key=lambda spans: _begin(spans[0]))
     rows = [row for spans in ordered for row in _rows(spans, left)]
-    return Traces(tuple(rows), tuple(left.notes))
+    notes = (f"{n.total()} {_NOTES[name]}: {_named(list(+n))}" for name, n in left.items() if +n)
+    return Traces(tuple(rows), tuple(notes))
 
 
 def _begin(span: _Span) -> float:
@@ -306,18 +285,19 @@ def _begin(span: _Span) -> float:
 def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
     """Yield the rows of a trace: one for each first span with a question, else one for the whole trace."""
     trace_id = spans[0].trace_id
-    left.same_ids[trace_id] += len(spans) - len({span.span_id for span in spans})
+    left["ids"][trace_id] += len(spans) - len({span.span_id for span in spans})
     first_of: dict[int, int] = {}
     for place, parent in _parents(spans).items():
         first_of[place] = place if parent is None else first_of[parent]
     trees: dict[int, list[_Span]] = {place: [] for place in sorted({*first_of.values()})}
     for place, span in enumerate(spans):
         trees[first_of[place]].append(span)
-    asked = [place for place in trees if (_text(spans[place], (), *_QUESTION)[0] or "").strip()]
-    whole = [place for place in asked if spans[place].kind not in _PARTS]
+    calls = [place for place in trees if spans[place].kind not in _STEPS]
+    asked = [place for place in calls if (_text(spans[place], (), *_QUESTION)[0] or "").strip()]
+    whole = [place for place in asked if spans[place].kind not in _MODELS]
     # A span whose parent is missing belongs to the answer of a span that has none.
     chosen = [place for place in whole if not spans[place].parent_id] or whole or [min(trees)]
-    left.roots[trace_id] += len({*asked} - {*chosen})
+    left["roots"][trace_id] += max(0, len(asked) - len(chosen))
     for number, place in enumerate(chosen, start=1):
         if row := _row(spans[place], spans if len(chosen) == 1 else trees[place], left):
             yield row if len(chosen) == 1 else {**row, "id": f"{trace_id}-{number}"}
@@ -326,21 +306,20 @@ def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
 def _row(root: _Span, spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
     """Return the row of a first span; None where it has no question or no answer, which is noted."""
     retrievers = _outermost(spans, _RETRIEVERS)
-    left.no_results[root.trace_id] += sum(map(_found_nothing, retrievers))
+    n_empty = sum(map(_found_nothing, retrievers))
+    is_nested = len(retrievers) < sum(span.kind in _RETRIEVERS for span in spans)  # inner ones may have the documents
+    left["results"][root.trace_id] += 0 if is_nested else n_empty
     models = _outermost(spans, _MODELS)
     question, question_of_model = _text(root, models[-1:], *_QUESTION)
     answer, answer_of_model = _text(root, models[-1:], *_ANSWER)
     if question is None or not question.strip() or answer is None:
-        (left.without_answer if question and question.strip() else left.without_question).append(root.trace_id)
+        left["answer" if question and question.strip() else "question"][root.trace_id] += 1
         return None
-    if question_of_model:
-        left.by_model.append(root.trace_id)
-    left.replies[root.trace_id] += answer_of_model and root.kind not in _MODELS
+    left["prompt"][root.trace_id] += question_of_model
+    left["reply"][root.trace_id] += answer_of_model and root.kind not in _MODELS
     row: dict[str, Any] = {"id": root.trace_id, "question": question, "answer": answer}
-    contexts = _contexts(root.trace_id, spans, left.bare_documents)
-    searches = _searches(retrievers)
-    if len(retrievers) < sum(span.kind in _RETRIEVERS for span in spans) and any(map(_found_nothing, retrievers)):
-        searches = None  # the documents are those of a retriever within another
+    contexts = _contexts(root.trace_id, spans, left["documents"])
+    searches = None if is_nested and n_empty else _searches(retrievers)
     session = next((span.values[key] for key in _SESSION for span in spans if span.values.get(key)), None)
     return {
         **row,
@@ -382,9 +361,9 @@ def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int 
         direct = next((text for text in inner if text is not None), None)
         direct = _last([value], roles) if direct is None else direct
         return _only_text(value, keys, roles, depth) if direct is None else direct
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)) and depth < _DEEPEST:
-        return _text_in(value[0], keys, roles, depth + 1)
-    return _last([value] if _is_pair(value) else value, roles) if isinstance(value, list) else None
+    text = _last(value, roles) if isinstance(value, list) else None
+    is_nested = isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)) and depth < _DEEPEST
+    return _text_in(value[0], keys, roles, depth + 1) if is_nested and text is None else text
 
 
 def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[str], depth: int) -> str | None:
@@ -411,16 +390,12 @@ def _last(messages: Sequence[Any], roles: frozenset[str]) -> str | None:
 
 def _unwrapped(message: Any) -> Mapping[str, Any]:
     """Return a message as one object: LangChain's serialised forms, pairs of role and text, choices of a reply."""
-    if _is_pair(message):
+    if isinstance(message, list) and len(message) == 2:
         return {"role": message[0], "content": message[1]}
     found = message if isinstance(message, Mapping) else {}
     for key in ("message", "data", "kwargs"):
         found = {**found, **found[key]} if isinstance(found.get(key), Mapping) else found
     return found
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], str) and value[0] in _SPEAKERS
 
 
 def _messages(span: _Span, side: str) -> list[dict[str, Any]]:
@@ -486,8 +461,10 @@ def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:
     if "retrieval.documents" not in named:
         whole = span.values.get("gen_ai.retrieval.documents")
         if whole is None and span.kind == "retriever":
-            whole = span.values.get("langfuse.observation.output", span.values.get("output.value"))
-        if (items := [] if _found_nothing(span) else _listed(whole)) is not None:
+            whole = span.values.get("langfuse.observation.output")
+        if whole is None and span.kind in _RETRIEVERS:
+            whole = [] if _found_nothing(span) or _listed(span.values.get("output.value")) == [] else None
+        if (items := _listed(whole)) is not None:
             named["retrieval.documents"] = items
     return {name: [_document(item) for item in items] for name, items in named.items()}
 
