@@ -503,7 +503,8 @@ def _parents(spans: Sequence[_Span]) -> dict[int, int | None]:
         path: dict[int, int | None] = {}
         at: int | None = place
         while at is not None and at not in found and at not in path:
-            path[at] = at = index.get(spans[at].parent_id)
+            path[at] = index.get(spans[at].parent_id)
+            at = path[at]
         if at in path:
             found[at] = None
         for one in reversed(path):
