@@ -26,6 +26,7 @@ LAYERS = {
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
     "ragtasks.tables": 1,
+    "ragtasks.thoughts": 1,
     "ragtasks.files": 2,
     "ragtasks.benchmarks": 3,
     "ragtasks.clients": 3,

@@ -18,30 +18,14 @@ from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import masked_text
 from ragtasks.tables import plain
+from ragtasks.thoughts import split_thought
 
 # Reads a chat completion: bytes from a server, or text from a model, into a Reply.
 # Servers that call themselves compatible differ in small things: thinking text may stand in a field of its own
 # under two names or between marks in the content, a refusal may be null, token counts may be missing. All of it
 # ends here, and no body whatsoever makes a function of this module fail in a way that is not said below.
 
-_END_OF_THINKING = "</think>"
-_START_OF_THINKING = "<think>"
 _MAX_CHARACTERS, _MAX_REASON = 200, 40
-
-
-def split_thinking(text: str) -> tuple[str, str]:
-    """Return (thinking, answer) of a reply with thinking between marks.
-
-    The answer begins after the last end mark; the start mark may be missing, because some chat templates write it for
-    the model. A thought that never ends leaves no answer.
-    """
-    thinking, mark, answer = text.rpartition(_END_OF_THINKING)
-    if mark:
-        return thinking.strip().removeprefix(_START_OF_THINKING).strip(), answer.strip()
-    stripped = text.strip()
-    if stripped.startswith(_START_OF_THINKING):
-        return stripped.removeprefix(_START_OF_THINKING).strip(), ""
-    return "", stripped
 
 
 def read_text(
@@ -67,7 +51,7 @@ def read_text(
         raw: what is kept for the record.
         served_model: the model that the server names.
     """
-    marked, answer = split_thinking(text)
+    marked, answer = split_thought(text.strip())
     outcome, reason = _judged(answer, marked or thinking, body or {"finish_reason": finish_reason})
     return Reply(
         outcome=outcome,
@@ -355,7 +339,7 @@ def _thought_only(reply: Reply) -> bool:
     except ValueError:
         return False
     content = message.get("content")
-    begun = not message or (isinstance(content, str) and split_thinking(content)[1])
+    begun = not message or (isinstance(content, str) and split_thought(content)[1].strip())
     return reply.outcome is Outcome.TRUNCATED and not begun
 
 

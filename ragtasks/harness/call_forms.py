@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ragtasks.metrics import CALL_MARKS
 from ragtasks.records import READ, SEARCH
 from ragtasks.scoring import ToolCall
 
@@ -94,8 +95,7 @@ FORMS = (
 
 # What announces calls. Not behind a quotation mark.
 _MARK = re.compile(
-    r"(?<![`'\"“])(?:<tool_call>|\[TOOL_CALLS\]|<\|python_(?:tag|start)\|>|<function=(?=[\w.-])|"
-    rf"<{_BAR}tool▁calls?▁begin{_BAR}>|"
+    rf"(?<![`'\"“])(?:{CALL_MARKS}|"
     r"(?:<\|start\|>assistant|assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?\s?to=functions\.(?=[\w.-]))"
 )
 _BETWEEN = re.compile(

@@ -11,7 +11,7 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer, is_tool_call
+from ragtasks.metrics._answer_text import answer_text
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     LEFT_OUT,
@@ -39,6 +39,7 @@ from ragtasks.metrics._answers import (
     score_responses,
 )
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
+from ragtasks.metrics._no_answer import CALL_MARKS, is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics.cited import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -128,6 +129,7 @@ from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, T
 
 __all__ = [
     "ANS_ACC",
+    "CALL_MARKS",
     "CITED_PRECISION",
     "CITED_RECALL",
     "COPIED",
@@ -207,6 +209,7 @@ __all__ = [
     "is_no_answer",
     "is_settled",
     "is_tool_call",
+    "is_wrapped",
     "k_precision",
     "krippendorff_alpha",
     "length_ratio",

@@ -1,95 +1,95 @@
-"""What a reply's text is before anything is scored: an answer behind a thought, or no answer at all.
+"""What is scored of a reply: the answer without thought, chat template, HTML or escapes around it.
 
-All of it is read off the text alone. Nothing here is sure of a short text, so short texts pass.
+Only certain cases are changed. Any other text stays byte for byte, and the checks of plausibility report it.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
-_OPENINGS = ("<think>", "<thinking>")
+from ragtasks.thoughts import MENTION, split_thought
 
-_NAMES_AN_ERROR = re.compile(
-    r"""\s*[\[("'`*]*(?:
-      (?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b\s*[:(\[{-]                    # openai.RateLimitError: ...
-    | (?i:error|fatal)(?i:\ (?:code|type|message|status))?\s*:                    # Error code: 429
-    | (?i:https?|error|status|code)(?:/\d\.\d)?(?i:\ (?:error|code|status))*:?\ ?[45]\d\d\s*(?:$|[-:,({\n.])
-    | [45]\d\d\ (?:(?:Client|Server)\ Error|Bad\ Request|Unauthorized|Payment\ Required|Forbidden|Not\ Found
-        |Request\ Timeout|Payload\ Too\ Large|Too\ Many\ Requests|Internal\ Server\ Error|Bad\ Gateway
-        |Service\ Unavailable|Gateway\ Time-?out)\s*(?:$|[-:,;({.\n]|for\b)
-    | Traceback\ \(most\ recent\ call\ last\)
-    | \{\s*["'](?:error|errors|detail|error_code|status_code)["']\s*:             # {"error": {"message": ...}}
-    | (?i:<!doctype\ html|<html[\s>])
-    | (?i:this\ model's\ maximum\ context\ length\ is|you\ exceeded\ your\ current\ quota)
-    )""",
-    re.VERBOSE,
+_BAR = "\uff5c"  # the wide bar of DeepSeek's marks
+_PROMPT = re.compile(
+    r"\s*(?:(?:<s>|<bos>|<\|begin_of_text\|>|<BOS_TOKEN>)\s*)*(?:\[INST\]|<\|(?:system|user|START_OF_TURN_TOKEN)\|>"
+    r"|<(?:\|(?:im_start|start_header_id|start|turn)\|?|start_of_turn)>(?:system|developer|user)\b|(?:system|user)\n"
+    rf"|<{_BAR}User{_BAR}>)"
 )
-_IS_AN_ERROR = re.compile(
-    r"""[\s\[(<"'`*]*(?i:
-      (?:error|undefined|nan|null|\[object\ object\]|no\ response|no\ output|timeout|generation\ failed)
-    | (?:the\ |an?\ )?
-      (?:api|internal|server|gateway|upstream|connection|request|read|network|rate[\ -]?limit|unexpected|unknown)
-      (?:[\ -](?:api|server|request|response|connection|limit|call))*\ (?:was\ |has\ |has\ been\ |is\ )?
-      (?:error(?:\ occurred)?|exceeded|reached|timed?\ ?-?out|timeout|failed|refused|aborted|reset|unavailable)
-      (?:\ by\ peer|\ for\ \S+|,?\ (?:please\ )?(?:try|retry)\ again.{0,40})?
-    | (?:service|model|bad)\ (?:temporarily\ |is\ )?(?:unavailable|overloaded|gateway)
-    | too\ many\ requests | (?:an?\ )?error\ (?:has\ )?occurred.{0,80}
-    | (?:failed|unable)\ to\ (?:generate|get)\ (?:an?\ |the\ )?(?:response|answer|completion)
-    )[\s\])>"'`*.!]*""",
-    re.VERBOSE | re.DOTALL,
+_REPLY = re.compile(
+    r"<(?:\|(?:im_start|start_header_id|turn)\|?|start_of_turn)>(?:assistant|model)(?:<\|end_header_id\|>|\s)|\nassistant\n"
+    rf"|<\|(?:assistant|CHATBOT_TOKEN)\|>|\[/INST\]|<\|start\|>assistant(?=<\|channel)|<{_BAR}Assistant{_BAR}>"
 )
-_CALL = re.compile(
-    r"""<(?P<tag>tool_call|function_call|tool|search)\b[^>]*>.*?(?:</(?P=tag)>|$) | <function=.*?(?:</function>|$)
-    | <\|(?:python_tag|tool_call\w*)\|>.*$ | \[TOOL_CALLS\].*$""",
-    re.VERBOSE | re.DOTALL,
+_END_OF_TURN = re.compile(
+    r"\s*(?:</s>|<end_of_turn>|<turn\|>|<\|(?:im_end|eot_id|end|return|endoftext|END_OF_TURN_TOKEN)\|>"
+    rf"|<{_BAR}end▁of▁sentence{_BAR}>)\s*\Z"
 )
-_WORDS_BESIDE_A_CALL = 12  # "I will search the documents for that."
-_TOOL, _INPUT = {"name", "tool", "function", "action"}, {"arguments", "parameters", "args", "input", "action_input"}
-_EXPLAINS = re.compile(r"\W*\w+(?: \w+)?:? ?\d* (?:means|indicates|occurs|refers|happens|is (?:an?|the|returned))\b")
+_TAG = re.compile(
+    r"<(?P<end>/?)(?:(?P<void>br|hr|img)|(?P<block>p|div|[uo]l|li|h[1-6]|table|thead|tbody|tr|t[hd]|d[ldt]|blockquote|pre"
+    r"|section|article|main|header|footer|body)|a|b|i|u|s|em|strong|code|del|font|kbd|mark|small|span|su[bp])"
+    r"(?:\s[^<>]*|/)?>",
+    re.IGNORECASE,
+)
+_ABOUT_HTML = re.compile(rf"`|\b(?:html|css|markup)\b|\A\s*<\w+>{MENTION}", re.IGNORECASE)
+_ABOUT_ENTITIES = re.compile(r"\b(?:xml|tags?|ampersands?|entit(?:y|ies)|escap\w+)\b", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+_MARKUP = re.compile(r"[<&]\w|<[/!]|&\s")
+_ESCAPE = re.compile(r"\\(?:[nrt\"'\\/]|u[\da-fA-F]{4})")
+_SURE_ESCAPE = re.compile(r"[.!?:;,)\]*](?:\\r)?\\n(?![a-z])|\\n(?:\\n|[-*•#]|\d+[.)])")
+_KEEPS_ESCAPES = re.compile(  # JSON, printed values, code, paths, and texts about escapes
+    r"\A\s*(?:[\[{\"']|b['\"]|data:|\w+[=(])|`|\b[a-z]:\\|\\[nt][\"']"
+    r"|\b(?:new ?lines?|line ?(?:break|feed)s?|escap\w+|regex\w*|backslash\w*)\b",
+    re.IGNORECASE,
+)
 
 
 def answer_text(text: str, end_of_thinking: str) -> str:
-    """Return what a model answered, without the thinking text before it.
+    """Return the answer in a model's reply.
 
-    A reply without a thought is the answer as it came, blanks at its ends included; behind a thought they go with it.
-    The answer begins after the last end marker. A reply that opens a thought and never ends it (cut off by the token
-    limit) holds no answer: it gives "", which is counted as an empty response.
+    A reply that needs no change is returned as it came, blanks at its ends included. A reply that opens a thought and
+    never ends it (cut off by the token limit) has no answer: the result is "", which is counted as an empty response.
 
     Args:
         text: the model's reply.
-        end_of_thinking: the marker that ends a thought, such as `</think>`.
+        end_of_thinking: the mark that ends a thought. With the default, `</think>`, other known marks are read as well.
     """
-    _, marker, rest = text.rpartition(end_of_thinking)
-    answer = rest.strip()
-    if answer.startswith(_OPENINGS):
-        return ""
-    return answer if marker else text
+    text = _without_prompt(_without_html(_without_escapes(text)))
+    return _without_html(split_thought(text, end_of_thinking)[1])
 
 
-def is_error_text(text: str) -> bool:
-    """Return whether a text is what a server, a client library or a program writes in the place of an answer.
-
-    An answer about errors ("Error code 429 means that ...") is none.
-    """
-    return bool((_NAMES_AN_ERROR.match(text) and not _EXPLAINS.match(text)) or _IS_AN_ERROR.fullmatch(text))
+def _without_prompt(text: str) -> str:
+    """Return the last reply in a conversation that was written down with the marks of a chat template."""
+    replies = list(_REPLY.finditer(text)) if _PROMPT.match(text) else []
+    return _END_OF_TURN.sub("", text[replies[-1].end() :]).strip() if replies else text
 
 
-def is_tool_call(text: str) -> bool:
-    """Return whether a text calls a tool, in one of the forms that models are taught, and answers nothing beside it."""
-    rest = _CALL.sub("", text)
-    if rest != text:
-        return len(rest.split()) <= _WORDS_BESIDE_A_CALL
-    if not text.lstrip().startswith(("{", "[")):
-        return False
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    calls = found if isinstance(found, list) else [found]
-    return bool(calls) and all(isinstance(one, dict) and _TOOL & one.keys() and _INPUT & one.keys() for one in calls)
+def _without_html(text: str) -> str:
+    """Return the text of a reply that is HTML from its beginning to its end, or in which every `&` is an entity."""
+    if ("&" not in text and not text.lstrip().startswith("<")) or _ABOUT_HTML.search(text):
+        return text
+    plain = _without_tags(text.strip())
+    if plain is None and (_ABOUT_ENTITIES.search(text) or _MARKUP.search(_ENTITY.sub("", text))):
+        return text
+    return html.unescape(plain or text).replace("\xa0", " ")
 
 
-def is_no_answer(text: str) -> bool:
-    """Return whether a text is no answer at all: without a letter or digit, an error's text, or the call of a tool."""
-    return not any(map(str.isalnum, text)) or is_error_text(text) or is_tool_call(text)
+def _without_tags(text: str) -> str | None:
+    """Return the text between tags, with a line for each block; None if the text is not HTML as a whole."""
+    parts, end, depth = [], 0, 0
+    for tag in _TAG.finditer(text):
+        before = text[end : tag.start()]
+        if "<" in before or (before.strip() and not depth):
+            return None
+        parts += [before, "\n" if tag["block"] or tag["void"] else ""]
+        end, depth = tag.end(), depth + (0 if tag["void"] else -1 if tag["end"] else 1)
+    return re.sub(r"\s*\n\s*", "\n", "".join(parts)).strip() if 0 < end == len(text) and not depth else None
+
+
+def _without_escapes(text: str) -> str:
+    r"""Return a text of one line with its `\n`, `\t` and `\"` decoded, if it is an escaped text and no code or path."""
+    is_sure = "\n" not in text.strip() and _SURE_ESCAPE.search(text) and not _KEEPS_ESCAPES.search(text)
+    if not is_sure or "\\" in _ESCAPE.sub("", text):
+        return text
+    decoded = _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"') if found[0] != r"\'" else "'", text)
+    return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogates

@@ -11,7 +11,6 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtasks.metrics._answer_text import is_no_answer
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     NO_VERDICT,
@@ -21,6 +20,7 @@ from ragtasks.metrics._answerability import (
     condition_paper,
 )
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
+from ragtasks.metrics._no_answer import is_no_answer
 from ragtasks.metrics.lexical import rouge_l_batch, token_recall
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score

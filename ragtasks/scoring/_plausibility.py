@@ -7,7 +7,6 @@ guesses is silent below a share of the answers that real systems reach; one that
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
@@ -26,7 +25,7 @@ from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
-from ragtasks.metrics import RuleBasedIdk, is_error_text, is_tool_call, turn_error
+from ragtasks.metrics import RuleBasedIdk, is_error_text, is_tool_call, is_wrapped, turn_error
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
 from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
 
@@ -521,60 +520,21 @@ def _is_fragment(word: str, vocabulary: Sequence[str]) -> bool:
     return word.isalpha() and after != [word] and any(entry.startswith(word) for entry in after)
 
 
-_FENCE = re.compile(
-    r"```[ \t]*(?:json|markdown|md|text|txt|plaintext|html|xml|yaml)?[ \t]*\n(?P<body>.*?)(?:\n?```)?\s*", re.DOTALL
+_SHARED = 12  # words
+_TO_A_MODEL = re.compile(
+    r"(?:system )?(?:you (?:are|must|should|will)|your (?:task|job|role)|answer|respond|reply|use the|given the|act as"
+    r"|du bist|sie sind|beantworte|antworte|tu es|vous êtes|répond\w+|eres|responde|usted es|você é|sei un) "
 )
-_TAG = re.compile(
-    r"<(?P<tag>answer|response|output|final_answer|result)>(?P<body>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE
-)
-_HTML = re.compile(
-    r"\s*<(?:!doctype html|html|body|div|p|h[1-6]|[uo]l|table|article|section)\b[^<>]*>.*</\w+>",
-    re.DOTALL | re.IGNORECASE,
-)
-_FIELD = re.compile(r"""[{\[]\s*\{?\s*["']\w[\w -]{0,30}["']\s*:\s*["'[{]""")
-_RECORD = re.compile(r"""(?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["']""")
-_PROSE = 6  # words
-_LITERAL = re.compile(r"""(?:b?(?:"[^\n]*"|'[^\n]*')|\[\s*(?:"[^\n]*"|'[^\n]*')\s*\])""")
 
 
 def _wrapped(answers: Answers) -> Found:
-    """Yield answers in JSON, in a printed record, list or string, in tags or HTML, or whole in a Markdown fence."""
+    """Yield answers in a wrapping, and those that begin with instructions to a model, which most answers share."""
+    starts = [" ".join(words[:_SHARED]) for words in answers.words]
+    shared = {start for start, n in Counter(starts).items() if n >= max(_LEAST_REPEATS, len(starts) / 2)}
     for place, response in enumerate(answers.responses):
-        text = response.text.strip()
-        fence, tag = _FENCE.fullmatch(text), _TAG.fullmatch(text)
-        body = fence["body"].strip() if fence else text
-        is_prose = bool(fence) and _is_prose(body)
-        is_field = bool(_FIELD.match(body)) and _holds_text(body)
-        if is_prose or tag or _HTML.match(text) or _RECORD.match(body) or is_field or _is_literal(body):
-            yield place, text
-
-
-def _is_literal(text: str) -> bool:
-    """Return whether a text is the printed form of one string, or of a list with one, in JSON or Python."""
-    if len(text.split()) < _PROSE or not _LITERAL.fullmatch(text):
-        return False
-    try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return isinstance(found, (str, bytes)) or (isinstance(found, list) and [type(one) for one in found] == [str])
-
-
-def _is_prose(text: str) -> bool:
-    """Return whether a text reads as sentences, and not as commands or code."""
-    return len(_words(text)) >= _PROSE and text[:1].isupper() and text.rstrip()[-1:] in ".!?" and "```" not in text
-
-
-def _holds_text(text: str) -> bool:
-    """Return whether JSON is the case of one text, and not data that was asked for."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return True  # cut off, or the printed form of a dictionary
-    while isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    texts = [value for value in found.values() if isinstance(value, str)] if isinstance(found, dict) else []
-    return bool(texts) and 2 * max(map(len, texts)) >= len(text)
+        is_prompt = starts[place] in shared and len(answers.words[place]) > _SHARED and _TO_A_MODEL.match(starts[place])
+        if is_prompt or is_wrapped(response.text):
+            yield place, response.text
 
 
 _SPEAKER = re.compile(r"\W*(?:user|human|question|assistant|system|q|<\|?\w+\|?>)\W+")
@@ -800,7 +760,7 @@ CHECKS: Mapping[str, Check] = {
     "tool_call": Check("call a tool and answer nothing", _texts(is_tool_call)),
     "identical": Check("are word for word the same for different questions", _identical, 0.1),
     "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
-    "wrapped": Check("are wrapped in JSON, tags, HTML or a Markdown fence", _wrapped, 0.02),
+    "wrapped": Check("are a program's output, or wrapped in JSON, tags, HTML, a fence or a prompt", _wrapped, 0.02),
     "to_judge": Check("speak to whoever rates them", _to_a_judge),
     "leaked": Check("hold their reference answer word for word", _leaked, 0.05, counts=False),
     "pasted": Check("hold a whole passage word for word", _pasted, 0.05, counts=False),

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import Outcome, Reply, early_end, read_completion, read_text
-from ragtasks.clients._openai_dialect import split_thinking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=5),
@@ -51,18 +50,18 @@ def test_any_message_is_read(message: object) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("plain", ("", "plain")),
         ("<think>a</think>\n\nb ", ("a", "b")),
         ("a</think>b", ("a", "b")),
-        ("<think>a", ("a", "")),
-        (" <think> a ", ("a", "")),
+        ("[THINK]a[/THINK]8", ("a", "8")),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>8<|END_RESPONSE|>", ("a", "8")),
+        ("<think>a", ("a", None)),
         ("<think> a </think>b</think> c ", ("a </think>b", "c")),
         ("say <think> aloud", ("", "say <think> aloud")),
-        ("", ("", "")),
     ],
 )
-def test_thinking_is_split_off(text: str, expected: tuple[str, str]) -> None:
-    assert split_thinking(text) == expected
+def test_thinking_is_split_off(text: str, expected: tuple[str, str | None]) -> None:
+    reply = read_text(text)
+    assert (reply.thinking, reply.text) == expected
 
 
 def test_thinking_of_both_kinds_is_kept() -> None:

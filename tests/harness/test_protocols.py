@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ragtasks.harness.call_forms import MOST_CALLS, template_calls
 from ragtasks.harness.protocols import parse_reply, results_message
+from ragtasks.metrics import is_tool_call
 from ragtasks.scoring import ToolCall
 
 
@@ -224,6 +225,16 @@ QUOTED = [
 @pytest.mark.parametrize("reply", QUOTED)
 def test_an_answer_that_speaks_of_a_mark_is_no_call(reply: str) -> None:
     assert template_calls(reply) == ((), reply)
+
+
+@each_form
+def test_each_form_of_a_call_is_no_answer_to_a_metric(form: str) -> None:
+    assert is_tool_call(WRITERS[form]({"query": "permit cost"}))
+
+
+@pytest.mark.parametrize("reply", QUOTED)
+def test_an_answer_that_speaks_of_a_mark_is_an_answer_to_a_metric(reply: str) -> None:
+    assert not is_tool_call(reply)
 
 
 def test_a_call_behind_a_mark_that_is_spoken_of_is_read() -> None:

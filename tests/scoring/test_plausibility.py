@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import html
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -72,7 +73,14 @@ NONSENSE: dict[str, tuple[Callable[[int, Task], str], str, float]] = {
     "a printed dictionary": (lambda _, task: str({"answer": task.target}), "wrapped", 1.0),
     "JSON in a fence": (lambda _, task: f"```json\n{json.dumps({'answer': task.target})}\n```", "wrapped", 1.0),
     "a fence": (lambda _, task: f"```\n{task.target}\n```", "wrapped", 0.9),
-    "HTML": (lambda _, task: f"<p>{task.target}</p>", "wrapped", 1.0),
+    "HTML that stays open": (lambda _, task: f"<p><b>{task.target}</p>", "wrapped", 1.0),
+    "a printed coroutine": (lambda place, _: f"<coroutine object Chain.ainvoke at 0x7f{place:06x}>", "wrapped", 1.0),
+    "a stream": (lambda _, task: f'data: {{"delta": {json.dumps(task.target)}}}\n\ndata: [DONE]\n', "wrapped", 1.0),
+    "instructions first": (
+        lambda _, task: f"Answer from the passages only, in two sentences, and never guess a date.\n\n{task.target}",
+        "wrapped",
+        1.0,
+    ),
     "a page": (lambda _, task: f"<!DOCTYPE html>\n<html><body>{task.target}</body></html>", "wrapped", 1.0),
     "the reference answer": (lambda _, task: task.target, "leaked", 0.7),
     "the reference answer at the end": (lambda _, task: f"As far as I know: {task.target.upper()}", "leaked", 0.7),
@@ -156,6 +164,10 @@ CLEAN: dict[str, Callable[[int, Task], str]] = {
     ),
     "code with a mark": lambda place, task: f"{task.target} In C++, use `std::vector<s>` for row {place}.",
     "what a user should do": lambda place, task: f"First, the user needs form {place}. {task.target}",
+    "HTML": lambda _, task: f"<p>{html.escape(task.target)}</p>",
+    "a courtesy that all share": lambda _, task: (
+        f"Thank you for your question, here is all that I could read in our documents today: {task.target}"
+    ),
     "about errors": lambda place, _: f"Error code {400 + place} means that the server refused the request.",
 }
 

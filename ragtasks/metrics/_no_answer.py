@@ -1,0 +1,201 @@
+"""Forms of replies that are no answer (errors, calls of tools, a program's output), and wrappings of answers.
+
+A text that explains an error, a call or a tag is an answer, and so is one with enough words beside such a form.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from ragtasks.thoughts import MENTION
+
+_STATUS = r"""(?:client\ error|server\ error|bad\ request|unauthorized|payment\ required|forbidden|not\ found
+    |(?:request|gateway)\ time-?out|payload\ too\ large|too\ many\ requests|resource_exhausted|bad\ gateway
+    |internal(?:\ server\ error)?|(?:service\ (?:temporarily\ )?)?unavailable)"""
+_ERROR_NAME = re.compile(
+    rf"""[\s\[("'`*]*(?:(?P<exception>(?-i:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Timeout|Exhausted)|[\w.]+\.Timeout)\b)
+      (?=\s*(?:[:({{-]|\Z))
+    | error\ code:\s*(?:[45]\d\d|10[12]\d)\b
+    | (?:(?:api|connection|http|internal|network|server|runtime|un\w+)\ )?(?:fatal|error|exception)(?:\ \w+)?\s*:
+    | (?:https?|error|status)(?:/\d(?:\.\d)?)?(?:\ (?:error|code|status))*:?\s?[45]\d\d\b(?:\s+{_STATUS}\b)?
+    | (?:(?:client|server)\ error\ )?'?[45]\d\d[\s:-]+(?:{_STATUS}|<none>)(?:'|\b))""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SYNTAX = re.compile(  # of programs, not of prose
+    r"[{}]|\w+://|\w=\w|\w\(\w*=|:\d{4,5}\b|\bErrno|\b0x[\da-f]{4}|ECONN|ETIMEDOUT|\brequest[ _-]?id\b|^\W*nginx\b"
+    r"|status[ _]code|ConnectionPool|object has no attribute|NoneType|keyword argument|\bCUDA\b",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"rate[ _-]?limit|quota|overloaded|again|retry|timed?[ -]?out|upstream|too many|api[ _-]?key|refused|failed|invalid"
+    r"|\bmodel\b|unavailable|slow down|connect|internal error|unauthorized|denied|hang up",
+    re.IGNORECASE,
+)
+_MOST_REASON = 8  # words: a longer text explains
+_DEFINES = re.compile(r"\s*[:-]\s*(?:(?i:an?|the|this)|you|your|when|if|raised|thrown|returned)\b")
+_EXPLAINS = re.compile(
+    r"\b(?:mean(?:s|ing)?|indicat\w+|occurs?|refers?|happens?|signals?|stands for|denotes|describes?|tells|because"
+    r"|(?:is|are) (?:an?|raised|returned|thrown|printed|shown|sent|caused|displayed|logged|given|used)"
+    r"|(?:raised|returned|thrown|printed|shown|sent|when|if|whenever) (?:when|if|an?|the|you|your)"
+    r"|to (?:fix|resolve|solve))\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"\{.*\}|\[.*\]|\"[^\"]*\"", re.DOTALL)
+_ERROR = re.compile(
+    r"""[\s\[(<"'`*]*(?:(?:i'm|we're)\ )?(?:sorry,?\ (?:but\ )?)?(?:(?:
+      error|undefined|nan|null|no\ response|no\ output|timed?\ ?out|generation\ failed|overloaded|socket\ hang\ up
+    | (?:the\ |an?\ |all\ )?(?:api|internal|server|gateway|upstream|connection|request|read|network|rate[\ -]?limit
+        |unexpected|unknown|stream|endpoint)(?:[\ -](?:api|server|request|response|connection|limit|call|operation
+        |attempts?))*\ (?:was\ |has\ |has\ been\ |is\ )?(?:error(?:\ occurred)?|exceeded|reached|timed?\ ?-?out|failed
+        |refused|aborted|reset|unavailable)(?:\ by\ peer|\ for\ \S+|[,.]?\ (?:please\ )?(?:try|retry)\ again.{0,40})?
+    | (?:(?:the\ |this\ |that\ )?(?:service|server|model|engine)(?:\ is)?|bad)\ (?:temporarily\ |currently\ )?
+      (?:unavailable|overloaded|gateway)(?:(?:[,.:;]|\ with\ other).{0,80})?
+    | (?:(?:an?\ )?(?:\w+\ )?error\ (?:has\ )?occurred|something\ went\ wrong|there\ was\ an\ error).{0,160}
+    | too\ many\ requests|(?:failed|unable)\ to\ (?:generate|get)\ (?:an?\ |the\ )?(?:response|answer|completion)
+    )[\s\])>"'`*.!]* | (?:traceback\ \(most\ recent\ call\ last\):?\s*\n\s*file\b|\[errno\ -?\d+\]|curl:\ \(\d+\)
+      |this\ model's\ maximum\ context\ length\ is\ \d|you\ exceeded\ your\ current\ quota|rate\ limit\ reached\ for
+      |incorrect\ api\ key\ provided:|(?:the\ )?server\ (?:had\ an\ error\ while|disconnected\ without)|no\ healthy\ up
+      |peer\ closed\ connection|connection\ aborted\.'|https?connectionpool\(|upstream\ (?:connect|request)
+      |rpc\ error:\ code\ =|_\w*rpcerror\ of|agent\ stopped\ due\ to|could\ not\ parse\ llm\ |model\ \S+\ not\ found
+      |\w+\ call\ failed\ with\ status|llama\ runner\ process|\{\s*["']errors?["']\s*:
+      |(?:!doctype\ html[^<>]*>|html\b[^<>]*>|\?xml\b[^<>]*>)\s*(?:<!--.*?-->\s*)*<(?:html|head|body|error)\b).*)""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_ERROR_KEYS = {"error", "errors", "detail", "error_code", "errorMessage", "exception", "Message"}
+_ANSWER_KEYS = {"answer", "response", "output", "result", "text", "content", "message", "generated_text"}
+_STATUS_KEYS = {"status", "code", "statusCode", "status_code", "__type"}
+_COMPLETION_KEYS = {"choices", "candidates", "usage", "usageMetadata", "finish_reason", "stop_reason", "done"}
+
+_BAR = "\uff5c"
+CALL_MARKS = (
+    rf"<tool_call>|\[TOOL_CALLS\]|<\|python_(?:tag|start)\|>|<function=(?=[\w.-])|<{_BAR}tool▁calls?▁begin{_BAR}>"
+)
+"""Pattern of the marks with which chat templates announce a call."""
+_CALL = re.compile(
+    rf"""(?<![^\s>])<(?P<tag>(?:\w+:)?(?:tool_calls?|function_calls?|tool_use|tool|search|invoke))\b[^<>]*>(?!{MENTION})
+      (?:(?=\s*[\[{{<]).*?(?:</(?P=tag)>|\Z) | .*?</(?P=tag)>)
+    | (?<![`'"“])(?:{CALL_MARKS}|\[TOOL_CALL\]|<\|(?:tool_calls?\w*|START_ACTION)\|?>|to=functions\.)
+      (?=(?:[\w.-]+>?)?(?:\s*json)?\s*(?:[\[{{(<]|\Z)).*?(?:</function>|</tool_call>|<\|END_ACTION\|>|\Z)
+    | \A\W*(?:(?:Thought(?:\ \d+)?:.*?\n[\ *#]*)?Action(?:\ \d+)?:\**\s*
+        (?:[^\n]+\n+[\ *#]*Action\ Input:|(?:```\w*\s*)?\{{|\w+\[[^\n]*\]\s*\Z)
+      |(?:ChatCompletionMessage\w*|Function)?(?:ToolCall|Call|ToolUseBlock)\(|tool_(?:code|call)\n
+      |["'](?:tool_calls|function_?[cC]all)["']\s*:).*\Z
+    | \A\s*\[\s*\w+\(\s*\w+\s*=.*\)\s*\]\s*\Z""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS_BESIDE_A_CALL = 12  # "I will search the documents for that."
+_TOOL, _INPUT = {"name", "tool", "function", "action"}, {"arguments", "parameters", "args", "input", "action_input"}
+_CALLS = ("tool_calls", "function_call", "functionCall", "function")
+
+_PRINTED = re.compile(
+    r"""<[\w.]+(?:\ [^\n]*)?\b0x[\da-f]+[^\n]*> | \[object\ \w+\] | Promise\ \{[^\n]*\} | \[(?:Async)?Function[^\n]*\]
+    | <(?:coroutine|(?:async_)?generator|function|bound\ method|class|Task|Future|Response|\w*Stream)\b[^\n]*>
+    | (?:[\w$]+\.)+[\w$]+@[\da-f]{5,8} | System(?:\.\w+)+`\d\[.*\] | [&*]?\(?0x[\da-f]{6,}\)? | tensor\(\[.*""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_EVENT = re.compile(r"(?:event|id|retry|data)?:|[\da-f]:[\"\[{]")
+_PAYLOAD = re.compile(r"(?:data:\s*|[\da-f]:)[\"\[{]")
+_FENCE = re.compile(
+    r"```[ \t]*(?:json|markdown|md|text|txt|plaintext|html|xml|yaml)?[ \t]*\n(?P<body>.*?)(?:\n?```)?\s*", re.DOTALL
+)
+_IN_MARKS = re.compile(
+    r"""<(?P<tag>answer|response|output|final_answer|result)>.*</(?P=tag)>\Z
+    | <(?:!doctype\ html|html|body|div|p|h[1-6]|[uo]l|table|article|section)\b[^<>]*>.*</\w+>
+    | (?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["'\[] | (?-i:\[?[A-Z]\w+\(\w+=.*\)\]?\Z)
+    | \W*(?:system\W+)?(?:you\ are\ (?:an?|the)\ [\w\ ,-]{0,60}\b(?:ai|assistant|chatbot|language\ model)\b
+      |below\ is\ an\ instruction\ that\ describes|\#+\ ?instructions?:\s)""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_FIELD = re.compile(r"""[{\[]\s*\{?\s*["']\w[\w -]{0,30}["']\s*:\s*["'[{]""")
+_PROSE = 6  # words
+
+
+def is_no_answer(text: str) -> bool:
+    """Return whether a text is no answer: without letters and digits, an error, a tool call, or a program's output."""
+    return not any(map(str.isalnum, text)) or is_error_text(text) or is_tool_call(text) or _is_output(text)
+
+
+def is_error_text(text: str) -> bool:
+    """Return whether a text is nothing but an error, as a server, a client library or a program writes it.
+
+    An answer about errors ("Error code 429 means that ...") is none.
+    """
+    if isinstance(found := _parsed(text), dict):
+        return _is_error(found)
+    if _EXPLAINS.search(_QUOTED.sub(" ", text)):
+        return False
+    if not (named := _ERROR_NAME.match(text)):
+        return _ERROR.fullmatch(text) is not None
+    rest = text[named.end() :]
+    n_words = len(rest.split())
+    is_short = (n_words <= 2 and named[0][-1] != ":") or (n_words <= _MOST_REASON and _REASON.search(rest))
+    is_exception = named["exception"] and not _DEFINES.match(rest)
+    return bool(is_short or is_exception or _SYNTAX.search(rest) or _ERROR.fullmatch(rest.lstrip(" :-")))
+
+
+def is_tool_call(text: str) -> bool:
+    """Return whether a text calls a tool, in one of the forms that models are taught, and answers nothing beside it."""
+    rest = _CALL.sub(" ", text)
+    return len(rest.split()) <= _WORDS_BESIDE_A_CALL if rest != text else _is_call(_parsed(text))
+
+
+def is_wrapped(text: str) -> bool:
+    """Return whether a text is a program's output, or an answer in JSON, a record, tags, HTML, a fence or a prompt."""
+    text = text.strip()
+    fence = _FENCE.fullmatch(text)
+    body = fence["body"].strip() if fence else text
+    is_prose = len(re.findall(r"\w+", body)) >= _PROSE and body[0].isupper() and body[-1] in ".!?" and "```" not in body
+    return bool((fence and is_prose) or _IN_MARKS.match(body) or _holds_text(body) or _is_output(body))
+
+
+def _is_error(found: dict[str, Any]) -> bool:
+    """Return whether an object reports an error, and has no answer."""
+    message = str(found.get("message") or "")
+    is_named = any(found.get(key) for key in _ERROR_KEYS) or found.get("object") == "error"
+    is_status = re.fullmatch(_STATUS, message, re.VERBOSE | re.IGNORECASE) or _STATUS_KEYS & found.keys()
+    is_error = is_named or bool(message and (is_status or is_error_text(message)))
+    return is_error and not any(found.get(key) for key in _ANSWER_KEYS - {"message"})
+
+
+def _is_output(text: str) -> bool:
+    """Return whether a text is a printed object, the raw body of a stream, or a whole chat completion."""
+    found = _parsed(text)
+    is_completion = isinstance(found, dict) and bool(_COMPLETION_KEYS & found.keys())
+    lines = [line for line in text.splitlines() if line.strip()]
+    is_stream = all(map(_EVENT.match, lines)) and (text.count("data:") > 1 or any(map(_PAYLOAD.match, lines)))
+    return is_completion or is_stream or _PRINTED.fullmatch(text.strip()) is not None
+
+
+def _is_call(found: Any) -> bool:
+    if isinstance(found, list):
+        return bool(found) and all(map(_is_call, found))
+    if not isinstance(found, dict) or found.get("content"):
+        return False
+    return bool(_TOOL & found.keys() and _INPUT & found.keys()) or any(_is_call(found.get(key)) for key in _CALLS)
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a text that is JSON or a Python literal, in a Markdown fence or not; else None."""
+    fence = _FENCE.fullmatch(text.strip())
+    body = fence["body"] if fence else text.strip()
+    for parse in (json.loads, ast.literal_eval) if body.startswith(("{", "[", '"', "'", "b'", 'b"')) else ():
+        try:
+            return parse(body)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return None
+
+
+def _holds_text(text: str) -> bool:
+    """Return whether a text is JSON or a printed value around one text, and not data that was asked for."""
+    found = _parsed(text)
+    if found is None:  # cut off, JSON lines, a printed dictionary, or prose about JSON
+        return _FIELD.match(text) is not None and not re.search(r"[\]}]\s*\w[^{}\[\]]*\Z", text)
+    rows = found if isinstance(found, list) else [found]
+    if len(rows) == 1 and isinstance(rows[0], str | bytes):
+        return len(text.split()) >= _PROSE
+    pairs = [pair for row in rows if isinstance(row, dict) for pair in row.items() if isinstance(pair[1], str)]
+    return any(key in _ANSWER_KEYS or 2 * len(value) >= len(text) for key, value in pairs)

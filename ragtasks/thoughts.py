@@ -1,0 +1,95 @@
+"""Splits a reply into the model's thought and its answer.
+
+The marks are those of vLLM's and SGLang's reasoning parsers, of Open WebUI's exports, `ollama run` and ReAct prompts. A
+mark that the text only mentions ("write it between <think> and </think>") splits nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+END_OF_THOUGHT = "</think>"
+"""The usual mark. Its opening is often part of the prompt, so that a reply has the end alone."""
+
+_NAMES = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think|antthinking"
+_MARKS = [(rf"<{name}>", rf"</{name}>") for name in _NAMES.split("|")] + [
+    (r"\[THINK\]", r"\[/THINK\]"),
+    (r"◁think▷", r"◁/think▷"),
+    (r"<\|(?:START_THINKING|begin_of_thought|think:start)\|>", r"<\|(?:END_THINKING|end_of_thought|think:end)\|>"),
+    (r"<\|inner_prefix\|>|<\|channel>thought|\[unused16\]", r"<\|inner_suffix\|>|<channel\|>|\[unused17\]"),
+]
+_WORDED = [  # only at the beginning of a reply; without their end, the text is an answer
+    (r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+    (r"Thinking\.\.\.\n", r"\.\.\.done thinking\."),
+    (r"(?:Question:.*\n+)?(?:Thought|Action)(?: \d+)?:", r"\n[ *#]*Final Answer:\**"),
+    (r"<details type=\"reasoning\"[^<>]*>", r"</details>"),
+    (r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>", r"<\|end\|>"),
+]
+_FORMS = [(re.compile(a, re.I), re.compile(b, re.I), (a, b) in _WORDED) for a, b in (*_MARKS, *_WORDED)]
+_ANSWER_MARKS = re.compile(
+    r"\s*(?:<(?P<tag>answer|response|output|final_answer|solution)>|<\|(?:START_(?:RESPONSE|TEXT)|begin_of_solution)\|>"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>)"
+    r"(?P<answer>.*?)(?:</(?P=tag)>|<\|(?:END_(?:RESPONSE|TEXT)|end_of_solution|end|return)\|>)?\s*",
+    re.DOTALL | re.I,
+)
+MENTION = (
+    r"[ \t]+(?:and|or|is|are|tags?|tokens?|marks?|blocks?|elements?|opens?|closes?|starts?|begins?|ends?|holds?"
+    r"|contains?|means?|tells?|groups?|creates?|wraps?|separates?|defines?|should|must|can)\b"
+)
+"""Pattern of the words behind a mark that the text mentions."""
+_MENTIONED = re.compile(rf"{MENTION}|[.,;:)]")
+_MOST_MARKS = 20  # at the end of a text, that are looked at
+_QUOTATIONS = ("``", '""', "''", "“”", "()", "[]", "**")
+
+
+def split_thought(text: str, end: str = END_OF_THOUGHT) -> tuple[str, str]:
+    """Return (thought, answer); without a thought, the answer is the text as it came.
+
+    A thought that never ends leaves no answer.
+
+    Args:
+        text: the model's reply.
+        end: another mark than `</think>` is taken literally: the answer begins after its last occurrence.
+    """
+    thought, mark, answer = text.rpartition(end)
+    if mark and end != END_OF_THOUGHT:
+        return thought.strip(), answer.strip()
+    stop, begin, first, last = max(_last_thought(text, *form) for form in _FORMS)
+    rest = text[stop:] if text[stop:].strip() or not begin else text[:begin]
+    more, answer = split_thought(rest) if stop else ("", text)
+    inner = _ANSWER_MARKS.fullmatch(answer)
+    answer = inner["answer"].strip() if inner and (stop or not inner["tag"]) else answer
+    return "\n".join(filter(None, (text[first:last].strip(), more))), answer.strip() if stop else answer
+
+
+def _last_thought(text: str, opening: re.Pattern[str], closing: re.Pattern[str], is_worded: bool) -> tuple[int, ...]:
+    """Return where the last thought between some marks stops and begins, and its text's ends, or zeros."""
+    opened = opening.match(text, len(text) - len(text.lstrip()))
+    if (opened and re.match(MENTION, text[opened.end() :])) or (is_worded and not opened):
+        return 0, 0, 0, 0
+    ends = list(closing.finditer(text, opened.end() if opened else 0))
+    if opened and not ends and not is_worded:
+        return len(text), opened.start(), opened.end(), len(text)
+    clear = [mark for mark in ends if not _is_mentioned(text, mark)] or (ends[:1] if opened else [])
+    for mark in reversed(clear[:1] + clear[1:][-_MOST_MARKS:]):
+        before = text[: mark.start()]
+        inner = max(opening.finditer(before), key=lambda found: found.start(), default=None)
+        is_block = inner and _divides(text, inner) and not before[: inner.start()].rstrip().endswith(":")
+        is_rest = not inner or (not _divides(text, inner) and "\n" in before[inner.end() :].strip(" "))
+        if (opened and mark is clear[0]) or (not is_worded and _divides(text, mark) and (is_block or is_rest)):
+            block = inner if is_block else opened
+            return (mark.end(), block.start(), block.end(), mark.start()) if block else (mark.end(), 0, 0, mark.start())
+    return 0, 0, 0, 0
+
+
+def _is_mentioned(text: str, mark: re.Match[str]) -> bool:
+    around = text[: mark.start()][-1:] + text[mark.end() :][:1]
+    return around in _QUOTATIONS or _MENTIONED.match(text, mark.end()) is not None
+
+
+def _divides(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a mark follows a line or sentence, and is neither mentioned nor in a block of code."""
+    before = text[: mark.start()]
+    line = before.rpartition("\n")[2]
+    follows = not line.strip() or not line[-1].isspace() or line.rstrip()[-1] in ".!?\u3002"
+    return follows and not _is_mentioned(text, mark) and before.count("```") % 2 == 0
