@@ -6,8 +6,10 @@ A text that explains an error, a call or a tag is an answer, and so is one with 
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
+import warnings
 from typing import Any
 
 from ragtasks.thoughts import MENTION
@@ -66,8 +68,19 @@ _ERROR = re.compile(
 )
 _ERROR_KEYS = {"error", "errors", "detail", "error_code", "errorMessage", "exception", "Message"}
 _ANSWER_KEYS = {"answer", "response", "output", "result", "text", "content", "message", "generated_text"}
-_STATUS_KEYS = {"status", "code", "statusCode", "status_code", "__type"}
-_COMPLETION_KEYS = {"choices", "candidates", "usage", "usageMetadata", "finish_reason", "stop_reason", "done"}
+_STATUS_KEYS = ("status", "code", "statusCode", "status_code", "__type", "object")
+_FAILED = re.compile(r"\b[45]\d\d\b|error|exception|fail", re.IGNORECASE)
+_OF_COMPLETIONS = {
+    "choices",
+    "candidates",
+    "usage",
+    "usageMetadata",
+    "object",
+    "role",
+    "stop_reason",
+    "created_at",
+    "done",
+}
 
 _BAR = "\uff5c"
 CALL_MARKS = (
@@ -96,8 +109,7 @@ _PRINTED = re.compile(
     | (?:[\w$]+\.)+[\w$]+@[\da-f]{5,8} | System(?:\.\w+)+`\d\[.*\] | [&*]?\(?0x[\da-f]{6,}\)? | tensor\(\[.*""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_EVENT = re.compile(r"(?:event|id|retry|data)?:|[\da-f]:[\"\[{]")
-_PAYLOAD = re.compile(r"(?:data:\s*|[\da-f]:)[\"\[{]")
+_EVENT = re.compile(r"(?:event|id|retry|data)?:|[\da-f]:[\"\[{]")  # of a stream
 _FENCE = re.compile(
     r"```[ \t]*(?:json|markdown|md|text|txt|plaintext|html|xml|yaml)?[ \t]*\n(?P<body>.*?)(?:\n?```)?\s*", re.DOTALL
 )
@@ -124,7 +136,11 @@ def is_error_text(text: str) -> bool:
     An answer about errors ("Error code 429 means that ...") is none.
     """
     if isinstance(found := _parsed(text), dict):
-        return _is_error(found)
+        message = str(found.get("message") or "")
+        says = re.fullmatch(_STATUS, message, re.VERBOSE | re.IGNORECASE) or (message and is_error_text(message))
+        has_failed = says or _FAILED.search(" ".join(str(found.get(key)) for key in _STATUS_KEYS))
+        is_error = has_failed or any(found.get(key) for key in _ERROR_KEYS)
+        return bool(is_error and not any(found.get(key) for key in _ANSWER_KEYS - {"message"}))
     if _EXPLAINS.search(_QUOTED.sub(" ", text)):
         return False
     if not (named := _ERROR_NAME.match(text)):
@@ -139,7 +155,10 @@ def is_error_text(text: str) -> bool:
 def is_tool_call(text: str) -> bool:
     """Return whether a text calls a tool, in one of the forms that models are taught, and answers nothing beside it."""
     rest = _CALL.sub(" ", text)
-    return len(rest.split()) <= _WORDS_BESIDE_A_CALL if rest != text else _is_call(_parsed(text))
+    if rest != text:
+        return len(rest.split()) <= _WORDS_BESIDE_A_CALL
+    fence = _FENCE.fullmatch(text.strip())
+    return _is_call(_parsed(fence["body"] if fence else text))
 
 
 def is_wrapped(text: str) -> bool:
@@ -151,22 +170,13 @@ def is_wrapped(text: str) -> bool:
     return bool((fence and is_prose) or _IN_MARKS.match(body) or _holds_text(body) or _is_output(body))
 
 
-def _is_error(found: dict[str, Any]) -> bool:
-    """Return whether an object reports an error, and has no answer."""
-    message = str(found.get("message") or "")
-    is_named = any(found.get(key) for key in _ERROR_KEYS) or found.get("object") == "error"
-    is_status = re.fullmatch(_STATUS, message, re.VERBOSE | re.IGNORECASE) or _STATUS_KEYS & found.keys()
-    is_error = is_named or bool(message and (is_status or is_error_text(message)))
-    return is_error and not any(found.get(key) for key in _ANSWER_KEYS - {"message"})
-
-
 def _is_output(text: str) -> bool:
     """Return whether a text is a printed object, the raw body of a stream, or a whole chat completion."""
-    found = _parsed(text)
-    is_completion = isinstance(found, dict) and bool(_COMPLETION_KEYS & found.keys())
-    lines = [line for line in text.splitlines() if line.strip()]
-    is_stream = all(map(_EVENT.match, lines)) and (text.count("data:") > 1 or any(map(_PAYLOAD.match, lines)))
-    return is_completion or is_stream or _PRINTED.fullmatch(text.strip()) is not None
+    found, lines = _parsed(text), [line for line in text.splitlines() if line.strip()]
+    is_completion = isinstance(found, dict) and len(_OF_COMPLETIONS & found.keys()) > 1
+    has_data = text.count("data:") > 1 or re.match(r"(?:data:\s*|[\da-f]:)[\"\[{]", text.lstrip())
+    is_stream = has_data and all(map(_EVENT.match, lines))
+    return is_completion or bool(is_stream) or _PRINTED.fullmatch(text.strip()) is not None
 
 
 def _is_call(found: Any) -> bool:
@@ -178,14 +188,12 @@ def _is_call(found: Any) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """Return the value of a text that is JSON or a Python literal, in a Markdown fence or not; else None."""
-    fence = _FENCE.fullmatch(text.strip())
-    body = fence["body"] if fence else text.strip()
-    for parse in (json.loads, ast.literal_eval) if body.startswith(("{", "[", '"', "'", "b'", 'b"')) else ():
-        try:
-            return parse(body)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
+    """Return the value of a text that is JSON or a Python literal; else None."""
+    text = text.strip()
+    for parse in (json.loads, ast.literal_eval) if text.startswith(("{", "[", '"', "'", "b'", 'b"')) else ():
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            return parse(text)
     return None
 
 

@@ -55,6 +55,12 @@ ANSWERS_ABOUT_ERRORS = [
     "The connection failed, so the ship was lost in 1845.",
 ]
 
+EXAMPLES = [
+    '```json\n{"error": {"code": 404, "message": "not found"}}\n```',
+    '{"status": "ok", "message": "The library opens at nine."}',
+    '{"name": "Library", "usage": "free", "seats": 40}',
+]
+
 ERRORS = [
     "Error code: 429 - {'error': {'message': 'Rate limit reached for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000.', 'type': 'tokens'}}",
     "Error code: 400 - {'error': {'message': \"The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry. To learn more about our content filtering policies please read our documentation: https://go.microsoft.com/fwlink/?linkid=2198766\", 'code': 'content_filter', 'status': 400}}",
@@ -303,6 +309,11 @@ def test_an_answer_that_speaks_of_a_form_stays_an_answer(reply: str) -> None:
     assert scored(reply) == reply
     assert not is_no_answer(reply)
     assert not is_wrapped(reply)
+
+
+@pytest.mark.parametrize("reply", EXAMPLES)
+def test_json_with_data_is_an_answer(reply: str) -> None:
+    assert not is_no_answer(scored(reply))
 
 
 @pytest.mark.parametrize("reply", ERRORS)
