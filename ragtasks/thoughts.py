@@ -11,9 +11,12 @@ import re
 END_OF_THOUGHT = "</think>"
 """The usual mark. Its opening is often part of the prompt, so that a reply has the end alone."""
 
-_NAMES = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think|antthinking"
-_MARKS = [(rf"<{name}>", rf"</{name}>") for name in _NAMES.split("|")] + [
-    (r"\[THINK\]", r"\[/THINK\]"),
+_NAMES = (
+    r"(?:\w+[:_])?think(?:ing)?|antthinking|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|\w+_monologue|cot"
+)
+_MARKS = [(rf"<{name}\s*>", rf"</{name}\s*>") for name in _NAMES.split("|")] + [
+    (r"(?-i:\[THINK\])", r"\[/THINK\]"),
+    (r"<\|(?:think(?:ing)?|reasoning)\|>", r"<\|/(?:think(?:ing)?|reasoning)\|>"),
     (r"◁think▷", r"◁/think▷"),
     (r"<\|(?:START_THINKING|begin_of_thought|think:start)\|>", r"<\|(?:END_THINKING|end_of_thought|think:end)\|>"),
     (r"<\|inner_prefix\|>|<\|channel>thought|\[unused16\]", r"<\|inner_suffix\|>|<channel\|>|\[unused17\]"),
@@ -22,7 +25,8 @@ _WORDED = [  # only at the beginning of a reply; without their end, the text is 
     (r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
     (r"Thinking\.\.\.\n", r"\.\.\.done thinking\."),
     (r"(?:Question:.*\n+)?(?:Thought|Action)(?: \d+)?:", r"\n[ *#]*Final Answer:\**"),
-    (r"<details type=\"reasoning\"[^<>]*>", r"</details>"),
+    (r"<details(?: type=\"reasoning\"[^<>]*>|[^<>]*>\s*<summary>[^<>]{0,20}(?:think|thought|reason))", r"</details>"),
+    (r"\[(?:thinking|reasoning|thoughts?)\]", r"\[/(?:thinking|reasoning|thoughts?)\]"),
     (r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>", r"<\|end\|>"),
 ]
 _FORMS = [(re.compile(a, re.I), re.compile(b, re.I), (a, b) in _WORDED) for a, b in (*_MARKS, *_WORDED)]

@@ -66,7 +66,7 @@ def _without_prompt(text: str) -> str:
 
 def _without_html(text: str) -> str:
     """Return the text of a reply that is HTML from its beginning to its end, or in which every `&` is an entity."""
-    if ("&" not in text and not text.lstrip().startswith("<")) or _ABOUT_HTML.search(text):
+    if not ("&" in text or text.lstrip().startswith("<")) or _ABOUT_HTML.search(text):
         return text
     plain = _without_tags(text.strip())
     if plain is None and (_ABOUT_ENTITIES.search(text) or _MARKUP.search(_ENTITY.sub("", text))):

@@ -18,21 +18,21 @@ _STATUS = r"""(?:client\ error|server\ error|bad\ request|unauthorized|payment\ 
     |(?:request|gateway)\ time-?out|payload\ too\ large|too\ many\ requests|resource_exhausted|bad\ gateway
     |internal(?:\ server\ error)?|(?:service\ (?:temporarily\ )?)?unavailable)"""
 _ERROR_NAME = re.compile(
-    rf"""[\s\[("'`*]*(?:(?P<exception>(?-i:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Timeout|Exhausted)|[\w.]+\.Timeout)\b)
+    rf"""\W*(?:(?P<exception>(?-i:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Timeout|Exhausted)|[\w.]+\.Timeout)\b)
       (?=\s*(?:[:({{-]|\Z))
     | error\ code:\s*(?:[45]\d\d|10[12]\d)\b
-    | (?:(?:api|connection|http|internal|network|server|runtime|un\w+)\ )?(?:fatal|error|exception)(?:\ \w+)?\s*:
+    | (?:(?:api|connection|http|internal|network|server|un\w+)\ )?(?:fatal|error|exception)(?:\ \w+){{0,3}}\s*[:\]!]
     | (?:https?|error|status)(?:/\d(?:\.\d)?)?(?:\ (?:error|code|status))*:?\s?[45]\d\d\b(?:\s+{_STATUS}\b)?
     | (?:(?:client|server)\ error\ )?'?[45]\d\d[\s:-]+(?:{_STATUS}|<none>)(?:'|\b))""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SYNTAX = re.compile(  # of programs, not of prose
-    r"[{}]|\w+://|\w=\w|\w\(\w*=|:\d{4,5}\b|\bErrno|\b0x[\da-f]{4}|ECONN|ETIMEDOUT|\brequest[ _-]?id\b|^\W*nginx\b"
-    r"|status[ _]code|ConnectionPool|object has no attribute|NoneType|keyword argument|\bCUDA\b",
+    r"[{}]|\w+://|\w=\w|\w\(\w*=|:\d{4,5}\b|\bErrno|\b0x[\da-f]{4}|\bE(?:CONN|TIMEDOUT|NOTFOUND)"
+    r"|\brequest[ _-]?id\b|^\W*nginx\b|status[ _]code|ConnectionPool|object has no attribute|NoneType|keyword argument",
     re.IGNORECASE,
 )
 _REASON = re.compile(
-    r"rate[ _-]?limit|quota|overloaded|again|retry|timed?[ -]?out|upstream|too many|api[ _-]?key|refused|failed|invalid"
+    r"rate.?limit|quota|overloaded|again|retry|timed?[ -]?out|upstream|too many|api.?key|refused|failed|invalid|memory"
     r"|\bmodel\b|unavailable|slow down|connect|internal error|unauthorized|denied|hang up",
     re.IGNORECASE,
 )
@@ -41,13 +41,13 @@ _DEFINES = re.compile(r"\s*[:-]\s*(?:(?i:an?|the|this)|you|your|when|if|raised|t
 _EXPLAINS = re.compile(
     r"\b(?:mean(?:s|ing)?|indicat\w+|occurs?|refers?|happens?|signals?|stands for|denotes|describes?|tells|because"
     r"|(?:is|are) (?:an?|raised|returned|thrown|printed|shown|sent|caused|displayed|logged|given|used)"
-    r"|(?:raised|returned|thrown|printed|shown|sent|when|if|whenever) (?:when|if|an?|the|you|your)"
+    r"|(?:raised|returned|thrown|printed|shown|sent) (?:when|if)|(?:when|if|whenever) (?:an?|the|you|your)"
     r"|to (?:fix|resolve|solve))\b",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\{.*\}|\[.*\]|\"[^\"]*\"", re.DOTALL)
 _ERROR = re.compile(
-    r"""[\s\[(<"'`*]*(?:(?:i'm|we're)\ )?(?:sorry,?\ (?:but\ )?)?(?:(?:
+    r"""\W*(?:(?:(?:i'm|we're)\ )?sorry,?\ (?:but\ )?|oops\W+)?(?:(?:
       error|undefined|nan|null|no\ response|no\ output|timed?\ ?out|generation\ failed|overloaded|socket\ hang\ up
     | (?:the\ |an?\ |all\ )?(?:api|internal|server|gateway|upstream|connection|request|read|network|rate[\ -]?limit
         |unexpected|unknown|stream|endpoint)(?:[\ -](?:api|server|request|response|connection|limit|call|operation
@@ -56,13 +56,17 @@ _ERROR = re.compile(
     | (?:(?:the\ |this\ |that\ )?(?:service|server|model|engine)(?:\ is)?|bad)\ (?:temporarily\ |currently\ )?
       (?:unavailable|overloaded|gateway)(?:(?:[,.:;]|\ with\ other).{0,80})?
     | (?:(?:an?\ )?(?:\w+\ )?error\ (?:has\ )?occurred|something\ went\ wrong|there\ was\ an\ error).{0,160}
-    | too\ many\ requests|(?:failed|unable)\ to\ (?:generate|get)\ (?:an?\ |the\ )?(?:response|answer|completion)
+    | i\ encountered\ an\ error.{0,80}|too\ many\ requests
+    | (?:failed|unable)\ to\ (?:generate|get)\ (?:an?\ |the\ )?(?:response|answer|completion)
     )[\s\])>"'`*.!]* | (?:traceback\ \(most\ recent\ call\ last\):?\s*\n\s*file\b|\[errno\ -?\d+\]|curl:\ \(\d+\)
       |this\ model's\ maximum\ context\ length\ is\ \d|you\ exceeded\ your\ current\ quota|rate\ limit\ reached\ for
       |incorrect\ api\ key\ provided:|(?:the\ )?server\ (?:had\ an\ error\ while|disconnected\ without)|no\ healthy\ up
       |peer\ closed\ connection|connection\ aborted\.'|https?connectionpool\(|upstream\ (?:connect|request)
       |rpc\ error:\ code\ =|_\w*rpcerror\ of|agent\ stopped\ due\ to|could\ not\ parse\ llm\ |model\ \S+\ not\ found
-      |\w+\ call\ failed\ with\ status|llama\ runner\ process|\{\s*["']errors?["']\s*:
+      |\w+\ call\ failed\ with\ status|llama\ runner\ process|\{\s*["']errors?["']\s*:|\d{3},\ message=
+      |upstream\ timed\ out|cannot\ connect\ to\ host|failed\ to\ fetch\Z|request\ failed\ with\ stat|context\ deadline
+      |error\ sending\ request\ for|the\ remote\ server\ returned|unable\ to\ connect\ to\ the\ server\Z|server\ got
+      |the\ model\ \S+\ does\ not\ exist|input\ is\ too\ long\ for\ requested|azure\ has\ not\ provided\ the\ response
       |(?:!doctype\ html[^<>]*>|html\b[^<>]*>|\?xml\b[^<>]*>)\s*(?:<!--.*?-->\s*)*<(?:html|head|body|error)\b).*)""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
@@ -147,9 +151,14 @@ def is_error_text(text: str) -> bool:
         return _ERROR.fullmatch(text) is not None
     rest = text[named.end() :]
     n_words = len(rest.split())
-    is_short = (n_words <= 2 and named[0][-1] != ":") or (n_words <= _MOST_REASON and _REASON.search(rest))
+    is_short = (
+        rest.strip().isdigit()
+        or (n_words <= 2 and named[0][-1] not in ":]!")
+        or (n_words <= _MOST_REASON and _REASON.search(rest))
+    )
     is_exception = named["exception"] and not _DEFINES.match(rest)
-    return bool(is_short or is_exception or _SYNTAX.search(rest) or _ERROR.fullmatch(rest.lstrip(" :-")))
+    is_nested = _ERROR_NAME.match(rest) or _ERROR.fullmatch(rest)
+    return bool(is_short or is_exception or is_nested or _SYNTAX.search(rest))
 
 
 def is_tool_call(text: str) -> bool:

@@ -262,6 +262,18 @@ def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> Non
             "<think>They ask about the library of the town.</think>\nModels write:\n<think>\nx\n</think>\nThe answer.",
             "Models write:\n<think>\nx\n</think>\nThe answer.",
         ),
+        ("<reason>x y</reason>The library opens at nine.", "The library opens at nine."),
+        ("<cot>x</cot>The library opens at nine.", "The library opens at nine."),
+        ("<inner_monologue>x</inner_monologue>The library opens at nine.", "The library opens at nine."),
+        ("<|thinking|>x<|/thinking|>The library opens at nine.", "The library opens at nine."),
+        ("<ant_thinking>x</ant_thinking>The library opens at nine.", "The library opens at nine."),
+        ("[REASONING]x[/REASONING]The library opens at nine.", "The library opens at nine."),
+        ("<think >x</think >The library opens at nine.", "The library opens at nine."),
+        ("<think>x</thinking>The library opens at nine.", "The library opens at nine."),
+        (
+            "<details>\n<summary>Thinking</summary>\nx\n</details>\nThe library opens at nine.",
+            "The library opens at nine.",
+        ),
     ],
 )
 def test_thoughts_prompts_html_and_escapes_around_an_answer_are_left_out(reply: str, answer: str) -> None:
