@@ -71,7 +71,7 @@ def _without_html(text: str) -> str:
     plain = _without_tags(text.strip())
     if plain is None and (_ABOUT_ENTITIES.search(text) or _MARKUP.search(_ENTITY.sub("", text))):
         return text
-    return html.unescape(plain or text).replace("\xa0", " ")
+    return html.unescape(text if plain is None else plain).replace("\xa0", " ")
 
 
 def _without_tags(text: str) -> str | None:

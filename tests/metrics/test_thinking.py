@@ -274,6 +274,7 @@ def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> Non
             "<details>\n<summary>Thinking</summary>\nx\n</details>\nThe library opens at nine.",
             "The library opens at nine.",
         ),
+        ("<p></p>", ""),
     ],
 )
 def test_thoughts_prompts_html_and_escapes_around_an_answer_are_left_out(reply: str, answer: str) -> None:
