@@ -338,6 +338,8 @@ def test_thoughts_prompts_html_and_escapes_around_an_answer_are_left_out(reply: 
         "  plain\n",
         "Select Menu > Tools &gt; Options <here>.",
         "Run `ibmcloud ce app create --name &lt;name&gt;`.",
+        "A thought comes first. </think> is the mark of its end.",
+        "</think>, a mark, ends the thought.",
     ],
 )
 def test_an_answer_about_marks_tags_or_escapes_stays_byte_for_byte(reply: str) -> None:
