@@ -1,14 +1,17 @@
-"""How far `grounded` agrees with people, without a judge: faithfulness, correctness, support; and how fast it is.
+"""How far `grounded` agrees with people, without a judge: attribution, faithfulness, correctness, support; its speed.
 
-python perf/grounding.py FOLDER          the data folder: mt-rag-benchmark, ragchecker, trec_rag
+python perf/grounding.py FOLDER                  the data folder: mt-rag-benchmark, ragchecker, trec_rag
+python perf/grounding.py FOLDER --begin BEGIN    adds a checkout of github.com/google/BEGIN-dataset
 
-The design was chosen on every second conversation of the human evaluation ("design"); the others are "held back".
-Intervals are percentiles of 1,000 draws of conversations, topics or questions.
+The definition was chosen on BEGIN's development sets, MTRAG's human evaluation and NIST's assessments, all of them, so
+none of the tables is held back. Intervals are percentiles of 1,000 draws of documents, conversations, topics or
+questions.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import time
 from collections import defaultdict
@@ -57,7 +60,7 @@ def with_interval(statistic: Statistic, groups: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Rated:
-    """Answers of two systems with people's ratings, and what each score gives them."""
+    """Answers of two systems with people's ratings, and the scores of each."""
 
     rows: Sequence[RatedResponse]
     scores: dict[str, Floats]
@@ -66,15 +69,12 @@ class Rated:
         """Print the AUC of each score on all answers and on parts of them."""
         conversations = [row.response.task.conversation_id for row in self.rows]
         good = np.array([row.rating("faithfulness") >= FAITHFUL for row in self.rows], float)
-        design = set(sorted(set(conversations))[::2])
-        in_design = np.array([name in design for name in conversations])
         long = np.array([len(row.response.text.split()) >= LONG for row in self.rows])
-        parts = {"all": long | ~long, "design": in_design, "held back": ~in_design, f"{LONG} words and more": long}
+        parts = {"all": long | ~long, f"{LONG} words and more": long}
         parts |= {name: np.array([row.model_id == name for row in self.rows]) for name in _systems(self.rows)}
-        print(
-            f"| score | {' | '.join(f'{name} ({part.sum()})' for name, part in parts.items())} | Spearman | over RL_F |"
-        )
-        print("|---|" + "---|" * (len(parts) + 2))
+        heads = [f"{name} ({part.sum()})" for name, part in parts.items()]
+        print("| " + " | ".join(["score", *heads, "Spearman", "over RL_F", "over k_precision"]) + " |")
+        print("|---|" + "---|" * (len(parts) + 3))
         people = np.array([row.rating("faithfulness") for row in self.rows])
         for name, values in self.scores.items():
             cells = []
@@ -82,8 +82,11 @@ class Rated:
                 places = np.flatnonzero(part)
                 chosen = [conversations[place] for place in places]
                 cells.append(with_interval(_auc_of(values[places], good[places]), chosen))
-            gap = with_interval(_gap_of(values, self.scores["RL_F (paper's judge)"], good), conversations)
-            print(f"| {name} | {' | '.join(cells)} | {spearmanr(values, people)[0]:.3f} | {gap} |")
+            gaps = [
+                with_interval(_gap_of(values, self.scores[other], good), conversations)
+                for other in ("RL_F (paper's judge)", "k_precision")
+            ]
+            print(f"| {name} | {' | '.join(cells)} | {spearmanr(values, people)[0]:.3f} | {' | '.join(gaps)} |")
 
 
 def _systems(rows: Sequence[RatedResponse]) -> list[str]:
@@ -98,35 +101,62 @@ def _gap_of(values: Floats, others: Floats, good: Floats) -> Statistic:
     return lambda places: auc(values[places], good[places]) - auc(others[places], good[places])
 
 
+BEGIN_FILES = ("cmu-dog/begin_dev_cmu.tsv", "topicalchat/begin_dev_tc.tsv", "wow/begin_dev_wow.tsv")
+ATTRIBUTABLE = "Fully attributable"
+
+
+def begin(folder: Path) -> None:
+    """Print for each development set how often a reply that people found fully attributable has the higher score."""
+    print("\n## BEGIN, development sets: AUC on full attribution to the knowledge, by people\n")
+    print("| score | " + " | ".join(Path(name).parent.name for name in BEGIN_FILES) + " |\n|---|" + "---|" * 3)
+    cells: dict[str, list[str]] = defaultdict(list)
+    for name in BEGIN_FILES:
+        with (folder / name).open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+        good = np.array([row["begin_label"] == ATTRIBUTABLE for row in rows], float)
+        documents = [row["knowledge"] for row in rows]
+        texts = [(row["response"], [Passage("", row["knowledge"])]) for row in rows]
+        scores = {name: np.array([score(*one) for one in texts]) for name, score in SCORES.items()}
+        cells["rows, of them attributable; documents"].append(f"{len(rows)}, {good.sum():.0f}; {len(set(documents))}")
+        for score, values in scores.items():
+            cells[score].append(with_interval(_auc_of(values, good), documents))
+        gap = _gap_of(scores["grounded"], scores["k_precision"], good)
+        cells["grounded over k_precision"].append(with_interval(gap, documents))
+    for name, row in cells.items():
+        print(f"| {name} | {' | '.join(row)} |")
+
+
+SCORES: dict[str, Callable[[str, Sequence[Passage]], float]] = {
+    "grounded": lambda text, shown: grounded(text, shown) or 0.0,
+    "k_precision": lambda text, shown: k_precision(text, [passage.text for passage in shown]) or 0.0,
+    "copied": lambda text, shown: copied(text, shown) or 0.0,
+}
+
+
 def mtrag(folder: Path) -> None:
     """Print the agreement with people's faithfulness, of answers with passages by the two models."""
     rated = load_human_evaluation(folder / "mt-rag-benchmark")
     rows = [row for row in rated if row.response.passages and row.model_id != REFERENCE_MODEL]
     ground("The first call loads what knows languages.", ["What it loads."])
     start = time.process_time()
-    shares = [grounded(r.response.text, r.response.passages, r.response.task.question) or 0.0 for r in rows]
+    for row in rows:
+        grounded(row.response.text, row.response.passages)
     seconds = time.process_time() - start
-    texts = [[passage.text for passage in row.response.passages] for row in rows]
+    values = {name: [score(row.response.text, row.response.passages) for row in rows] for name, score in SCORES.items()}
     found = [ground(row.response.text, row.response.passages, row.response.task.messages) for row in rows]
-    values = {
-        "grounded": shares,
-        "grounded, earlier turns count": [item.share_with_conversation or 0.0 for item in found],
-        "grounded, passages alone": [grounded(row.response.text, row.response.passages) or 0.0 for row in rows],
-        "copied": [item.copied or 0.0 for item in found],
-        "k_precision": [k_precision(row.response.text, own) or 0.0 for row, own in zip(rows, texts, strict=True)],
-        "RL_F (paper's judge)": [row.metrics["rl_f"] for row in rows],
-    }
+    values["grounded, the conversation counts"] = [item.share_with_conversation or 0.0 for item in found]
+    values["RL_F (paper's judge)"] = [row.metrics["rl_f"] for row in rows]
     scores = {name: np.array(column, float) for name, column in values.items()}
     ranks = rankdata(scores["grounded"]) + rankdata(scores["RL_F (paper's judge)"])
     print(f"\n## MTRAG: AUC on people's faithfulness ({FAITHFUL} of 4 and more)\n")
     Rated(rows, {**scores, "ranks of grounded and RL_F": ranks}).table()
     start = time.process_time()
     for row in rows:
-        grounded(row.response.text, row.response.passages, row.response.task.question)
+        grounded(row.response.text, row.response.passages)
     again = time.process_time() - start
     start = time.process_time()
-    for row, own in zip(rows, texts, strict=True):
-        copied(row.response.text, own)
+    for row in rows:
+        copied(row.response.text, row.response.passages)
     print(f"\nseconds of a core for {len(rows)} answers: grounded {seconds:.2f}, passages known {again:.2f};", end=" ")
     print(f"copied {time.process_time() - start:.2f}; an answer a second: {len(rows) / seconds:.0f}")
 
@@ -137,9 +167,7 @@ def ragchecker(folder: Path) -> None:
     baseline = json.loads((folder / "ragchecker" / "baseline_ragchecker.json").read_text())
     people = np.array([pair.labels["correctness"] for pair in pairs])
     scores: dict[str, Callable[[str, str, str], float]] = {
-        "grounded in the reference answer": lambda text, target, asked: (
-            grounded(text, [Passage("", target)], asked) or 0
-        ),
+        "grounded in the reference answer": lambda text, target, _: grounded(text, [Passage("", target)]) or 0,
         "ROUGE-L": lambda text, target, _: rouge_l(text, target),
         "k_precision in the reference answer": lambda text, target, _: k_precision(text, [target]) or 0,
         "length": lambda text, *_: float(len(text)),
@@ -176,9 +204,6 @@ def nist(folder: Path) -> None:
     that assessors found fully supported by it, so `grounded` sees a part of what the assessors saw.
     """
     lines = (folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl").read_text().splitlines()
-    topics = dict(
-        line.split("\t", 1) for line in (folder / "trec_rag/topics/topics.rag24.test.txt").read_text().splitlines()
-    )
     judged = [
         (row["topic_id"], row["run_id"].split(".")[0], sentence["text"], cited["reference"], int(cited["support"]))
         for row in map(json.loads, lines)
@@ -199,7 +224,7 @@ def nist(folder: Path) -> None:
         rows = []
         for topic, group, text, segment, level in judged:
             others = sorted({other for name, other in supported[segment] if name != group and other != text})
-            share = grounded(text, [Passage("", "\n".join(others))], topics[topic]) if len(others) >= least else None
+            share = grounded(text, [Passage("", "\n".join(others))]) if len(others) >= least else None
             if share is not None:
                 rows.append((topic, share, level))
         names, shares, levels = [row[0] for row in rows], *np.array([row[1:] for row in rows], float).T
@@ -227,6 +252,9 @@ def _kappa(names: Sequence[str], shares: Floats, levels: Floats) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--begin", type=Path, help="a checkout of github.com/google/BEGIN-dataset")
     arguments = parser.parse_args()
+    if arguments.begin:
+        begin(arguments.begin)
     for part in (mtrag, ragchecker, nist):
         part(arguments.folder)

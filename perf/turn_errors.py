@@ -366,8 +366,8 @@ def print_speed(folder: Path) -> None:
 
     def measure() -> None:
         for one in responses:
-            grounded(one.text, one.passages, one.task.question)
-            copied(one.text, [passage.text for passage in one.passages])
+            grounded(one.text, one.passages)
+            copied(one.text, one.passages)
 
     look()  # what knows languages is loaded once
     rounds = [(cpu_seconds(look), cpu_seconds(measure)) for _ in range(ROUNDS)]

@@ -38,6 +38,7 @@ from ragtasks.metrics._answers import (
     null_accuracy,
     score_responses,
 )
+from ragtasks.metrics._citation_forms import parse_cited
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._no_answer import CALL_MARKS, is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics.cited import (
@@ -50,7 +51,6 @@ from ragtasks.metrics.cited import (
     n_words,
     nugget_scores,
     nugget_scores_official,
-    parse_cited,
     scores_by_part,
     sentence_ends,
     sub_narrative_scores,

@@ -1,73 +1,290 @@
-"""The citations that an answer gives, in the forms that systems write: brackets, tags, footnotes, and lists beside it.
+"""The citations in an answer, in the forms that systems write: brackets, tags, footnotes, file names, annotations.
 
-Numbers are those of the passages, from 1; a form that counts from 0 is counted on by one.
+A citation is the place of a passage, from 1, or a name of a passage: its id, address, title or file. No other module
+knows these forms.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from urllib.parse import unquote
 
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.metrics.cited import SPAN_CLOSING, SPAN_OPENING, citation_marks
+from ragtasks.metrics.cited import CitedSentence, cited_sentence, sentence_ends
+
+Cited = tuple[int, ...]
+"""The passages that one citation may mean, from 1: several if they share a file or a title; (0,) if none was shown."""
+_UNKNOWN: Cited = (0,)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One citation in a text: no word of the answer."""
+    """The characters of a citation, which are no words of the answer."""
 
     start: int
-    """Its first character."""
+    """The first one."""
     end: int
-    """Behind its last one."""
-    numbers: tuple[int, ...]
-    """What it cites, as written; () for a tag that only opens a piece, and for the text of a footnote."""
+    """The one after the last."""
+    cited: tuple[Cited, ...] = ()
+    """Its citations; () for a tag that only opens a span, and for a line in a list of sources."""
+    since: int | None = None
+    """Where the span begins that it is for; None where it is for the sentence that it is in or behind."""
 
 
-_NAME = r"(?:doc(?:ument)?|passage|source|ref(?:erence)?|context)s?[\s_#:.]*"
-_NAMED = re.compile(rf"[\[(]\s*{_NAME}\d+(?:\s*(?:,|;|&|and)\s*(?:{_NAME})?\d+)*\s*[\])]", re.IGNORECASE)
-_LENTICULAR = re.compile("\u3010(?:(\\d+):)?(\\d+)\u2020[^\u3011\n]*\u3011")
-_FOOTNOTE = re.compile(r"\[\^(\d+)\](?!:)")
-_FOOTNOTE_TEXT = re.compile(r"^\[\^\w+\]:.*$", re.MULTILINE)
+# Names of passages
+
+_FILE = re.compile(r"[^/\\\n]*[^\s/\\.]\.(?:pdf|mdx?|txt|docx?|html?|csv|tsv|json|xml|xlsx?|pptx?|rst|ya?ml)")
+_PAGE = re.compile(r"[#?]\S.*$|[\s,;:(]+(?:pages?|pp?\.?|seiten?|s\.|section|\u00a7|lines?)\s*\d[\d\s\u2013-]*\)?$")
+_SHORTEST_STEM = 3
+
+
+class _Names:
+    """What an answer may call its passages."""
+
+    def __init__(self, ids: Sequence[Sequence[str]]) -> None:
+        self.n_passages = len(ids)
+        self.exact: dict[str, list[int]] = {}
+        self.files: dict[str, list[tuple[int, str]]] = {}
+        """File with its path, without it, and without the extension -> its passages, each with its page."""
+        self.shapes: set[str] = set()
+        for number, own in enumerate(ids, start=1):
+            for name in filter(None, map(_key, own)):
+                self.exact.setdefault(name, []).append(number)
+                self.shapes.add(_shape(name))
+                base, page = _base_and_page(name)
+                for form in _file_forms(base):
+                    self.files.setdefault(form, []).append((number, page))
+
+    def find(self, text: str) -> Cited:
+        """Return the passages of a name, else those of a file; (0,) for another page of it, () for other texts."""
+        name = _key(text)
+        base, page = _base_and_page(name)
+        if same := self.exact.get(name) or self.exact.get(base):
+            return tuple(dict.fromkeys(same))
+        known = next((self.files[form] for form in _file_forms(base) or [base] if form in self.files), [])
+        same = [number for number, own in known if not page or own in ("", page)]
+        return tuple(dict.fromkeys(same)) or _UNKNOWN * bool(known)
+
+    def is_alike(self, text: str) -> bool:
+        """Return whether a text looks like the name of a passage: a file, or an id with other digits."""
+        name = _key(text)
+        return bool(_FILE.fullmatch(_base_and_page(name)[0])) or ("0" in _shape(name) and _shape(name) in self.shapes)
+
+
+_names_of = lru_cache(maxsize=64)(_Names)
+
+
+def _key(name: str) -> str:
+    plain = unicodedata.normalize("NFKC", name).strip(" \t\"'`*_\u201c\u201d\u2018\u2019")
+    return re.sub(r"^https?://(?:www\.)?", "", " ".join(unquote(plain).casefold().split())).rstrip("/.,;:")
+
+
+def _shape(name: str) -> str:
+    return name if name.isdigit() else re.sub(r"\d+", "0", name)
+
+
+def _base_and_page(name: str) -> tuple[str, str]:
+    match = _PAGE.search(name)
+    return (name[: match.start()], "".join(_DIGITS.findall(match[0])[:1])) if match else (name, "")
+
+
+def _file_forms(base: str) -> list[str]:
+    name = re.split(r"[/\\]", base)[-1]
+    if not _FILE.fullmatch(name):
+        return []
+    stem = name.rpartition(".")[0]
+    return list(dict.fromkeys([base, name, *([stem] if len(stem) >= _SHORTEST_STEM else [])]))
+
+
+# Marks in a text
+
+_DASH = r"[-\u2010-\u2015\u2212]"
+_RANGE = rf"[0-9]+(?:\s*{_DASH}\s*[0-9]+)?"
+_BRACKET = rf"\[\s*{_RANGE}(?:\s*[,;]\s*{_RANGE})*\s*,?\s*\]"
+_GROUP = re.compile(rf"{_BRACKET}(?:[^\S\n]*(?:,|{_DASH})?[^\S\n]*{_BRACKET})*")
+_BRACKET_RANGE = re.compile(rf"\]\s*({_DASH})\s*\[")
+_ONE_RANGE = re.compile(rf"([0-9]+)(?:\s*{_DASH}\s*([0-9]+))?")
+_LONGEST_RANGE = 100
+_NAME = (
+    r"(?:(?:doc(?:ument)?|passage|source|ref(?:erence)?|context|citation|cite|chunk)s?"
+    r"|\u6765\u6e90|\u51fa\u5178|\u5f15\u7528|\u6587\u6863|\u53c2\u8003)(?![^\W\d_])[\s_#:.\uff1a]*"
+)
+_LEAD = re.compile(
+    rf"\s*(?:{_NAME}(?:\d+\s*[:\uff1a]\s*)?|(?:see|from|per|via|id|file(?:name)?|siehe|vgl|voir|quelle|fuente|fonte)s?(?:[\s:.\uff1a]+))+",
+    re.IGNORECASE,
+)
+_LABELS = re.compile(rf"\s*(?:{_NAME})+", re.IGNORECASE)
+_NUMBERED = re.compile(rf"(?P<name>{_NAME})?(?P<number>\d+)", re.IGNORECASE)
+_SEPARATOR = re.compile(r"\s*(?:[,;|&\uff0c\uff1b\u3001]|\band\b|\bund\b|\bet\b|\by\b)\s*", re.IGNORECASE)
+_TAGS = "cite|citation|doc|document|ref|source"
+_BRACKETS = re.compile(
+    r"\[{1,2}(?P<square>[^^\[\]\n][^\[\]\n]{0,299})\]{1,2}|\((?P<round>[^()\n]{1,300})\)|\{{1,2}(?P<curly>[^{}\n]{1,300})\}{1,2}"
+    "|[\u3010\uff3b](?P<wide>[^\u3010\u3011\uff3b\uff3d\n]{1,300})[\u3011\uff3d]"
+    "|\uff08(?P<wide_round>[^\uff08\uff09\n]{1,300})\uff09"
+    rf"|<(?:{_TAGS})>(?P<tagged>[^<>\n]{{1,300}})</(?:{_TAGS})>"
+    r"|<sup>(?P<raised>\d{1,3}(?:[,;\s]{1,3}\d{1,3}){0,9})</sup>"
+)
+_BEFORE_RAISED = re.compile(r"[^\W\d_]{3}$|[.,;:!?)\"'>\u201d\u2019]$")
+"""What a raised number follows that is no exponent of a unit."""
+_DAGGER = re.compile("(?:(\\d+):)?(\\d+)\u2020(.*)")
+_TAG = re.compile(rf"<(?P<closes>/?)(?:(?P<co>co)(?=[:>])|{_TAGS})(?P<attributes>[:\s][^<>\n]*)?>|\[cite_?start\]")
+"""Tags around a span. Those of Command-R, `<co: 0>` and `</co: 0>`, count from 0."""
+_NAMED_IN_TAG = re.compile(r"\b(?:doc(?:ument)?|id|index|name|ref|source|src)=(?:\"([^\"]*)\"|'([^']*)'|([^\s/>]+))")
+_TURNS = re.compile("\ue200\\w*cite[^\ue200\ue201]*\ue201")
+_FOOTNOTE = re.compile(r"\[\^([^\]\n^]{1,100})\^?\](?!:)")
+_SOURCE_LINE = re.compile(
+    r"[\s>*\u2022-]*(?:\d{1,3}[.)]\s+)?(?:\[(?P<note>\^?)(?P<label>[^\]]{1,100})\](?P<colon>:?)\s*)?(?P<names>.*)"
+)
+_HEADING = re.compile(r"[\W_]*(?:(?:source|reference|citation)s?|quellen?|\u6765\u6e90)[\W_]*", re.IGNORECASE)
+_LONGEST_LINE = 300
 _SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 _SUPERSCRIPT = re.compile(rf"(?<=[.,;:!?)\"'\u201d\u2019])[{_SUPERSCRIPTS}]+")
 _DIGITS = re.compile(r"\d+")
 _TO_DIGITS = str.maketrans(_SUPERSCRIPTS, "0123456789")
 
 
-def marks_of(text: str) -> list[Mark]:
+def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> list[Mark]:
     """Return the citations in a text, in order.
 
-    `[1]`, `[1, 3]`, `[1-3]`, `[doc 2]`, `(source 1)`, `[^1]` with its text, a raised number behind a mark, OpenAI's
-    lenticular brackets, and Command-R's `<co: 0>...</co: 0>`.
+    Numbers: `[1]`, `[1, 3]`, `[1-3]`, `[doc 2]`, `(source 1)`, `[[citation:1]]`, `[^1]` and `[^1^]` with their texts, a
+    superscript after punctuation, the marks of OpenAI and Command-R, `<cite>1</cite>`. Names: `[rules.pdf#page=4]`,
+    `[reg-2024]`, `(source: intro.md)`. Other brackets are text.
+
+    Args:
+        text: an answer.
+        ids: the names of each passage: id, address, title. Where these are numbers, and an answer cites one that is no
+            place of a passage, its citations are ids.
     """
-    found = [*map(_of_brackets, citation_marks(text))]
-    if "[^" in text:
-        found += [Mark(*match.span(), ()) for match in _FOOTNOTE_TEXT.finditer(text)]
-        found += [Mark(*match.span(), (_number(match[1]),)) for match in _FOOTNOTE.finditer(text)]
-    if "<co" in text or "</co" in text:
-        found += [Mark(*match.span(), ()) for match in SPAN_OPENING.finditer(text)]
-        found += [Mark(*match.span(), _numbers(match[1], counts_from=0)) for match in SPAN_CLOSING.finditer(text)]
-    found += [Mark(*match.span(), _numbers(match[0])) for match in _NAMED.finditer(text)]
+    names = _names_of(ids)
+    found = list(_apart(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
+    written = {str(cited[0]) for mark in found for cited in mark.cited if len(cited) == 1}
+    if written <= names.exact.keys() and any(int(number) > names.n_passages for number in written):
+        return [
+            Mark(one.start, one.end, tuple(tuple(names.exact[str(cited[0])]) for cited in one.cited)) for one in found
+        ]
+    return found
+
+
+def _all_marks(text: str, names: _Names) -> Iterator[Mark]:
+    sources: dict[str, Cited] = {}
+    if "\n" in text or ":" in text:
+        yield from _lines_of_sources(text, names, sources)
+    for match in _BRACKETS.finditer(text):
+        if cited := _cited(match, names):
+            yield Mark(*match.span(), cited)
+    for match in _GROUP.finditer(text):
+        yield Mark(*match.span(), tuple(sources.get(str(number), (number,)) for number in _in_ranges(match[0])))
+    for match in _FOOTNOTE.finditer(text):
+        cited = _numbers(match[1])[:1] if match[1].isdecimal() else (names.find(match[1]) or _UNKNOWN,)
+        yield Mark(*match.span(), (sources.get(match[1]) or cited[0],))
+    if "<" in text or "[cite" in text:
+        yield from _tags(text, names)
     if not text.isascii():
-        found += [Mark(*one.span(), _numbers(one[0].translate(_TO_DIGITS))) for one in _SUPERSCRIPT.finditer(text)]
-    if "\u3010" in text:
-        found += [_of_lenticular(match) for match in _LENTICULAR.finditer(text)]
-    return list(_apart(sorted(found, key=lambda mark: (mark.start, -mark.end))))
+        yield from (Mark(*one.span(), _numbers(one[0].translate(_TO_DIGITS))) for one in _SUPERSCRIPT.finditer(text))
+        for match in _TURNS.finditer(text):
+            numbers = " ".join(re.findall("(\\d+)[\ue201\ue202]", match[0]))
+            yield Mark(*match.span(), _numbers(numbers, counts_from=0))
 
 
-def _of_brackets(found: tuple[int, int, list[int]]) -> Mark:
-    start, end, numbers = found
-    return Mark(start, end, tuple(numbers))
+def _cited(match: re.Match[str], names: _Names) -> tuple[Cited, ...]:
+    """Return what brackets cite; () if any part of their content is neither a name nor a number of a passage."""
+    kind = str(match.lastgroup)
+    content = match[kind].strip()
+    if dagger := _DAGGER.fullmatch(content):
+        by_name = names.find(dagger[3])
+        return (by_name,) if by_name else _numbers(dagger[2], counts_from=0 if dagger[1] else 1)
+    if kind == "raised":
+        return _numbers(content) if _BEFORE_RAISED.search(match.string[: match.start()].rstrip()[-3:]) else ()
+    if kind in ("wide", "tagged") and not re.search(r"[^\d\s,;\u3001]", content):
+        return _numbers(content)
+    is_link = kind == "square" and match.string.startswith("(", match.end())
+    return _names_in(content, names, is_strict=is_link or kind in ("round", "wide_round"))
 
 
-def _of_lenticular(match: re.Match[str]) -> Mark:
-    return Mark(*match.span(), _numbers(match[2], counts_from=0 if match[1] else 1))
+def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[Cited, ...]:
+    """Return the citations in a list of names and numbers; () if a part is neither.
+
+    Args:
+        content: the list, perhaps after `source:` or `see`.
+        names: the names of the passages.
+        is_strict: whether words alone are text, though they may be the title of a passage.
+    """
+    lead = None if names.find(content) else _LEAD.match(content)
+    rest = content[lead.end() :] if lead else content
+    is_labelled = lead is not None and lead[0].rstrip().endswith((":", "\uff1a"))
+    are_numbers = lead is not None and _LABELS.fullmatch(lead[0]) is not None
+    cited: list[Cited] = []
+    if not rest.strip():
+        return ()
+    for part in [rest] if names.find(rest) else _SEPARATOR.split(rest):
+        number = _NUMBERED.fullmatch(part)
+        if one := names.find(part):
+            if is_strict and not lead and part.replace(" ", "").isalpha():
+                return ()
+        elif number and (are_numbers or number["name"]):
+            one = (_number(number["number"]),)
+        elif cited and _PAGE.fullmatch(f" {part.casefold()}"):
+            continue
+        elif is_labelled or _FILE.fullmatch(part.casefold()) or (not is_strict and names.is_alike(part)):
+            one = _UNKNOWN
+        else:
+            return ()
+        cited.append(one)
+    return tuple(cited)
+
+
+def _tags(text: str, names: _Names) -> Iterator[Mark]:
+    """Yield the tags around what an answer cites; the closing one has the citations, for the whole span."""
+    counts_from = 0 if re.search("<cite[^<>]*=[\"']?0", text) else 1
+    opened: tuple[Cited, ...] = ()
+    since = None
+    for match in _TAG.finditer(text):
+        attributes, closes = match["attributes"] or "", bool(match["closes"])
+        if match["co"]:
+            opened = _numbers(attributes, counts_from=0)[:_LONGEST_RANGE]
+        elif not closes:
+            value = next(("".join(found) for found in _NAMED_IN_TAG.findall(attributes)), "")
+            parts = [value] if names.find(value) else [part for part in re.split(r"[,;\s]+", value) if part]
+            numbers = [_numbers(part.partition("-")[0], counts_from=counts_from)[:1] or (_UNKNOWN,) for part in parts]
+            opened = tuple(names.find(part) or cited for part, (cited,) in zip(parts, numbers, strict=True))
+        is_alone = attributes.endswith("/")
+        yield Mark(*match.span(), opened if closes or is_alone else (), since if closes else None)
+        since = None if closes or is_alone else match.end()
+
+
+def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> Iterator[Mark]:
+    """Yield the lines that say where an answer comes from, and store in `sources` what `[1] rules.pdf` means by 1.
+
+    `Source: rules.pdf` cites. A list under a heading repeats what the answer has cited, or nobody knows for what.
+    """
+    end, heading = 0, None
+    for line in text.splitlines(keepends=True):
+        start, end = end, end + len(line)
+        content = line.rstrip()
+        if not content or not (match := _SOURCE_LINE.fullmatch(content)):
+            continue
+        own = match["names"] if len(match["names"]) <= _LONGEST_LINE else ""
+        cited = _names_in(own, names, is_strict=True)
+        whole = Mark(start, start + len(content))
+        if match["label"] and (cited or (match["note"] and match["colon"])):
+            sources.update({match["label"]: cited[0]} if cited else {})
+            yield whole
+        elif cited and heading:
+            yield from (heading, whole)
+        elif cited and _LEAD.match(own):
+            yield Mark(whole.start, whole.end, cited)
+        else:
+            heading = whole if _HEADING.fullmatch(content) else None
 
 
 def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
-    """Yield the marks that do not stand in another one."""
+    """Yield the marks that are in no other one; of two with the same characters the first."""
     end = 0
     for mark in marks:
         if mark.start >= end:
@@ -75,12 +292,102 @@ def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
             yield mark
 
 
-def _numbers(text: str, *, counts_from: int = 1) -> tuple[int, ...]:
-    return tuple(_number(digits) + 1 - counts_from for digits in _DIGITS.findall(text))
+def _in_ranges(group: str) -> Iterator[int]:
+    """Yield the numbers of a group of brackets; a range that is upside down or endless gives its ends only."""
+    for first, last in _ONE_RANGE.findall(_BRACKET_RANGE.sub(r"\1", group)):
+        low, high = _number(first), _number(last or first)
+        yield from range(low, high + 1) if 0 <= high - low < _LONGEST_RANGE else (low, high)
+
+
+def _numbers(text: str, *, counts_from: int = 1) -> tuple[Cited, ...]:
+    return tuple((_number(digits) + 1 - counts_from,) for digits in _DIGITS.findall(text))
 
 
 def _number(digits: str) -> int:
     return int(digits[:9])  # `int` refuses thousands of digits
+
+
+# Sentences with their citations: lines first, then sentences within a line
+
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_CUT_WORD = re.compile(r"[^\W\d_][-\u00ad\u2010][ \t]*[\r\n]+\Z")
+_CUT_WORD_LENGTH = 20
+_IDEOGRAPHIC_END = re.compile("[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*")
+
+
+def parse_cited(text: str, n_references: int, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[CitedSentence, ...]:
+    """Return the sentences of an answer with what each cites; () for a text without a letter or digit.
+
+    Citations in every form of `marks_of` are read, before or after the full stop. One that opens a line belongs to the
+    sentence after it, one on a line of its own to the sentence before it, one for a span to each sentence that has a
+    part of the span. Of passages that share a name the first counts.
+
+    Args:
+        text: the answer.
+        n_references: number of the passages that the model was shown.
+        ids: the names of each passage.
+    """
+    marks = marks_of(text, ids)
+    clean = without(text, ((mark.start, mark.end) for mark in marks))
+    return tuple(
+        cited_sentence(_tidy(clean[start:end]), [number for number, *_ in cited], n_references)
+        for start, end, cited in sentences_of(clean, marks)
+    )
+
+
+def _tidy(text: str) -> str:
+    return re.sub(r" (?=[.,;:!?](?:\s|$))", "", " ".join(text.split()))
+
+
+def without(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """Return a text with blanks in some places, in their order."""
+    parts, done = [], 0
+    for start, end in places:
+        parts += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def sentences_of(text: str, marks: Sequence[Mark]) -> Iterator[tuple[int, int, tuple[Cited, ...]]]:
+    """Yield the start, end and citations of each sentence with a letter or digit; each citation once.
+
+    Args:
+        text: an answer with blanks in the place of its citations.
+        marks: the citations.
+    """
+    places = list(_places_of_sentences(text))
+    starts = [start for start, _ in places]
+    cited: list[list[Cited]] = [[] for _ in places]
+    for mark in marks if places else ():
+        place = bisect_left(starts, mark.start) - 1
+        line_end = text.find("\n", mark.end)
+        rest = text[mark.end : line_end if line_end >= 0 else len(text)]
+        opens_line = not text[text.rfind("\n", 0, mark.start) + 1 : mark.start].strip()
+        if place < 0 or (opens_line and rest.strip() and place + 1 < len(places)):
+            place += 1
+        first = place if mark.since is None else min(place, max(0, bisect_left(starts, mark.since + 1) - 1))
+        for own in cited[first : place + 1]:
+            own.extend(mark.cited)
+    for (start, end), citations in zip(places, cited, strict=True):
+        yield start, end, tuple(dict.fromkeys(citations))
+
+
+def _places_of_sentences(text: str) -> Iterator[tuple[int, int]]:
+    starts, end, before = [], 0, ""
+    for line in text.splitlines(keepends=True):
+        if not (line.lstrip()[:1].islower() and _CUT_WORD.search(before)):
+            starts.append(end)
+        end, before = end + len(line), line[-_CUT_WORD_LENGTH:]
+    for start, stop in pairwise([*starts, len(text)]):
+        line = text[start:stop]
+        cuts = {*sentence_ends(line)}
+        if not line.isascii():
+            cuts |= {match.end() for match in _IDEOGRAPHIC_END.finditer(line)}
+        for low, high in pairwise([0, *sorted(cuts), len(line)]):
+            piece = line[low:high]
+            if _LETTER_OR_DIGIT.search(piece):
+                first = start + low + len(piece) - len(piece.lstrip())
+                yield first, first + len(piece.strip())
 
 
 # Citations that an interface returns beside the text: where in it, and what.
@@ -120,7 +427,8 @@ def _listed(item: Mapping[str, object], place: int, ids: Sequence[Sequence[str]]
             )
         )
     names = name if isinstance(name, (list, tuple)) else [name]
-    return Mark(end, end, tuple(_place_of(one.get("id") if isinstance(one, Mapping) else one, ids) for one in names))
+    own = (one.get("id") if isinstance(one, Mapping) else one for one in names)
+    return Mark(end, end, tuple((_place_of(one, ids),) for one in own))
 
 
 def _place_of(name: object, ids: Sequence[Sequence[str]]) -> int:

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from ragtasks.records import Grade, Importance, Nugget, Score, Support
-
-# A free text with bracketed citations as sentences that cite: the shape in which TREC RAG takes and judges answers.
-# Brackets number the passages from 1, as the prompt shows them; positions here count from 0, as the track's files
-# do. A bracket belongs to the sentence that it stands in or behind, and is no part of the sentence's text.
-# Format: guidelines of TREC RAG 2024. The splitter is our own rule; the track leaves it to each system.
-
-_DASH = r"[-\u2010-\u2015\u2212]"
-_PART = rf"[0-9]+(?:\s*{_DASH}\s*[0-9]+)?"
-_BRACKET = rf"\[\s*{_PART}(?:\s*[,;]\s*{_PART})*\s*,?\s*\]"
-_GROUP = re.compile(rf"{_BRACKET}(?:\s*(?:,|{_DASH})?\s*{_BRACKET})*")
-_BRACKET_RANGE = re.compile(rf"\]\s*({_DASH})\s*\[")
-_ONE_PART = re.compile(rf"([0-9]+)(?:\s*{_DASH}\s*([0-9]+))?")
-SPAN_OPENING = re.compile(r"<co(?::[^<>\n]*)?>")
-SPAN_CLOSING = re.compile(r"</co:\s*([\d,\s]+)>")
-"""Command-R's tags around what rests on the documents that the closing one numbers, from 0."""
-_LONGEST_RANGE = 100
-_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +21,6 @@ class CitedSentence:
     """Positions in the references, from 0, in the order of the text, each once."""
     invalid: tuple[int, ...] = ()
     """Numbers in brackets, as written, that name no reference."""
-
-
-def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
-    """Return the sentences of an answer with what each cites; () for a text without a letter or digit.
-
-    `[1]`, `[1, 3]`, `[1][3]`, `[1-3]` and `[1]-[3]` are read, before or after the full stop. A bracket that opens a
-    line belongs to the sentence after it, one on a line of its own to the sentence before it. Brackets that hold
-    anything but numbers are text. What Command-R cites for a span, `<co: 0>...</co: 0>`, belongs to every sentence that
-    the span has a part of; its numbers count from 0 and are returned as those of brackets.
-
-    Args:
-        text: what a model wrote.
-        n_references: number of the passages that it was shown.
-    """
-    found: list[tuple[str, list[int]]] = []
-    waiting: list[int] = []
-    for line in _with_brackets(text).splitlines():
-        clean, marks = _without_brackets(line)
-        sentences = _sentences(clean)
-        if not sentences:
-            (found[-1][1] if found else waiting).extend(number for _, numbers in marks for number in numbers)
-            continue
-        cited: list[list[int]] = [[] for _ in sentences]
-        cited[0] += waiting
-        waiting = []
-        starts = [start for start, _ in sentences]
-        for place, numbers in marks:
-            cited[max(0, bisect_left(starts, place) - 1)] += numbers
-        found += [(sentence, numbers) for (_, sentence), numbers in zip(sentences, cited, strict=True)]
-    return tuple(cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
-
-
-def citation_marks(text: str) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield (start, end, numbers as written) of each group of citations in brackets."""
-    for match in _GROUP.finditer(text):
-        yield match.start(), match.end(), _numbers(match[0])
 
 
 def n_words(sentences: Iterable[str]) -> int:
@@ -95,70 +40,6 @@ def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentenc
     while remaining and n_words(sentence.text for sentence in remaining) > limit:
         remaining.pop()
     return tuple(remaining)
-
-
-def _with_brackets(text: str) -> str:
-    """Return a text whose cited spans have brackets instead of tags, one in each sentence with a part of the span."""
-    if "</co" not in text:
-        return text
-    first, *spans = SPAN_OPENING.split(text)
-    return first + "".join(map(_span_with_brackets, spans))
-
-
-def _span_with_brackets(text: str) -> str:
-    """Return what follows an opening tag: up to the closing one it is the span."""
-    closing = SPAN_CLOSING.search(text)
-    if closing is None:
-        return text
-    numbers = dict.fromkeys(int(digits[:_MOST_DIGITS]) + 1 for digits in re.findall("[0-9]+", closing[1]))
-    bracket = f"[{', '.join(map(str, itertools.islice(numbers, _LONGEST_RANGE)))}]"
-    lines = []
-    for line in text[: closing.start()].split("\n"):
-        starts = [0, *sentence_ends(line), len(line)]
-        parts = [line[start:end] for start, end in itertools.pairwise(starts)]
-        lines.append("".join(f"{part.rstrip()}{bracket}{part[len(part.rstrip()) :]}" for part in parts if part))
-    return "\n".join(lines) + SPAN_CLOSING.sub("", text[closing.end() :])
-
-
-def _without_brackets(line: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """Return a line without its citations, and (place in that line, numbers) of each group of them."""
-    clean, marks, end = "", [], 0
-    for start, stop, numbers in citation_marks(line):
-        clean += _joint(clean, line[end:start])
-        clean = clean.rstrip()
-        marks.append((len(clean), numbers))
-        end = stop
-    clean += _joint(clean, line[end:])
-    return clean.rstrip(), marks
-
-
-def _joint(before: str, after: str) -> str:
-    """Return `after` with a blank in front where two words would grow together."""
-    if not before:
-        return after.lstrip()
-    return f" {after}" if after[:1].isalnum() and not before[-1].isspace() else after
-
-
-def _numbers(group: str) -> list[int]:
-    """Return the numbers of a group of brackets; a range that is upside down or endless gives its ends only."""
-    numbers: list[int] = []
-    for first, last in _ONE_PART.findall(_BRACKET_RANGE.sub(r"\1", group)):
-        # `int` refuses thousands of digits.
-        low, high = (int(text[:_MOST_DIGITS]) for text in (first, last or first))
-        in_order = 0 <= high - low < _LONGEST_RANGE
-        numbers += range(low, high + 1) if in_order else [low, high]
-    return numbers
-
-
-def _sentences(line: str) -> list[tuple[int, str]]:
-    """Return (start, sentence) of each part of a line that holds a letter or digit; other parts join the one before."""
-    starts = [0, *sentence_ends(line)]
-    found: list[tuple[int, str]] = []
-    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
-        part = line[start:end]
-        if any(character.isalnum() for character in part):
-            found.append((start + len(part) - len(part.lstrip()), part.strip()))
-    return found
 
 
 def cited_sentence(text: str, numbers: Iterable[int], n_references: int) -> CitedSentence:

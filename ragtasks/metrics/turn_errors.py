@@ -44,14 +44,14 @@ class TurnErrorKind(str, Enum):
     )
     MISSED = (
         *("missed", "retrieval missed it"),
-        "no reference passage was shown, and the answer has less than half of the reference answer's words",
+        "no reference passage was shown, and the answer has less than two thirds of the reference answer's words",
     )
     ANSWERED_UNKNOWN = "answered_unknown", "answers what is not there", "the passages have no answer, and it gives one"
     CUT_OFF = "cut_off", "is cut off", "it breaks off in the middle of a sentence"
     ASKED_BACK = "asked_back", "asks back needlessly", "it only asks the user, and the question can be answered"
     REPEATED = (
         *("repeated", "repeats an earlier answer"),
-        "three quarters of its words stand in earlier answers, and few of the reference answer's",
+        "most of its words are in earlier answers, and few of the reference answer's",
     )
     LOST_THREAD = (
         "lost_thread",
@@ -66,7 +66,7 @@ class TurnErrorKind(str, Enum):
     )
     INVENTED = (
         *("invented", "invents"),
-        "more than three fifths of its words, more of a short answer, or a number, stand in no passage and no turn",
+        "a third of its words, three fifths of a short answer's, or a number are in no passage and no turn",
     )
     UNUSED = (
         *("unused", "found but not used"),
@@ -114,15 +114,21 @@ def turn_error(
 
 _BROKEN = ("empty", "emptied", "error", "tool_call", "wrapped", "looping", "running_on", "garbled", "echo")
 _HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
-_FITS = 0.5  # of the reference's words, in the answer: it says much the same
-_LITTLE = 0.1  # a right answer in other words has often no more than a fifth of the reference's
-_LESS = 0.3
-_HELD = 0.4  # of the answer's words, in passages and conversation
-_MOSTLY = 0.6  # of a sentence's
-_CLOSE = 0.6
-_HALF_CLOSE = 0.42  # of one text's words in the other: with fewer, no two texts are as like as `_CLOSE`
-_FAR = 0.15
-_AGAIN = 0.75  # of the answer's words, in earlier answers
+# Shares of words, of which function words are a part that most texts have in common.
+_FITS = 0.67  # of the reference's words, in the answer: it says much the same
+_LITTLE = 0.27  # a right answer in other words has often no more than two fifths of the reference's
+_LITTLE_OF_IT = 0.4  # of the answer's words, in the reference answer
+_MUCH_OF_IT = 0.58
+_IN_REFERENCES = 0.73  # of the answer's words, in the reference passages
+_FEW_IN_REFERENCES = 0.56
+_HELD = 0.68  # of the answer's words, in passages and conversation
+_HELD_OF_SHORT = 0.4
+_MOSTLY = 0.81  # of a sentence's
+_CLOSE = 0.73
+_HALF_CLOSE = 0.6  # of one text's words in the other: with fewer, few texts are as like as `_CLOSE`
+_FAR = 0.34
+_AGAIN = 0.85  # of the answer's words, in earlier answers
+_MORE_THAN_TARGET = 0.2  # than of the reference answer's
 _LEAST_WORDS = 8
 _MOST_NAMED = 5
 _SHORT_QUESTION = 40
@@ -154,7 +160,7 @@ class _Turn:
     @cached_property
     def resting(self) -> Resting:
         """What it rests on: passages, question, earlier turns."""
-        return Resting.of(self.response.text, self.response.passages, self.task.messages)
+        return Resting(self.response.text, self.response.passages, self.task.messages)
 
     @cached_property
     def is_held(self) -> bool:
@@ -259,13 +265,13 @@ def _asks_back(turn: _Turn) -> str:
 
 def _repeated(turn: _Turn) -> str:
     """Look for what earlier answers have together, in runs or in other words, where the reference answer is another."""
-    if turn.words < _LEAST_WORDS or not turn.earlier or (least := max(_AGAIN, turn.recall + _HELD)) > 1:
+    if turn.words < _LEAST_WORDS or not turn.earlier or (least := max(_AGAIN, turn.recall + _MORE_THAN_TARGET)) > 1:
         return ""
     answers = [answer for _, answer in turn.earlier]
     again = share_in(turn.response.text, *answers)
-    if turn.precision >= _HELD and (copied(turn.response.text, answers) or 0.0) < _AGAIN:
+    if turn.precision >= _MUCH_OF_IT and (copied(turn.response.text, answers) or 0.0) < _AGAIN:
         return ""  # much of the reference answer in words of its own, which earlier answers have as well
-    if again < least or again < (target := share_in(turn.task.target, *answers)) + _LESS:
+    if again < least or again < (target := share_in(turn.task.target, *answers)) + _MORE_THAN_TARGET:
         return ""
     return f"{again:.0%} of its words stand in earlier answers, of the reference answer's {target:.0%}"
 
@@ -276,7 +282,7 @@ def _lost_thread(turn: _Turn) -> str:
         return ""
     text = turn.response.text
     close = [(n, answer) for n, (_, answer) in enumerate(turn.earlier, 1) if share_in(answer, text) >= _HALF_CLOSE]
-    if not close or turn.in_references >= _FITS or (own := _likeness(text, turn.task.target)) >= _FAR:
+    if not close or turn.in_references >= _IN_REFERENCES or (own := _likeness(text, turn.task.target)) >= _FAR:
         return ""
     best, number = max((_likeness(text, answer), n) for n, answer in close)
     if best < _CLOSE:
@@ -322,7 +328,11 @@ def _invented(turn: _Turn) -> str:
         return ""
     if wrong := [number for numbers in turn.wrong_numbers.values() for number in numbers]:
         return f"numbers that stand nowhere: {', '.join(wrong[:_MOST_NAMED])}"
-    if turn.words < _LEAST_WORDS or share >= (_HELD if turn.words >= _LONG else _HELD / 2) or turn.precision >= _FITS:
+    if (
+        turn.words < _LEAST_WORDS
+        or share >= (_HELD if turn.words >= _LONG else _HELD_OF_SHORT)
+        or turn.precision >= _FITS
+    ):
         return ""
     words = list(dict.fromkeys(turn.resting.words_not_found()))
     return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"
@@ -330,9 +340,9 @@ def _invented(turn: _Turn) -> str:
 
 def _unused(turn: _Turn) -> str:
     found = turn.references & turn.shown
-    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= 2 * _LITTLE:
+    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= _LITTLE_OF_IT:
         return ""
-    if turn.in_references >= _LESS:
+    if turn.in_references >= _FEW_IN_REFERENCES:
         return ""
     return f"{len(found)} of {len(turn.references)} reference passages were shown; {_says(turn)}"
 

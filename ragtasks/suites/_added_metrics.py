@@ -65,17 +65,16 @@ def _diagnoses(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _diagnosis(response: Response) -> Scores:
-    share = grounded(response.text, response.passages, response.task.question)
+    share = grounded(response.text, response.passages)
     if share is None:
         missing = Score(None, "the answer has no content words" if response.passages else "no passages")
         return {GROUNDED.name: missing, COPIED.name: missing}
-    runs = copied(response.text, [passage.text for passage in response.passages])
-    return {GROUNDED.name: Score(share), COPIED.name: Score(runs)}
+    return {GROUNDED.name: Score(share), COPIED.name: Score(copied(response.text, response.passages))}
 
 
 def supported_by_words(response: Response) -> Scores:
     """Return precision and recall of an answer's citations by the words of what they cite."""
-    found = ground(response.text, response.passages, [response.task.question])
+    found = ground(response.text, response.passages)
     why = "no sentence cites" if found.sentences else "the answer has no sentence"
     values = {CITED_PRECISION.name: found.citation_precision, CITED_RECALL.name: found.citation_recall}
     return {name: Score(value, "" if value is not None else why) for name, value in values.items()}
@@ -131,7 +130,7 @@ def _median(scores: Sequence[Score]) -> Score:
 
 
 def _cited_sentences(response: Response) -> tuple[CitedSentence, ...]:
-    return cited_sentences(response.text, len(response.passages))
+    return cited_sentences(response.text, response.passages)
 
 
 def _support_by_name(metric: Metric) -> SuiteMetric:

@@ -41,7 +41,7 @@ MEMBERS = {
     "Differences": {"comparisons", "doubts", "of_runs", "pairs"},
     "GroundedSentence": {
         *("best", "cited", "flipped", "from_conversation", "not_found", "numbers_not_found", "share"),
-        *("share_with_conversation", "source", "span", "support", "text"),
+        *("share_with_conversation", "source", "span", "support", "supports", "text"),
     },
     "Grounding": {
         *("citation_precision", "citation_recall", "copied", "sentences", "share", "share_with_conversation"),

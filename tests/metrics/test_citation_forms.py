@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import ground
+from ragtasks.metrics import cited_sentences, copied, ground, grounded
 from ragtasks.records import Passage, Support
 
 PASSAGES = [
@@ -42,10 +42,117 @@ def test_citations_are_read_and_are_no_words(answer: str, cited: list[tuple[int,
         assert not any(sentence.numbers_not_found for sentence in found.sentences)
 
 
-def test_support_is_that_of_the_first_passage_cited() -> None:
+NAMED = [
+    Passage("rules.pdf#page=1", "Books are lent for three weeks."),
+    Passage("rules.pdf#page=7", "A loan can be renewed twice, at the desk."),
+    Passage("docs/fees.md", "Fines are one euro a day.", "Fees of the library"),
+    Passage("reg-2024", "Cards are free for children."),
+    Passage("p5", "Rooms are let by the hour.", url="https://library.example/rooms"),
+]
+
+
+@pytest.mark.parametrize(
+    ("citation", "cited"),
+    [
+        ("[rules.pdf#page=7]", (2,)),
+        ("[Rules.PDF, page 7]", (2,)),
+        ("(see rules.pdf, p. 1)", (1,)),
+        ("[fees.md]", (3,)),
+        ("[docs/fees.md#late]", (3,)),
+        ("[fees]", (3,)),
+        ("(source: fees.md)", (3,)),
+        ("[Source: Fees of the library]", (3,)),
+        ("[Fees of the library]", (3,)),
+        ("[reg-2024]", (4,)),
+        ("(reg-2024)", (4,)),
+        ("{reg-2024}", (4,)),
+        ("[ID: p5]", (5,)),
+        ("[`p5`]", (5,)),
+        ("[Passage 4: reg-2024]", (4,)),
+        ("[reg-2024; fees.md][p5]", (4, 3, 5)),
+        ("[fees.md and reg-2024]", (3, 4)),
+        ("[reg-2024](https://other.example/a)", (4,)),
+        ("\u3010reg-2024\u3011", (4,)),
+        ("\u301012:0\u2020fees.md\u3011", (3,)),
+        ("\uff08\u6765\u6e90\uff1afees.md\uff09", (3,)),
+        ("<cite>reg-2024</cite>", (4,)),
+        ("<source>fees.md</source>", (3,)),
+        ("<ref name='p5'/>", (5,)),
+        ("[^fees.md]", (3,)),
+        ("[^a]\n\n[^a]: reg-2024", (4,)),
+        ("[2]\n\n[2]: docs/fees.md", (3,)),
+        ("[2]\n\n## Sources\n- [2] reg-2024\n- p5", (4,)),
+        ("\nSource: fees.md", (3,)),
+        ("[[citation:2]]", (2,)),
+        ("[^2^]", (2,)),
+        ("[doc2]", (2,)),
+        ("[cite: 2, 3]", (2, 3)),
+        ("[Source 2, page 9]", (2,)),
+        ("<cite>2</cite>", (2,)),
+        ("<sup>2</sup>", (2,)),
+        ("\ue200cite\ue202turn0search1\ue202turn0search3\ue201", (2, 4)),
+        ("[rules.pdf#page=3]", (0,)),
+        ("[other.pdf]", (0,)),
+        ("[reg-2019]", (0,)),
+        ("(source: the press)", (0,)),
+    ],
+)
+def test_a_citation_by_name_or_in_another_form_is_read_and_is_no_word(citation: str, cited: tuple[int, ...]) -> None:
+    answer = f"Loans last {citation}."
+    (sentence,) = ground(answer, NAMED).sentences
+    assert sentence.cited == cited
+    assert [answer[span.start : span.end] for span in sentence.not_found] == ["last"]
+    assert grounded(answer, NAMED) == grounded("Loans last.", NAMED)
+    (other,) = cited_sentences(answer, NAMED)
+    assert (*(place + 1 for place in other.citations), *other.invalid) == cited
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[sic]",
+        "[the rules](https://other.example/rooms)",
+        "(fees of the library)",
+        "[A4]",
+        "(p. 7)",
+        "[TODO: ask]",
+        "[1.5]",
+        "(see the desk)",
+        "10 m<sup>2</sup>",
+        "[rules of the house]",
+    ],
+)
+def test_brackets_around_anything_else_are_text(text: str) -> None:
+    assert [sentence.cited for sentence in ground(f"Loans last {text}.", NAMED).sentences] == [()]
+
+
+def test_a_file_that_several_passages_are_from_cites_the_one_with_the_sentence_s_words() -> None:
+    found = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
+    assert [(item.cited, item.support) for item in found.sentences] == [((2,), Support.FULL), ((1,), Support.FULL)]
+
+
+@pytest.mark.parametrize(("answer", "cited"), [("Loans [42], [7].", (2, 1)), ("Loans [2], [7].", (2, 7))])
+def test_numbers_are_ids_only_where_they_can_be_no_places(answer: str, cited: tuple[int, ...]) -> None:
+    (sentence,) = ground(answer, [Passage("7", "Loans."), Passage("42", "Fees.")]).sentences
+    assert sentence.cited == cited
+
+
+def test_tags_around_a_span_cite_for_each_of_its_sentences() -> None:
+    found = ground("<co: 0>Books are lent. For weeks.</co: 0> Ask.", PASSAGES)
+    assert [sentence.cited for sentence in found.sentences] == [(1,), (1,), ()]
+    tagged = ground('<cite index="3-1,2-4">Fines are paid.</cite> Ask.', PASSAGES)
+    assert [sentence.cited for sentence in tagged.sentences] == [(3, 2), ()]
+
+
+def test_words_of_citations_are_not_copied_either() -> None:
+    text = "Books are lent for three weeks"
+    assert copied(f"{text} [rules.pdf#page=1].", NAMED) == copied(f"{text}.", NAMED) == 1
+
+
+def test_support_is_that_of_what_a_sentence_cites() -> None:
     answer = (
         "Books are lent for three weeks [1]. A loan can be renewed twice [1]. Fines are one euro [3]. "
-        "The loan is renewed online, by mail [2]. Books are lent. Fines are one euro [4]."
+        "A loan can be renewed twice, by mail or online [2]. Books are lent. Fines are one euro [4]."
     )
     found = ground(answer, PASSAGES)
     support = [sentence.support for sentence in found.sentences]
@@ -55,6 +162,46 @@ def test_support_is_that_of_the_first_passage_cited() -> None:
     assert "citations 50% supported" in repr(found)
     assert "(passage 1 does not support it)" in repr(found)
     assert "(passage 2 supports a part of it)" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("citations", "supports", "precision", "recall"),
+    [
+        ("[1]", [Support.FULL], 1, 1),
+        ("[2, 1]", [Support.NO, Support.FULL], 1 / 2, 1),
+        ("[1][9]", [Support.FULL, Support.NO], 1 / 2, 1),
+        ("[3][2]", [Support.NO, Support.NO], 0, 0),
+        ("[1][1]", [Support.FULL], 1, 1),
+    ],
+)
+def test_every_citation_of_a_sentence_is_scored(
+    citations: str, supports: list[Support], precision: float, recall: float
+) -> None:
+    found = ground(f"Books are lent for three weeks {citations}.", PASSAGES)
+    assert list(found.sentences[0].supports) == supports
+    assert (found.citation_precision, found.citation_recall) == (precision, recall)
+
+
+def test_citations_that_support_a_sentence_only_together_are_all_right() -> None:
+    answer = "Books are lent for three weeks, fines are one euro [1][3]."
+    (sentence,) = ground(answer, PASSAGES).sentences
+    assert sentence.supports == (Support.FULL, Support.FULL)
+    (first,) = ground(answer.replace("[3]", ""), PASSAGES).sentences
+    assert first.supports == (Support.PARTIAL,)
+
+
+def test_a_link_to_the_address_of_a_passage_cites_it() -> None:
+    (sentence,) = ground("Loans last, by the [rules](https://library.example/rooms).", NAMED).sentences
+    assert sentence.cited == (5,)
+
+
+@pytest.mark.parametrize(
+    ("n_held", "support"), [(15, Support.FULL), (14, Support.PARTIAL), (12, Support.PARTIAL), (11, Support.NO)]
+)
+def test_three_quarters_of_the_words_support_in_full_and_three_fifths_in_part(n_held: int, support: Support) -> None:
+    words = [f"w{number}x" for number in range(20)]
+    (sentence,) = ground(f"{' '.join(words)} [1].", [" ".join(words[:n_held])]).sentences
+    assert sentence.support is support
 
 
 def test_an_answer_that_cites_nothing_has_no_precision() -> None:

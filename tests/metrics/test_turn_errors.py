@@ -92,7 +92,7 @@ def test_a_question_to_the_user_may_be_followed_by_an_offer() -> None:
 
 
 def test_a_short_answer_in_its_own_words_is_not_called_invented() -> None:
-    short = "Children get free borrowing there, grown visitors hand over 12 euros yearly."
+    short = "The children can borrow for free, and all grown visitors hand over 12 euros."
     assert kind_of(short) is None
     long = (
         f"{short} Members stream films, visit museums, taste pastries and ride trams downtown for nothing all summer."
