@@ -62,14 +62,13 @@ class _Names:
                     self.files.setdefault(form, []).append((number, page))
 
     def find(self, text: str) -> Cited:
-        """Return the passages of a name, else those of a file; (0,) for another page of it, () for other texts."""
+        """Return the passages of a name, else those of a file; () for other texts, and for another page of it."""
         name = _key(text)
         base, page = _base_and_page(name)
         if same := self.exact.get(name) or self.exact.get(base):
             return tuple(dict.fromkeys(same))
         known = next((self.files[form] for form in _file_forms(base) or [base] if form in self.files), [])
-        same = [number for number, own in known if not page or own in ("", page)]
-        return tuple(dict.fromkeys(same)) or _UNKNOWN * bool(known)
+        return tuple(dict.fromkeys(number for number, own in known if not page or own in ("", page)))
 
     def is_alike(self, text: str) -> bool:
         """Return whether a text looks like the name of a passage: a file, or an id with other digits."""
@@ -86,7 +85,8 @@ def _key(name: str) -> str:
 
 
 def _shape(name: str) -> str:
-    return name if name.isdigit() else re.sub(r"\d+", "0", name)
+    """Return a name with one digit for each number and each hexadecimal part; a number alone as it is."""
+    return name if name.isdigit() else re.sub(r"\b(?=[a-f]*\d)[\da-f]{4,}\b|\d+", "0", name)
 
 
 def _base_and_page(name: str) -> tuple[str, str]:

@@ -93,6 +93,7 @@ NAMED = [
         ("\ue200cite\ue202turn0search1\ue202turn0search3\ue201", (2, 4)),
         ("[rules.pdf#page=3]", (0,)),
         ("[other.pdf]", (0,)),
+        ("(other.pdf)", (0,)),
         ("[reg-2019]", (0,)),
         ("(source: the press)", (0,)),
     ],
@@ -129,6 +130,12 @@ def test_brackets_around_anything_else_are_text(text: str) -> None:
 def test_a_file_that_several_passages_are_from_cites_the_one_with_the_sentence_s_words() -> None:
     found = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
     assert [(item.cited, item.support) for item in found.sentences] == [((2,), Support.FULL), ((1,), Support.FULL)]
+
+
+def test_an_id_of_hexadecimal_digits_that_was_not_shown_is_an_unknown_source() -> None:
+    shown = [Passage("3fa9c0-11de-4b02", "Loans last.")]
+    (sentence,) = ground("Loans last [3fa9c0-11de-4b02][99be01-77af-0c1d].", shown).sentences
+    assert (sentence.cited, sentence.not_found) == ((1, 0), ())
 
 
 @pytest.mark.parametrize(("answer", "cited"), [("Loans [42], [7].", (2, 1)), ("Loans [2], [7].", (2, 7))])

@@ -322,6 +322,18 @@ def test_a_number_that_no_passage_has_is_named() -> None:
         ("Books can be renewed.", "Books, lent for weeks, can be renewed, and films cannot be renewed.", None),
         ("No magazines can be renewed.", "Magazines are lent for a week and cannot be renewed.", None),
         ("Magazines can be renewed.", "Magazines are lent for a week. Films cannot be renewed.", None),
+        (
+            "Old magazines can be renewed monthly.",
+            "Magazines that are old cannot be renewed.",
+            "magazines can be renewed",
+        ),
+        ("Old magazines can be renewed monthly.", "Cards that are old cannot be renewed.", None),
+        (
+            "Magazines can be renewed.",
+            "Magazines, lent weekly, cannot be renewed. Books can be renewed.",
+            "Magazines can be renewed",
+        ),
+        ("Renewed.", "It cannot be renewed.", None),
         ("You can enter without tickets now.", "You can enter with tickets now.", "enter without tickets"),
         ("The policy does not cover theft.", "The policy never covers theft.", None),
         ("Fire is not insured. The policy covers theft.", "The policy covers theft.", None),
