@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -329,7 +329,7 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
         return None
     shown = [(passage.text, passage.title) for passage in passages]
     language = _language(answer, shown)
-    return _share(_parts(answer, language, _ids(passages)), _together(_with_titles(shown), language))
+    return _share(_parts(answer, language, _ids(passages)), *(_index(text, language) for text in _with_titles(shown)))
 
 
 def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSentence, ...]:
@@ -340,7 +340,7 @@ def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSent
 def share_in(text: str, *others: str) -> float:
     """Return the share of a text's words that any of some others has, 0 to 1; 0 without content words."""
     language = _language(text, [(other, "") for other in others])
-    return _share(_parts(text, language), _together(others, language)) or 0.0
+    return _share(_parts(text, language), *(_index(other, language) for other in others)) or 0.0
 
 
 def copied(answer: str, passages: Passages) -> float | None:
@@ -724,9 +724,11 @@ def _share(parts: Sequence[_Part], *held: frozenset[str]) -> float | None:
     return n_held / n_words
 
 
-def _n_held(words: Sequence[str], held: Sequence[frozenset[str]]) -> int:
-    first, *others = held
-    return sum(word in first or any(word in other for other in others) for word in words)
+def _n_held(words: Sequence[str], held: Iterable[frozenset[str]]) -> int:
+    left = words
+    for some in held:
+        left = list(filterfalse(some.__contains__, left))
+    return len(words) - len(left)
 
 
 @lru_cache(maxsize=64)
@@ -754,9 +756,11 @@ def _index(text: str, language: str) -> frozenset[str]:
     found = {units[word][0] for word in known}
     found.update(_other_readings(words, known, language))
     if "-" in text or "\u2010" in text:
-        for match in _COMPOUND.finditer(_plain(text).lower()):
-            parts = re.split(r"-\s*", match[0])
-            found.update(units[part][0] for part in ("".join(parts), *(parts if len(match[0].split()) > 1 else ())))
+        for word in set(_COMPOUND.findall(_plain(text).lower())):
+            parts = word.split("-")
+            found.add(units["".join(map(str.strip, parts))][0])
+            if len(word.split()) > 1:
+                found.update(units[part.strip()][0] for part in parts)
     if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
         found.update(_hours(text.lower()))
     return frozenset(found)
