@@ -271,6 +271,8 @@ def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> It
             continue
         own = match["names"] if len(match["names"]) <= _LONGEST_LINE else ""
         cited = _names_in(own, names, is_strict=True)
+        if _UNKNOWN in cited:  # else every sentence after `Source:` would be a citation
+            cited = ()
         whole = Mark(start, start + len(content))
         if match["label"] and (cited or (match["note"] and match["colon"])):
             sources.update({match["label"]: cited[0]} if cited else {})

@@ -127,6 +127,13 @@ def test_brackets_around_anything_else_are_text(text: str) -> None:
     assert [sentence.cited for sentence in ground(f"Loans last {text}.", NAMED).sentences] == [()]
 
 
+@pytest.mark.parametrize("text", ["Source: The Press Books are lent.", "Loans last.\nSee the desk, or fees of May."])
+def test_a_line_that_begins_like_a_source_and_names_no_passage_is_text(text: str) -> None:
+    found = ground(text, NAMED)
+    assert not any(sentence.cited for sentence in found.sentences)
+    assert found.sentences[-1].text == text.splitlines()[-1]
+
+
 def test_a_file_that_several_passages_are_from_cites_the_one_with_the_sentence_s_words() -> None:
     found = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
     assert [(item.cited, item.support) for item in found.sentences] == [((2,), Support.FULL), ((1,), Support.FULL)]
