@@ -283,7 +283,7 @@ class EvaluationConfig(BaseModel):
         default=0.2,
         ge=0,
         le=1,
-        description="share of answers that cannot be answers above which a command ends with status 3",
+        description="estimated share of answers that cannot be answers above which a command ends with status 3",
     )
 
     @field_validator("run")

@@ -654,7 +654,7 @@ def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[Row]]) -> I
     for setting, answers in rows.items():
         found = tuple((row.task_id, row.implausible) for row in answers if row.implausible is not None)
         checked = CheckedAnswers(setting, found)
-        if found and checked.n_implausible > limit * len(found):
+        if checked.estimated_share > limit:
             yield setting, str(checked)
 
 

@@ -1,8 +1,8 @@
-"""Whether a system's answers to one setting can be answers at all, looked at before anybody trusts their means.
+"""Checks of whether a system's answers to one setting can be answers at all, made with the scores.
 
 A program that failed still gets scores: an empty text never refuses, and most tasks have an answer. Each check is a row
-of `CHECKS` and reads all answers of a setting, since what is odd is often odd only beside the others. A check that
-guesses is silent below a share of the answers that real systems reach; one that knows speaks of a single answer.
+of `CHECKS` and reads all answers of a setting, since some damage shows only in comparison. The measured false alarms of
+a check decide from how many matches it reports; its recall, how many damaged answers they stand for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,16 @@ from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
-from ragtasks.metrics import RuleBasedIdk, is_error_text, is_tool_call, is_wrapped, turn_error
-from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
+from ragtasks.metrics import (
+    RuleBasedIdk,
+    cited_sentences,
+    is_error_text,
+    is_tool_call,
+    is_wrapped,
+    sentence_ends,
+    turn_error,
+)
+from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role, Setting
 from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
 
 EXEMPT = frozenset(BASELINES)
@@ -55,10 +63,15 @@ class Plausibility:
         return self.count / self.n if self.n else 0.0
 
     @property
+    def estimated_share(self) -> float:
+        """Estimated share of damaged answers, 0 to 1: the matches without false alarms, divided by the recall."""
+        check = _check(self.name)
+        return min(1.0, max(0.0, self.share - check.false_alarms) / (check.recall - check.false_alarms))
+
+    @property
     def says(self) -> str:
         """How many answers show what."""
-        what = CHECKS[self.name].says if self.name in CHECKS else self.name
-        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}"
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check(self.name).says}"
 
     def __str__(self) -> str:
         """Return one line for people."""
@@ -81,17 +94,20 @@ class CheckedAnswers:
         for task_id, names in self.found:
             for name, excerpt in names.items():
                 examples[name].append((task_id, excerpt))
-        order = [*CHECKS, *(name for name in examples if name not in CHECKS)]
-        return [
-            Plausibility(name, len(examples[name]), len(self.found), *examples[name][0])
-            for name in order
-            if name in examples
-        ]
+        order = [name for name in dict.fromkeys([*CHECKS, *examples]) if name in examples]
+        return [Plausibility(name, len(examples[name]), len(self.found), *examples[name][0]) for name in order]
 
     @property
     def n_implausible(self) -> int:
         """Answers that any check found that counts."""
-        return sum(any(name not in CHECKS or CHECKS[name].counts for name in names) for _, names in self.found)
+        return sum(any(_check(name).counts for name in names) for _, names in self.found)
+
+    @property
+    def estimated_share(self) -> float:
+        """Estimated share of implausible answers, 0 to 1; an answer with several matches counts once."""
+        weights = {item.name: _check(item.name).counts * item.estimated_share / item.share for item in self.summary}
+        weighed = (max((weights[name] for name in names), default=0.0) for _, names in self.found)
+        return min(1.0, sum(weighed) / len(self.found)) if self.found else 0.0
 
     @property
     def lines(self) -> list[str]:
@@ -100,17 +116,17 @@ class CheckedAnswers:
 
     def __str__(self) -> str:
         """Return how many of the answers are implausible, and what they are most often."""
-        most = max(self.summary, key=lambda item: item.count)
-        share = self.n_implausible / len(self.found)
+        most = max(self.summary, key=lambda item: (_check(item.name).counts, item.count))
+        share, estimated = (f"{value:.0%}" for value in (self.n_implausible / len(self.found), self.estimated_share))
         return (
-            f"{self.n_implausible} of {len(self.found)} answers to {self.where} ({share:.0%}) are implausible "
-            f"(most {CHECKS[most.name].says})"
+            f"{self.n_implausible} of {len(self.found)} answers to {self.where} ({share}) are implausible "
+            f"(most {_check(most.name).says}){f', which means about {estimated} are' if estimated != share else ''}"
         )
 
 
 def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: str) -> None:
-    """Refuse to end as if all were well where too many answers cannot be answers."""
-    above = [str(item) for item in checked if item.found and item.n_implausible > limit * len(item.found)]
+    """Raise an `ImplausibleError` if the estimated share of implausible answers to a setting is above the limit."""
+    above = [str(item) for item in checked if item.estimated_share > limit]
     if above:
         raise ImplausibleError(
             f"{saved}, but {'; '.join(above)}: more than {limit:.0%}, so these scores mean nothing yet. Next step: "
@@ -118,25 +134,18 @@ def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: st
         )
 
 
+@dataclass(frozen=True)
 class Answers:
     """The answers of one system to one setting, with what several checks need of them."""
 
-    def __init__(
-        self,
-        responses: Sequence[Response],
-        replies: Sequence[str],
-        setting: Setting | None,
-        benchmark: Benchmark | None,
-        parts: Sequence[Sequence[str]],
-    ) -> None:
-        self.responses = responses
-        self.parts = parts
-        """What each answer is made of: one text, or one for each time that a simulated user came back to its need."""
-        self.replies = replies
-        """What came back before a thought was cut off it, in the order of the responses."""
-        self.setting = setting
-        self.benchmark = benchmark
-        """Where passages are known from; None: nothing is said about their origin."""
+    responses: Sequence[Response]
+    replies: Sequence[str]
+    """What came back before a thought was cut off it, in the order of the responses."""
+    setting: Setting | None
+    benchmark: Benchmark | None
+    """The source of the passages' ids; None: their origin is not checked."""
+    parts: Sequence[Sequence[str]]
+    """The texts of each answer: one, or one for each time that a simulated user came back to its need."""
 
     @cached_property
     def words(self) -> list[list[str]]:
@@ -182,10 +191,21 @@ class Check:
     says: str
     """What is said of the answers, behind their number."""
     find: Callable[[Answers], Found]
-    least: float = 0.0
-    """Share of the answers below which nothing is said: right answers reach it by chance."""
+    false_alarms: float = 0.0
+    """Share of undamaged answers that it finds: the highest of any file of real answers, or a bound above zero."""
     counts: bool = True
     """Whether what it finds is implausible; else it is only shown."""
+    recall: float = 1.0
+    """Share of the damaged answers that it finds, as measured on MTRAG-UN (`perf/plausibility.py`)."""
+
+
+_CHANCE = 0.001
+"""Matches are reported if so many false alarms have a smaller probability."""
+
+
+def _check(name: str) -> Check:
+    """Return a check by its name; of a check that is unknown here, every match counts."""
+    return CHECKS.get(name) or Check(name, lambda _: ())
 
 
 def find_implausible(
@@ -200,6 +220,8 @@ def find_implausible(
 
     `parts` is what the answers are made of, where some are of several texts.
     """
+    from scipy.special import bdtrc
+
     places = [place for place, response in enumerate(responses) if not response.no_answer]
     given = replies or [response.text for response in responses]
     each = [parts[place] if parts and parts[place] else [responses[place].text] for place in places]
@@ -208,7 +230,7 @@ def find_implausible(
     found: list[dict[str, str]] = [{} for _ in responses]
     for name, check in CHECKS.items():
         matches = dict(check.find(answers)) if places else {}
-        if len(matches) >= check.least * len(places):
+        if matches and bdtrc(len(matches) - 1, len(places), check.false_alarms) < _CHANCE:
             for place, excerpt in matches.items():
                 found[places[place]][name] = _short(excerpt)
     return found
@@ -294,7 +316,7 @@ def _response(sample: Mapping[str, Any]) -> Response | None:
 
 def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what the model or file gave in logged samples, thinking text included."""
-    return [str(first) if (first := _first_reply(sample)) is not None else "" for sample in samples]
+    return [_first_reply(sample) for sample in samples]
 
 
 def texts_in(sample: Mapping[str, Any]) -> list[str]:
@@ -305,11 +327,11 @@ def texts_in(sample: Mapping[str, Any]) -> list[str]:
         return []
 
 
-def _first_reply(sample: Mapping[str, Any]) -> Any:
+def _first_reply(sample: Mapping[str, Any]) -> str:
     try:
-        return sample["resps"][0][0]
+        return str(sample["resps"][0][0] or "")
     except (LookupError, TypeError):
-        return None
+        return ""
 
 
 def _words(text: str) -> list[str]:
@@ -452,8 +474,9 @@ _NEARLY_ALL = 0.9
 def _identical(answers: Answers) -> Found:
     """Yield answers that are word for word those to other tasks.
 
-    A refusal, or a word or two, may be the right answer to many tasks: that counts only where nearly all are it. Of
-    another text, tasks that have no answer do not count, nor those whose reference answers are alike themselves.
+    A refusal, a word or two, or a passage may be the right answer to many tasks: they count only if nearly all answers
+    are that text. Of another text, tasks without an answer do not count if they are the most, nor tasks whose reference
+    answers are equal.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for place, words in enumerate(answers.words):
@@ -465,9 +488,11 @@ def _identical(answers: Answers) -> Found:
             continue
         response = answers.responses[places[0]]
         is_all = len(places) >= _NEARLY_ALL * len(answers.responses)
-        if not is_all and (len(answers.words[places[0]]) < _LEAST_WORDS or _refuses(response)):
+        words = answers.words[places[0]]
+        if not is_all and (len(words) < _LEAST_WORDS or _refuses(response) or _quoted(" ".join(words), response)):
             continue
         answerable = [place for place in places if answers.responses[place].task.answerability in _ANSWERED]
+        is_all = is_all or 2 * len(answerable) > len(places)
         yield from ((place, answers.responses[place].text) for place in (places if is_all else answerable))
 
 
@@ -581,50 +606,88 @@ def _other_language(answers: Answers) -> Found:
 
 _MARGIN = 0.15
 _LEAST_FIT = 0.25
+_LEAST_REPLY_FIT = 0.6  # answers to follow-up questions repeat parts of earlier replies
+_RIGHT_FIT = 0.2  # to its own reference answer: a shuffled answer rarely reaches it
+_NEAR_TWINS = 0.4
+_SAME_TEXT = 0.8
+
+
+class _Rarity:
+    """Weights of words by their rarity in some texts, so that the topic that many of them share decides nothing."""
+
+    def __init__(self, texts: Sequence[Collection[str]]) -> None:
+        self._spread = Counter(word for words in texts for word in words)
+        self._n = len(texts)
+
+    def weigh(self, words: Collection[str]) -> float:
+        return sum(math.log((self._n + 1) / max(1, self._spread[word])) for word in words)
+
+    def rare(self, words: Collection[str]) -> list[str]:
+        return [word for word in words if self._spread[word] <= max(3, self._n // 10)]
+
+    def fit(self, words: Collection[str], others: Collection[str]) -> float:
+        """Return the weighted Dice coefficient of two texts, 0 to 1; only rare words count as shared."""
+        both = self.weigh(words) + self.weigh(others)
+        return 2 * self.weigh(self.rare(set(words) & set(others))) / both if both else 0.0
 
 
 def _misplaced(answers: Answers) -> Found:
-    """Yield answers that fit the reference answer of another task clearly better than that of their own.
+    """Yield answers that fit another task's reference answer, or an earlier reply, clearly better than their own.
 
-    Words count by their rarity among the reference answers, so that the topic of a conversation, which its turns share,
-    decides nothing.
+    Near-twins do not count: tasks with similar questions or reference answers, and tasks whose own answer fits their
+    reference answer as well as this one does. Nor do parts of a passage, or refusals like an earlier one.
     """
-    targets = [set(words) for words in answers.targets]
-    n = len(targets)
-    spread = Counter(word for words in targets for word in words)
-    weight = {word: math.log((n + 1) / count) for word, count in spread.items()}
-    unknown = math.log(n + 1)
-    rare = [word for word, count in spread.items() if count <= max(3, n // 10)]
-    numbers = {word: number for number, word in enumerate(rare)}
-    # The reference answers of other kinds of tasks fit any refusal.
-    of_answered = [item.task.answerability in _ANSWERED for item in answers.responses]
-    fitted = [words if counts else () for words, counts in zip(targets, of_answered, strict=True)]
-    weights = np.array([weight[word] for word in rare])
-    holders = _word_matrix(fitted, numbers).multiply(weights).T.tocsc()
-    mass = np.array([sum(weight[word] for word in words) for words in targets])
-    listed = [set(words) for words in answers.words]
-    shared = (_word_matrix(listed, numbers) @ holders).tocsr()
-    for place, words in enumerate(listed):
-        if not targets[place]:
-            continue  # without a reference answer of its own there is nothing that it could fit less
-        own_mass = sum(weight.get(word, unknown) for word in words)
-        row = slice(shared.indptr[place], shared.indptr[place + 1])
-        others = shared.indices[row]
-        fits = 2 * shared.data[row] / (own_mass + mass[others])
-        own = fits[others == place].sum()
-        best = max(fits, default=0.0)
-        if best >= max(_LEAST_FIT, own + _MARGIN):
-            other = answers.responses[others[fits == best].min()]
-            yield place, f"fits {other.task.task_id}: {answers.responses[place].text}"
+    given, targets = [set(words) for words in answers.words], [set(words) for words in answers.targets]
+    questions = [set(_words(response.task.question)) for response in answers.responses]
+    rarity, of_questions = _Rarity(targets), _Rarity(questions)
+    own = [rarity.fit(*pair) for pair in zip(given, targets, strict=True)]
+
+    def is_twin(place: int, other: int, fit: float) -> bool:
+        is_alike = rarity.fit(targets[place], targets[other]) >= _NEAR_TWINS
+        is_asked_twice = of_questions.fit(questions[place], questions[other]) >= _NEAR_TWINS
+        return is_alike or is_asked_twice or (own[other] >= fit and rarity.fit(given[place], given[other]) < _SAME_TEXT)
+
+    def fitting(place: int, others: Mapping[int, float]) -> Iterator[str]:
+        """Yield the names of the texts that an answer fits better, other tasks first."""
+        least = max(_LEAST_FIT, own[place] + _MARGIN) if targets[place] else _SAME_TEXT
+        for other, fit in sorted(others.items(), key=lambda pair: -pair[1]):
+            if fit >= least and other != place and not is_twin(place, other, fit):
+                yield answers.responses[other].task.task_id
+        for message in (response := answers.responses[place]).task.messages:
+            reply = set(_words(message.text)) if message.role is Role.ASSISTANT else set()
+            is_fitting = len(reply) >= _LEAST_ECHO and rarity.fit(given[place], reply) >= max(least, _LEAST_REPLY_FIT)
+            if is_fitting and rarity.fit(targets[place], reply) < _NEAR_TWINS and not _refuses(response):
+                yield "an earlier reply"
+
+    for place, others in enumerate(_fits(answers, rarity, given, targets)):
+        response, name = answers.responses[place], next(fitting(place, others), "")
+        if name and own[place] < _RIGHT_FIT and not _quoted(" ".join(answers.words[place]), response):
+            yield place, f"fits {name}: {response.text}"
 
 
-def _word_matrix(texts: Sequence[Collection[str]], numbers: Mapping[str, int]) -> Any:
-    """Return a sparse matrix, a row a text: 1 where it has the word of that number."""
+def _fits(
+    answers: Answers, rarity: _Rarity, given: Sequence[Collection[str]], targets: Sequence[Collection[str]]
+) -> Iterator[Mapping[int, float]]:
+    """Yield for each answer its fit to each reference answer, but for those of tasks without an answer, by place."""
     from scipy.sparse import csr_matrix
 
-    found = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
-    rows, columns = ([pair[side] for pair in found] for side in (0, 1))
-    return csr_matrix((np.ones(len(found)), (rows, columns)), shape=(len(texts), len(numbers)))
+    rare = rarity.rare(set().union(*targets))
+    numbers = {word: number for number, word in enumerate(rare)}
+
+    def matrix(texts: Iterable[Collection[str]]) -> Any:
+        found = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
+        rows, columns = ([pair[side] for pair in found] for side in (0, 1))
+        return csr_matrix((np.ones(len(found)), (rows, columns)), shape=(len(given), len(rare)))
+
+    of_answered = (response.task.answerability in _ANSWERED for response in answers.responses)
+    counted = matrix(words if counts else () for words, counts in zip(targets, of_answered, strict=True))
+    weights = np.array([rarity.weigh([word]) for word in rare])
+    shared = (matrix(given) @ counted.multiply(weights).T.tocsc()).tocsr()
+    own, mass = np.array([rarity.weigh(words) for words in given]), np.array([rarity.weigh(words) for words in targets])
+    for place in range(len(given)):
+        row = slice(shared.indptr[place], shared.indptr[place + 1])
+        others = shared.indices[row]
+        yield dict(zip(others.tolist(), (2 * shared.data[row] / (own[place] + mass[others])).tolist(), strict=True))
 
 
 _LEAST_LEAKED = 12  # words in a row that nobody writes by chance as the reference answer has them
@@ -670,6 +733,44 @@ def _to_a_judge(answers: Answers) -> Found:
         found = _TO_A_JUDGE.search(response.text)
         if found and not any(map(_TO_A_JUDGE.search, (*_surroundings(response), response.task.target))):
             yield place, f"... {response.text[max(0, found.start() - 20) :]}"
+
+
+_ASKS = re.compile(
+    r".*[?\uff1f\u061f]\W*$|(?:so )?please (?:clarify|specify|explain|provide|share|give|tell|let me know)\b",
+    re.S | re.I,
+)
+_MOST_BEFORE_A_QUESTION = 20  # words
+_MOST_SHARED = 0.2
+_LONG_WORD = 4  # letters
+
+
+def _asking_back(answers: Answers) -> Found:
+    """Yield answers to answerable tasks that only ask the user a question, after a polite sentence or two.
+
+    An answer before the question ("It opens at nine. Anything else?") shares words with the reference answer.
+    """
+    for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
+        text = response.text.strip()
+        sentences = [text[start:end].strip() for start, end in pairwise([0, *sentence_ends(text), len(text)])]
+        is_asked = _ASKS.match(sentences[-1]) and not _ASKS.match(response.task.target)
+        if not is_asked or response.task.answerability not in _ANSWERED:
+            continue
+        known = {word for message in response.task.messages for word in _words(message.text)}
+        before = [word for one in sentences if not _ASKS.match(one) for word in _words(one)]
+        content = {word for word in before if len(word) >= _LONG_WORD or word.isdigit()} - known
+        is_answer = _YES_OR_NO & set(before) or len(content.intersection(target)) > _MOST_SHARED * len(content)
+        if len(before) <= (_MOST_BEFORE_A_QUESTION if target else 0) and not is_answer:
+            yield place, text
+
+
+def _unseen_citations(answers: Answers) -> Found:
+    """Yield answers that cite a passage by a number above that of the last one, but for numbers in the texts around."""
+    for place, response in enumerate(answers.responses):
+        n = len(response.passages)
+        numbers = {number for one in cited_sentences(response.text, n) for number in one.invalid if number > n}
+        unseen = [one for one in sorted(numbers) if not any(f"[{one}]" in text for text in _surroundings(response))]
+        if n and unseen:
+            yield place, f"[{unseen[0]}] of {n}: {response.text}"
 
 
 def _textless(answers: Answers) -> Found:
@@ -758,26 +859,30 @@ CHECKS: Mapping[str, Check] = {
     "emptied": Check("hold a thought that never ends, and nothing behind it", _emptied),
     "error": Check("are an error's text", _texts(is_error_text)),
     "tool_call": Check("call a tool and answer nothing", _texts(is_tool_call)),
-    "identical": Check("are word for word the same for different questions", _identical, 0.1),
-    "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
-    "wrapped": Check("are a program's output, or wrapped in JSON, tags, HTML, a fence or a prompt", _wrapped, 0.02),
+    "identical": Check("are word for word the same for different questions", _identical, 0.005),
+    "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.015, recall=0.4),
+    "wrapped": Check("are a program's output, or wrapped in JSON, tags, HTML, a fence or a prompt", _wrapped, 0.005),
     "to_judge": Check("speak to whoever rates them", _to_a_judge),
-    "leaked": Check("hold their reference answer word for word", _leaked, 0.05, counts=False),
-    "pasted": Check("hold a whole passage word for word", _pasted, 0.05, counts=False),
+    "leaked": Check("hold their reference answer word for word", _leaked, 0.02, counts=False),
+    "pasted": Check("hold a whole passage word for word", _pasted, 0.02, counts=False),
     "looping": Check("say the same again and again", _looping),
-    "running_on": Check("go on as the user, or hold marks of a chat template", _running_on, 0.02),
-    "thinking_aloud": Check("think aloud before they answer", _texts(_THOUGHT.match), 0.05),
-    "garbled": Check("are codes, or words that stand in no text around", _garbled, 0.05),
-    "bare": Check("are a word or two where the reference answer is a text", _bare, 0.3, counts=False),
-    "echo": Check("repeat the conversation before they answer", _echo, 0.05),
-    "language": Check("are in another language than the question", lambda answers: answers.in_other_languages, 0.02),
-    "misplaced": Check("fit another task's reference answer better than their own", _misplaced, 0.1),
-    "bare_passages": Check("rest on passages without text", _textless),
-    "foreign_passages": Check("rest on passages of another corpus than the task's", _foreign, 0.05),
-    "unknown_passages": Check(
-        "rest on passages with ids that the benchmark does not know", _unknown, 0.05, counts=False
+    "running_on": Check("go on as the user, or hold marks of a chat template", _running_on, 0.005),
+    "thinking_aloud": Check("think aloud before they answer", _texts(_THOUGHT.match), 0.005),
+    "garbled": Check("are codes, or words that stand in no text around", _garbled, 0.015, recall=0.5),
+    "bare": Check("are a word or two where the reference answer is a text", _bare, 0.1, counts=False),
+    "echo": Check("repeat the conversation before they answer", _echo, 0.015, recall=0.9),
+    "language": Check("are in another language than the question", lambda answers: answers.in_other_languages, 0.01),
+    "misplaced": Check(
+        "fit another task's reference answer, or an earlier reply, better than their own", _misplaced, 0.02, recall=0.6
     ),
-    "other_setting": Check("rest on the passages of another setting", _other_setting, 0.1),
+    "asking_back": Check("ask a question back where an answer is known", _asking_back, 0.015, recall=0.6),
+    "unseen_citations": Check("cite passages that were not shown", _unseen_citations, 0.02, recall=0.75),
+    "bare_passages": Check("rest on passages without text", _textless),
+    "foreign_passages": Check("rest on passages of another corpus than the task's", _foreign, 0.02),
+    "unknown_passages": Check(
+        "rest on passages with ids that the benchmark does not know", _unknown, 0.02, counts=False
+    ),
+    "other_setting": Check("rest on the passages of another setting", _other_setting, 0.05),
 }
 """Name -> check, in the order in which they are shown."""
 

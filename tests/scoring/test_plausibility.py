@@ -17,7 +17,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import main
 from ragtasks.errors import ImplausibleError
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Passage, Response, Setting, Task
+from ragtasks.records import Answerability, Passage, Response, Role, Setting, Task
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import (
     CheckedAnswers,
@@ -27,7 +27,7 @@ from ragtasks.scoring import (
     plausibility_of,
     require_plausible,
 )
-from ragtasks.scoring._plausibility import replies_in, texts_in
+from ragtasks.scoring._plausibility import CHECKS, Answers, replies_in, texts_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -148,7 +148,14 @@ CLEAN: dict[str, Callable[[int, Task], str]] = {
     "nothing but code": lambda place, _: f"```bash\nls -la /srv/data{place}\nrm old{place}.log\n```",
     "without a full stop": lambda _, task: task.target.rstrip("."),
     "an address at the end": lambda place, task: f"{task.target} See https://example.org/help/{place}",
-    "citations": lambda _, task: f"{task.target} [1][2]",
+    "citations": lambda _, task: (
+        f"{task.target} {''.join(f'[{number + 1}]' for number in range(len(task.references)))}"
+    ),
+    "a mark of a passage's own": lambda _, task: f"{task.target} [1]" if task.references else task.target,
+    "an offer behind the answer": lambda _, task: f"{task.target} Would you like to know more about that?",
+    "a short answer and a question": lambda _, task: (
+        f"{' '.join(task.target.split()[:14])}. Is there anything else that you would like to know about it?"
+    ),
     "the passage": lambda _, task: task.references[0].text if task.references else task.target,
     "names from everywhere": lambda place, task: f"{task.target} Author {place}: Øystein Müller-Łukasz, São Paulo.",
     "names alone": lambda place, _: f"Universidad Nacional Autónoma de México, Instituto de Física {place}",
@@ -209,8 +216,9 @@ def test_leaked_and_pasted_answers_are_shown_and_end_no_command() -> None:
 def test_a_german_answer_to_a_german_question_is_no_other_language() -> None:
     question = replace(TASKS[0].messages[-1], text="Welche Unterlagen muss ich für meinen Antrag mitbringen?")
     task = replace(TASKS[0], messages=(question,))
-    assert "language" not in checked([GERMAN], [task])
-    assert checked([GERMAN], TASKS[:1]) == {"language": 1.0}
+    german = [f"{GERMAN} Das ist Nummer {n}." for n in range(3)]
+    assert "language" not in checked(german, [task] * 3)
+    assert checked(german, TASKS[:3]) == {"language": 1.0}
 
 
 def test_requests_that_failed_are_no_answers() -> None:
@@ -411,8 +419,9 @@ def test_a_refusal_in_another_language_refuses(
 
 
 def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
-    """Return the checks that find a single answer."""
-    return set(find_implausible([Response(task, tuple(passages), text)], [text if reply is None else reply])[0])
+    """Return the checks that find a single answer, although a single match is not reported."""
+    answers = Answers([Response(task, tuple(passages), text)], [text if reply is None else reply], None, None, [[text]])
+    return {name for name, check in CHECKS.items() if list(check.find(answers))}
 
 
 @pytest.mark.parametrize(
@@ -420,14 +429,14 @@ def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), r
     [
         ("empty", "", 0),
         ("error", "502 Bad Gateway", 0),
-        ("wrapped", "<answer>It is so.</answer>", 2),
-        ("echo", "", 5),
-        ("cut_off", "It is one of the", 10),
-        ("language", GERMAN, 2),
+        ("wrapped", "<answer>It is so.</answer>", 4),
+        ("echo", "", 7),
+        ("cut_off", "It is one of the", 7),
+        ("language", GERMAN, 5),
     ],
 )
-def test_a_check_that_guesses_is_silent_below_a_share_of_the_answers(name: str, odd: str, silent: int) -> None:
-    """Of 108 answers: 2 % are three of them, 5 % six, 10 % eleven."""
+def test_a_check_that_errs_is_silent_while_its_matches_may_be_false_alarms(name: str, odd: str, silent: int) -> None:
+    """Of 108 answers: the numbers that false alarms reach with a probability of 1 in 1,000 or more."""
 
     def found(n: int) -> float:
         replies = [task.target for task in TASKS]
@@ -437,6 +446,135 @@ def test_a_check_that_guesses_is_silent_below_a_share_of_the_answers(name: str, 
 
     assert found(silent) == 0
     assert found(silent + 1) == pytest.approx((silent + 1) / len(TASKS))
+
+
+def test_a_match_in_a_handful_of_answers_is_no_sign_of_damage() -> None:
+    cut = [*[task.target for task in TASKS[:9]], "It is one of the"]
+    assert "cut_off" not in checked(cut, TASKS[:10])
+    assert checked(["", *cut[1:]], TASKS[:10])["empty"] == 0.1, "an empty answer is never right"
+
+
+def matches(name: str, n: int, of: int) -> CheckedAnswers:
+    return CheckedAnswers("here", tuple((f"t{place}", {name: ""} if place < n else {}) for place in range(of)))
+
+
+def test_matches_stand_for_the_damage_that_their_check_misses() -> None:
+    cut = matches("cut_off", 95, 507)
+    (item,) = cut.summary
+    assert item.share == pytest.approx(0.187, abs=0.001)
+    assert item.estimated_share == pytest.approx((95 / 507 - 0.015) / (0.4 - 0.015)) == pytest.approx(0.448, abs=0.001)
+    with pytest.raises(ImplausibleError, match=r"95 of 507 .* \(19%\) .*, which means about 45% are: more than 20%"):
+        require_plausible([cut], 0.2, "saved")
+    require_plausible([matches("cut_off", 25, 507)], 0.2, "saved")
+    require_plausible([matches("empty", 95, 507)], 0.2, "saved")
+
+
+def test_the_estimate_is_never_below_zero_or_above_one_and_counts_an_answer_once() -> None:
+    assert matches("cut_off", 5, 507).estimated_share == 0.0
+    assert matches("cut_off", 400, 507).estimated_share == pytest.approx(1.0)
+    assert matches("leaked", 500, 507).estimated_share == 0.0, "only shown"
+    assert CheckedAnswers("nothing", ()).estimated_share == 0.0
+    both = CheckedAnswers("", tuple((f"t{n}", {"empty": "", "error": ""} if n < 3 else {}) for n in range(10)))
+    assert both.estimated_share == pytest.approx(0.3)
+    apart = CheckedAnswers("", tuple((f"t{n}", [{"empty": ""}, {"error": ""}, {}][min(n, 2)]) for n in range(10)))
+    assert apart.estimated_share == pytest.approx(0.2)
+    assert matches("a check of a later version", 3, 10).estimated_share == pytest.approx(0.3)
+
+
+def damaged(text: Callable[[int, Task], str], every: int) -> CheckedAnswers:
+    """Return what is found in right answers of which every so many are damaged."""
+    texts = [text(place, task) if place % every == 0 else nearly(task) for place, task in enumerate(TASKS)]
+    found = find_implausible([Response(task, task.references, one) for task, one in zip(TASKS, texts, strict=True)])
+    return CheckedAnswers("here", tuple((task.task_id, names) for task, names in zip(TASKS, found, strict=True)))
+
+
+def previous(place: int, task: Task) -> str:
+    replies = [message.text for message in task.messages if message.role is Role.ASSISTANT]
+    return replies[-1] if replies else TASKS[place - 1].target
+
+
+SERVICES = [
+    *("crowns", "fillings", "root-canals", "braces", "dentures", "x-rays", "lenses", "frames", "eye-exams", "vaccines"),
+    *("ambulances", "surgery", "insulin", "inhalers", "crutches", "wheelchairs", "counselling", "acupuncture"),
+]
+FACTS = [(plan, service) for plan in ("Basic", "Plus") for service in SERVICES]
+
+
+def near_twins(answer_of: Callable[[int], int]) -> list[Response]:
+    """Return answers to questions that a model wrote about two plans: each fact is asked for twice, in other words."""
+    responses = []
+    for n, (plan, service) in enumerate(FACTS):
+        share, fee = 30 + n, 5 + 3 * n
+        pairs = (
+            (f"Are {service} part of the {plan} plan?", f"Yes, {service} are part of the {plan} plan."),
+            (
+                f"How much do members of {plan} have to pay themselves for {service}?",
+                f"The {plan} plan pays {share} percent of {service} at partner offices after a fee of {fee} dollars.",
+            ),
+        )
+        for place, (question, target) in enumerate(pairs):
+            message = replace(TASKS[0].messages[-1], text=question)
+            task = replace(TASKS[0], task_id=f"{n}-{place}", messages=(message,), target=target, references=())
+            responses.append(Response(task, (), ""))
+    texts = [
+        f"Yes, {plan} pays {30 + n} percent of {service} at partner offices after a fee of {5 + 3 * n} dollars."
+        for n, (plan, service) in enumerate(FACTS)
+    ]
+    return [replace(one, text=f"{texts[answer_of(n // 2) % len(texts)]} [{n}]") for n, one in enumerate(responses)]
+
+
+def test_an_answer_that_fits_a_near_twin_of_its_question_is_not_misplaced() -> None:
+    right, shifted = (find_implausible(near_twins(answer_of)) for answer_of in (lambda n: n, lambda n: n + 3))
+    assert not any("misplaced" in names for names in right)
+    assert sum("misplaced" in names for names in shifted) > 0.4 * len(shifted)
+
+
+def test_a_repeated_refusal_is_no_answer_to_an_earlier_turn() -> None:
+    refusal = "I'm sorry, but I do not have any information about that question in the documents."
+    tasks = [replace(task, messages=asked(QUESTION, refusal, "And on a Sunday?").messages) for task in TASKS]
+    found = find_implausible([Response(task, (), refusal) for task in tasks])
+    assert not any("misplaced" in names for names in found)
+    earlier = "A book may be kept for three weeks, and be renewed for two further ones."
+    tasks = [replace(task, messages=asked(QUESTION, earlier, "And on a Sunday?").messages) for task in TASKS]
+    assert all("misplaced" in names for names in find_implausible([Response(task, (), earlier) for task in tasks]))
+    tasks = [replace(task, messages=asked(QUESTION, "Yes, it may.", "And on a Sunday?").messages) for task in TASKS]
+    found = find_implausible([Response(task, (), "Yes, it may.") for task in tasks])
+    assert not any("misplaced" in names for names in found), "a few words may be right twice"
+
+
+BACK = (
+    "Could you tell me more about {}?",
+    "I am glad to help. Which part of {} do you mean?",
+    "Please specify what {} is.",
+)
+
+
+def ask_back(place: int, task: Task) -> str:
+    return BACK[place % len(BACK)].format(" ".join(task.question.split()[-4:]).rstrip("?"))
+
+
+def cite_unseen(place: int, task: Task) -> str:
+    return f"{nearly(task).rstrip('.')} [{len(task.references) + 1 + place % 4}]."
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("misplaced", previous),
+        ("misplaced", lambda place, _: TASKS[place - 1].target),
+        ("asking_back", ask_back),
+        ("unseen_citations", cite_unseen),
+        ("cut_off", lambda _, task: " ".join(task.target.split()[:12])),
+    ],
+)
+def test_a_system_of_which_half_the_answers_are_damaged_is_refused(
+    name: str, text: Callable[[int, Task], str], every: int
+) -> None:
+    found = damaged(text, every)
+    assert name in {item.name for item in found.summary}
+    with pytest.raises(ImplausibleError):
+        require_plausible([found], 0.2, "saved")
 
 
 def test_what_was_found_is_said_with_its_share_and_the_first_example() -> None:
@@ -457,7 +595,8 @@ def test_what_was_found_is_said_with_its_share_and_the_first_example() -> None:
     ]
     assert found.n_implausible == 2, "ids that are not known are only shown"
     assert str(found) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error's text)")
-    (shown,) = find_implausible([Response(TASKS[0], (), f"<answer>{long}\n{long}</answer>")])
+    wrapped = Response(TASKS[0], (), f"<answer>{long}\n{long}</answer>")
+    shown, _ = find_implausible([wrapped, wrapped])
     assert len(shown["wrapped"]) == 80
     assert shown["wrapped"].startswith("<answer>word word")
     assert shown["wrapped"].endswith("...")
@@ -481,8 +620,11 @@ def test_three_tasks_with_one_text_are_too_many_and_two_are_not() -> None:
         "identical" in found for found in answered(text, text, text, *targets[3:], tasks=[*alike, *tasks[3:]])
     )
     without = [replace(task, answerability=Answerability.UNANSWERABLE) for task in tasks[:2]]
-    some = answered(text, text, text, *targets[3:10], tasks=[*without, *tasks[2:10]])
-    assert [place for place, found in enumerate(some) if "identical" in found] == ([2])
+    most = answered(text, text, text, *targets[3:10], tasks=[*without[:1], *tasks[1:10]])
+    assert [place for place, found in enumerate(most) if "identical" in found] == [0, 1, 2]
+    many = [replace(task, answerability=Answerability.UNANSWERABLE) for task in tasks[:4]]
+    some = answered(*[text] * 7, *targets[7:], tasks=[*many, *tasks[4:]])
+    assert [place for place, found in enumerate(some) if "identical" in found] == [4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -602,9 +744,9 @@ def test_an_answer_that_holds_the_conversation_repeats_it_wherever_it_stands() -
 
 
 def test_where_a_question_is_too_short_the_language_of_the_others_counts() -> None:
-    tasks = [asked("Ok?"), *TASKS[1:]]
-    found = answered(GERMAN, *[task.target for task in tasks[1:3]], tasks=tasks[:3])
-    assert [("language" in item) for item in found] == [True, False, False]
+    tasks = [asked("Ok?"), asked("Ok?"), *TASKS[2:]]
+    found = answered(GERMAN, GERMAN, *[task.target for task in tasks[2:4]], tasks=tasks[:4])
+    assert [("language" in item) for item in found] == [True, True, False, False]
     assert "language" not in one(GERMAN, task=asked("Ok?")), "nothing is known of what was expected"
     german = "Welche Unterlagen muss ich für meinen Antrag mitbringen?"
     assert "language" in one("I do not have any information about this question.", task=asked(german))
@@ -627,6 +769,62 @@ def test_most_of_the_passages_must_be_elsewhere_to_be_foreign() -> None:
 def test_ids_that_nobody_knows_are_named_from_five_answers_on() -> None:
     assert not any(origins("mine-1", n=4))
     assert all(found == {"unknown_passages"} for found in origins("mine-1", n=5))
+
+
+def test_ids_that_nobody_knows_are_named_only_if_more_than_95_of_100_answers_with_ids_have_no_other() -> None:
+    known = next(task for task in TASKS if task.references).references[0].passage_id
+
+    def found(n_unknown: int, n_unnamed: int = 0) -> set[int]:
+        ids = [*["mine-1"] * n_unknown, *[known] * (40 - n_unknown), *["context-1"] * n_unnamed]
+        responses = [Response(TASKS[0], (Passage(name, "A text."),), f"{nearly(TASKS[0])} {name}") for name in ids]
+        names = find_implausible(responses, setting=Setting.FULL_RAG, benchmark=BENCHMARK)
+        return {place for place, one in enumerate(names) if "unknown_passages" in one}
+
+    assert found(38) == set(), "95 of 100"
+    assert found(39) == set(range(39))
+    assert found(39, n_unnamed=60) == set(range(39)), "answers whose passages have no ids do not count"
+    mixed = [Response(TASKS[0], (Passage("mine-1", "A."), Passage(known, "B.")), nearly(TASKS[0]))] * 40
+    assert not any("unknown_passages" in one for one in find_implausible(mixed, benchmark=BENCHMARK))
+
+
+def test_failed_requests_make_no_match_rarer() -> None:
+    cut = [Response(task, task.references, "It is one of the") for task in TASKS[:3]]
+    right = [Response(task, task.references, nearly(task)) for task in TASKS[3:10]]
+    failed = [Response(task, (), "", no_answer="HTTP 500") for task in TASKS[10:]]
+    found = find_implausible([*cut, *right, *failed])
+    assert ["cut_off" in names for names in found[:10]] == [True] * 3 + [False] * 7
+    assert not any(found[10:])
+    assert "cut_off" not in find_implausible([*cut, *[replace(one, no_answer="") for one in failed]])[0]
+
+
+def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passages_have_it() -> None:
+    two = [Passage("a", "A text with a note [7]."), Passage("b", "Another text.")]
+    for text in ("It is so [3].", "It is so [1, 4].", "It is so [1]. And so [2][9]."):
+        assert "unseen_citations" in one(text, passages=two), text
+        assert "unseen_citations" not in one(text), "nothing is known of the passages"
+    for text in ("It is so [1].", "It is so [2][1].", "It is so [0].", "It is so [7].", "Of 99 it is one."):
+        assert "unseen_citations" not in one(text, passages=two), text
+
+
+def test_a_question_behind_an_answer_asks_nothing_back() -> None:
+    task = replace(asked("When does the library open?"), target="The library opens at nine, but at ten on Sundays.")
+    for text in (
+        "Which library do you mean?",
+        "Happy to help! Which of them do you mean?",
+        "I need more details. Please tell me which one you mean.",
+        "\u4f60\u8bf4\u7684\u662f\u54ea\u4e00\u4e2a\uff1f",
+    ):
+        assert "asking_back" in one(text, task=task), text
+        assert "asking_back" not in one(text, task=replace(task, target="Which one do you mean?"))
+        assert "asking_back" not in one(text, task=replace(task, answerability=Answerability.UNDERSPECIFIED))
+    for text in (
+        "It opens at nine. Is there anything else?",
+        "Yes. Would you like to know more?",
+        "Why wait? It opens at nine.",
+        "At ten on Sundays. Shall I look up other days for you?",
+    ):
+        assert "asking_back" not in one(text, task=task), text
+    assert "asking_back" not in one("It opens at noon. Anything else?", task=replace(task, target=""))
 
 
 def test_a_passage_without_text_beside_others_is_named() -> None:
@@ -674,7 +872,7 @@ def test_nine_numbers_in_ten_may_be_an_answer_and_more_are_none() -> None:
 
 def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> None:
     text = f"{'It is so. ' * 9}And that is all.\nUser: And?\nAssistant: No."
-    (found,) = find_implausible([Response(TASKS[0], (), text)], [text])
+    found, _ = find_implausible([Response(TASKS[0], (), text)] * 2)
     shown = found["running_on"].replace("\n", " ")
     assert shown.startswith("... ")
     assert "And that is all. User: And?" in shown
