@@ -40,6 +40,7 @@ from ragtasks.results import (
     provenance_of,
     read_evaluations,
     summaries_of,
+    tasks_text,
     value_at,
     why_not_anchored,
 )
@@ -205,7 +206,7 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
     """
     if not config.margins:
         raise ConfigurationError(_no_margin(baseline))
-    _check(config, baseline)
+    _check(config, baseline, candidate)
     candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
     notes = [*recalibrated, *notes, *candidate.doubts]
@@ -223,7 +224,7 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
 
 def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple[Verdict, str] | None:
     """Return what a gate says without any judge, and why: the sides do not match, or all answers are the same."""
-    _check(config, baseline)
+    _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
         return Verdict.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
@@ -248,7 +249,7 @@ def power_of(baseline: Side, config: GateConfig, candidate: Side | None = None) 
     Without a candidate, its answers are taken to be as uneven as the baseline's, and independent of them. Answers to
     the same questions are alike as a rule, so a system that is as good as the baseline is tested with more power.
     """
-    _check(config, baseline)
+    _check(config, baseline, *([candidate] if candidate else []))
     margins = config.margins or dict.fromkeys(_offered(baseline), math.inf)
     wanted = config.model_copy(update={"margins": margins})
     problems, notes = _mismatches(candidate, baseline, wanted) if candidate else ([], [])
@@ -345,7 +346,8 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
     extra = shared_error(moves, sum(gap is not None for gap in gaps))
     column = cluster(gaps, [one.conversation_id for one, _ in place.pairs], (low - high, high - low), extra)
     margin = _margin(place, config)
-    (change,) = estimate_means([column], level=1 - config.alpha, tested=-margin if math.isfinite(margin) else None)
+    tested = -margin if math.isfinite(margin) else None
+    (change,) = estimate_means([column], level=1 - config.alpha, tested=tested, is_discrete=True)
     both = [(one, other) for one, other in values if one is not None and other is not None]
     row = GateRow(
         setting=place.setting,
@@ -453,7 +455,8 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
     Where no score differs nothing has a spread: then it is the smallest drop that so many conversations exclude.
     """
     if change.reason != NOTHING_VARIES:
-        return detectable_difference(change, alpha)
+        detectable = detectable_difference(change, alpha)
+        return None if detectable is None else detectable + column.half_step
     low, high = 0.0, -column.bounds[0]
     if change.value is None or not math.isfinite(high):
         return None
@@ -522,13 +525,21 @@ def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
             raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
 
 
-def _check(config: GateConfig, side: Side) -> None:
+def _check(config: GateConfig, side: Side, *others: Side) -> None:
+    """Refuse a margin that cannot be tested, and a score outside its metric's range on any side."""
     known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in slices_of(rows) if part.value}
     refuse_unknown_names(config, side.metrics, known)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds
         if margin >= high - low:
             raise ConfigurationError(f"gate: margin {name}={margin:g} allows any drop. Next step: below {high - low:g}")
+        low, high = max(low, -_LARGEST) - _ROUNDED, min(high, _LARGEST) + _ROUNDED
+        for one in (side, *others):
+            for row in (row for rows in one.rows.values() for row in rows):
+                value = row.values.get(name)
+                if value is not None and not low <= value <= high:
+                    where, expected = f"{one.name}, task {row.task_id}", f"{name} from {low:g} to {high:g}"
+                    raise _error(where, expected, f"{value:g}", "correct the score, or score the answers again")
 
 
 def _no_margin(side: Side) -> str:
@@ -552,6 +563,8 @@ _MUST_MATCH = (
 )
 _MENTIONED = tuple(name for name in REQUEST_FIELDS if name not in {*_MUST_MATCH, *_BY_SYSTEM})
 _SAME_SCORE = 1e-6
+_ROUNDED = 1e-6  # how far rounding may move a score beyond its metric's bound
+_LARGEST = 1e100  # of a metric without a bound: the square of a larger score may overflow
 
 
 def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[list[str], list[str]]:
@@ -775,14 +788,22 @@ def _read_baseline(path: Path) -> Side:
         raise _error(str(path), expected, first_ones(misfits(error), _MOST_NAMED, "; ")) from None
     except ValueError as error:
         raise _error(str(path), expected, f"not JSON: {error}") from None
+    rows = {
+        setting: tuple(_row(answer.model_dump(), setting) for answer in part.rows)
+        for setting, part in found.settings.items()
+    }
+    for setting, part in found.settings.items():
+        saved, now = (
+            part.fields.get("tasks"),
+            next((tasks_text(one) for one in summaries_of(rows[setting]).values()), "0"),
+        )
+        if saved != now:
+            raise _error(f"{path}, {setting}", f"the tasks that were saved: {saved}", f"other rows: {now}")
     return Side(
         name=found.name,
         suite=found.suite,
         fields={setting: part.fields for setting, part in found.settings.items()},
-        rows={
-            setting: tuple(_row(answer.model_dump(), setting) for answer in part.rows)
-            for setting, part in found.settings.items()
-        },
+        rows=rows,
         anchors={now.judge: JudgeAnchors(now, None) for now in map(AnchorVerdicts.of_json, found.anchors) if now},
     )
 

@@ -54,6 +54,7 @@ from ragtasks.results._provenance import (
     scored_on,
     shortened_prompts,
     stopped_judging,
+    tasks_text,
     why_not_anchored,
 )
 from ragtasks.results._rows import (
@@ -147,6 +148,7 @@ __all__ = [
     "stopped_judging",
     "suite_of_answers",
     "summaries_of",
+    "tasks_text",
     "trajectory_in_doc",
     "unused_note",
     "value_at",

@@ -240,7 +240,7 @@ class Race:
     def _look(self, first: str, second: str) -> Look:
         gaps = paired_differences(self._column(first), self._column(second))
         levels = self._levels[self._n_looks - 1]
-        (found,) = estimate_means([gaps], level=1 - levels.better, tested=self._tested)
+        (found,) = estimate_means([gaps], level=1 - levels.better, tested=self._tested, is_discrete=self.is_gate)
         if found.value is None or found.p is None:
             return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
         beside = found.value - self._tested

@@ -80,15 +80,21 @@ class Estimate:
         return Value(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
 
 
-def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None) -> list[Estimate]:
+def estimate_means(
+    columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None, is_discrete: bool = False
+) -> list[Estimate]:
     """Return each column's mean with its interval, whatever the other columns are; [] for none.
 
     `level` is the share of benchmarks whose interval should hold the true mean; `tested` a mean to give a p value of,
-    such as 0 for differences.
+    such as 0 for differences. `is_discrete` corrects for scores on a grid, such as 0 and 1: half a step of the mean
+    for continuity, and degrees of freedom by kurtosis.
+
+    Source: W. W. Hauck and S. Anderson, A comparison of large-sample confidence interval methods for the difference
+    of two binomial probabilities (1986).
     """
     if not 0 < level < 1:
         raise ValueError(f"an interval needs a level between 0 and 1, not {level}")
-    return [_estimate(column, level, tested) for column in columns]
+    return [_estimate(column, level, tested, is_discrete=is_discrete) for column in columns]
 
 
 def estimate_mean(
@@ -114,21 +120,23 @@ def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
     return float(np.sqrt((k - 1) / k * ((replicates - replicates.mean()) ** 2).sum()))
 
 
-def _estimate(column: Clustered, level: float, tested: float | None) -> Estimate:
+def _estimate(column: Clustered, level: float, tested: float | None, *, is_discrete: bool = False) -> Estimate:
     error, n = _standard_error(column), column.n_values
     reason = _reason(column, error)
     low = high = p = None
     if not reason:
-        pivot = _pivot(column)
+        half = column.half_step if is_discrete else 0.0
+        pivot = _pivot(column, is_discrete=half > 0)
         low, high = pivot.ends(level)
-        p = None if tested is None else pivot.p_value(tested)
-        if column.extra_error and error:
-            # What comes from elsewhere makes every distance from the mean that much smaller.
-            wider = math.hypot(1.0, column.extra_error / error)
-            low, high = (pivot.mean + wider * (end - pivot.mean) for end in (low, high))
+        # An error from elsewhere shortens every distance from the mean by this factor.
+        wider = math.hypot(1.0, column.extra_error / error) if error else 1.0
+        if wider > 1 or half:
+            low, high = (pivot.mean + wider * (end - pivot.mean) for end in (low - half, high + half))
             low, high = max(low, column.bounds[0]), min(high, column.bounds[1])
-            p = None if tested is None else pivot.p_value(pivot.mean - (pivot.mean - tested) / wider)
-            error *= wider
+        if tested is not None:
+            distance = max(0.0, abs(pivot.mean - tested) / wider - half)
+            p = pivot.p_value(pivot.mean - math.copysign(distance, pivot.mean - tested))
+        error = error and error * wider
     elif reason == NOTHING_VARIES and tested is not None:
         p = _p_value_of_alike(column, tested)
     return Estimate(
@@ -273,15 +281,19 @@ class _Pivot:
         return scaled / tail * self.error * math.sqrt(self.n)
 
 
-def _pivot(column: Clustered) -> _Pivot:
+def _pivot(column: Clustered, *, is_discrete: bool = False) -> _Pivot:
     counts, n_values, n = column.counts, float(column.counts.sum()), len(column.ids)
     gaps = _gaps(column)
     squares = gaps @ gaps
     own_share = 1 / (1 - counts / n_values)
+    freedom = _freedom(counts, own_share)
+    if is_discrete:
+        # Satterthwaite's for the variance itself: 2 n / (kurtosis - 1). Few failing answers say little of their spread.
+        freedom = min(freedom, 2 / max(ROUNDING, float((gaps**4).sum() / squares**2) - 1 / n))
     return _Pivot(
         mean=column.mean or 0.0,
         error=math.sqrt(float(own_share @ gaps**2)) / n_values,
-        freedom=max(1.0, _freedom(counts, own_share) - _LOST_FREEDOM),
+        freedom=max(1.0, freedom - _LOST_FREEDOM),
         skewness=float((1 + _MISSED_SKEWNESS / n**2) * math.sqrt(n) * (gaps**3).sum() / squares**1.5),
         n=n,
         bounds=column.bounds,
@@ -307,6 +319,8 @@ def _variance(mean: float, bounds: tuple[float, float]) -> float:
 
 Floats = NDArray[np.float64]
 
+_GRID = 10_080  # has halves to tenths as whole numbers
+_FINEST = 0.01
 ROUNDING = 1e-12
 """Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
 
@@ -331,6 +345,8 @@ class Clustered:
     """Smallest and largest mean that can be: an interval never reaches beyond."""
     extra_error: float = 0.0
     """Standard error of the mean from elsewhere than these clusters, such as a map of the values that was estimated."""
+    half_step: float = 0.0
+    """Half of the smallest change of the mean, where the values lie on a grid such as 0 and 1; 0 elsewhere."""
 
     @property
     def mean(self) -> float | None:
@@ -369,7 +385,14 @@ def cluster(
         spread=math.fsum((value - mean) ** 2 for value in scored),
         bounds=bounds,
         extra_error=extra_error,
+        half_step=_step(scored) / (2 * len(scored)) if scored else 0.0,
     )
+
+
+def _step(values: Iterable[float]) -> float:
+    """Return the largest number that all values are multiples of; 0 where they lie on no grid, or a very fine one."""
+    step = math.gcd(*(round(value * _GRID) for value in values)) / _GRID
+    return step if step >= _FINEST else 0.0
 
 
 # A quantile, and a ratio of two means, with intervals that hold what the test of a mean does not reject: a quantile is

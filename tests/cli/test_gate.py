@@ -135,6 +135,48 @@ def test_a_broken_baseline_is_named(results: Path) -> None:
         assert "--save-baseline" in done.err
 
 
+def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[str, Any]], object]:
+    return lambda content: change(content["settings"]["reference"]["rows"])
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (_edited(lambda rows: rows.__delitem__(slice(1, None))), "other rows: 1 ("),
+        (_edited(lambda rows: rows.clear()), "other rows: 0"),
+        (_edited(lambda rows: rows.append(rows[0])), "other rows: 61 ("),
+        (_edited(lambda rows: rows[0].update(task_id="c99<::>9")), "other rows: 60 ("),
+        (_edited(lambda rows: rows[0]["values"].update(rouge_l=1e308)), "c00<::>1"),
+        (_edited(lambda rows: rows[0]["values"].update(rouge_l=-0.1)), "found: -0.1"),
+        (_edited(lambda rows: rows[0]["values"].update(rouge_l="0.5")), "found a text"),
+        (_edited(lambda rows: rows[0]["values"].update(rouge_l=True)), "found true or false"),
+        (lambda content: content.update(suite="mtrags"), "mtrags"),
+    ],
+)
+def test_a_baseline_that_was_changed_by_hand_is_an_error_and_no_verdict(
+    results: Path, change: Callable[[dict[str, Any]], object], found: str
+) -> None:
+    file = results / "kept.json"
+    assert run(results / "old", "--save-baseline", file).status == 0
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    done = run(results / "same", "--baseline", file, "--margin", "rouge_l=0.05")
+    assert (done.status, found in done.err) == (2, True), done.err
+    assert done.err.startswith("ragtasks: ")
+
+
+@pytest.mark.parametrize("value", [1.5, -1e308, 1e308])
+def test_a_score_outside_of_its_range_is_an_error_on_either_side(results: Path, value: float) -> None:
+    scores: dict[str, float | None] = {"rouge_l": value, "ans_acc": 1.0}
+    save(results / "odd", values=lambda task: scores if task == "c00<::>1" else uneven(0.5)(task), tasks=TASKS)
+    for tested, baseline in (("odd", "old"), ("old", "odd")):
+        done = run(results / tested, "--baseline", results / baseline, "--margin", "rouge_l=0.05")
+        assert done.status == 2
+        assert done.err.startswith("ragtasks: ")
+        assert "rouge_l" in done.err
+
+
 def test_a_file_sets_margins_and_options_win(results: Path) -> None:
     file = results / "evaluation.yaml"
     file.write_text(yaml.safe_dump({"benchmark": "mtrag", "gate": {"baseline": "main", "margins": {"rouge_l": 0.4}}}))

@@ -404,3 +404,38 @@ def test_the_interval_of_equal_conversations_without_skew_is_students() -> None:
             pytest.approx(np.mean(values) - reach),
             pytest.approx(np.mean(values) + reach),
         )
+
+
+def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_one_of_forty_benchmarks() -> None:
+    """Scores are 0 or 1, two systems differ in 2 of 100 tasks, and 2 of 100 answers of the second one fail."""
+    chance, names, margin, n = np.random.default_rng(1), [f"{number:03}" for number in range(400)], 0.02, 1200
+    n_passed = 0
+    for _ in range(n):
+        gaps = np.select(
+            [chance.random(400) < margin, chance.random(400) < 0.01, chance.random(400) < 0.01], [-1, 1, -1]
+        )
+        column = cluster(gaps.astype(float).tolist(), names, DIFFERENCES)
+        (found,) = estimate_means([column], tested=-margin, is_discrete=True)
+        n_passed += found.p is not None and found.p <= 0.05 and (column.mean or 0.0) > -margin
+    assert n_passed / n <= 0.025
+
+
+def test_the_correction_for_a_grid_is_half_a_step_and_none_for_scores_on_no_grid() -> None:
+    names = [f"{number:03}" for number in range(60)]
+    for values, step in (
+        ([(number % 3 - 1.0) for number in range(60)], 1.0),
+        ([(number % 4) / 4 for number in range(60)], 0.25),
+        ([(number % 5) / 3 for number in range(60)], 1 / 3),
+        ([0.5 + 0.0137 * (number % 11) for number in range(60)], 0.0),
+    ):
+        column = cluster(values, names, DIFFERENCES)
+        assert column.half_step == pytest.approx(step / 120)
+        plain, found = (estimate_means([column], tested=-0.3, is_discrete=given)[0] for given in (False, True))
+        assert plain.low is not None
+        assert found.low is not None
+        if not step:
+            assert found == plain
+            continue
+        assert plain.low - found.low >= step / 120 * (1 - 1e-9)
+        (at_end,) = estimate_means([column], tested=found.low, is_discrete=True)
+        assert at_end.p == pytest.approx(0.05, abs=1e-6), "p and interval are one test"
