@@ -149,9 +149,35 @@ def p_text(value: float | None) -> str:
     return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
 
 
+_RUNNER_COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#(?:vso)?\[)")
+_ACTIVE = re.compile(r"&(?=#?\w+;)|<(?=[A-Za-z/!?])|^[#>]|(?<=[\]!])[(\[]|`{3,}|~{3,}|(?<![\w.])@(?=\w)", re.IGNORECASE)
+_NOT_SHOWN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|#(?=#(?:vso)?\[)")
+_BAR = re.compile(r"(\\*)\|")  # a backslash before a bar would undo its escape
+_NO_MENTION = "@&#8203;"  # a space without width: nobody is notified
+
+
+def without_commands(text: str) -> str:
+    """Return a text that is no command to the runner of GitHub or Azure: `::` and `##[` get a space inside."""
+    return _RUNNER_COMMAND.sub(r"\g<0> ", text)
+
+
 def plain(text: str) -> str:
-    """Return a text on one line, with what a terminal would act on as an escape."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    """Return a text on one line, without commands to a runner, and with an escape for each control character."""
+    line = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return without_commands(line)
+
+
+def markdown_text(text: str) -> str:
+    """Return a text on one line that adds no HTML, heading, fence, link, image or mention to Markdown.
+
+    Emphasis and code between backticks stay: our own sentences have them.
+    """
+    return _ACTIVE.sub(_inactive, plain(text).strip())
+
+
+def _inactive(found: re.Match[str]) -> str:
+    sign = found[0]
+    return _NO_MENTION if sign == "@" else f"&#{ord(sign)};" if sign in "&<" else "".join(f"\\{one}" for one in sign)
 
 
 def cell_text(cell: Cell) -> str:
@@ -180,7 +206,7 @@ def markdown_table(
     """Return the lines of a Markdown table: cells on one line, bars escaped, columns as wide as their widest cell."""
     lines: list[Sequence[Cell]] = [columns, *rows]
     flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
-    texts = [[plain(cell_text(cell)).replace("|", "\\|") for cell in row] for row in lines]
+    texts = [[_BAR.sub(r"\1\1\\|", markdown_text(cell_text(cell))) for cell in row] for row in lines]
     widths = [max(map(len, column)) if is_padded else 0 for column in zip(*texts, strict=True)]
     rules = ["-" * (width + 1) + (":" if is_right else "-") for width, is_right in zip(widths, flush, strict=True)]
     rule = "|" + "|".join(rules if is_padded else [" --- "] * len(widths)) + "|"
@@ -255,28 +281,28 @@ def _markdown(sections: Sequence[Section]) -> str:
 
 
 def _markdown_section(section: Section) -> Iterator[str]:
-    yield from (f"# {plain(section.title)}", "")
+    yield from (f"# {markdown_text(section.title)}", "")
     if section.sentence:
-        yield from (plain(section.sentence), "")
+        yield from (markdown_text(section.sentence), "")
     if section.conclusion is not None:
         yield from _markdown_table(replace(section.conclusion, note=""))
         if section.conclusion.note:
-            yield from (plain(section.conclusion.note), "")
+            yield from (markdown_text(section.conclusion.note), "")
     if section.provenance:
-        yield from (plain(heading("", section.provenance)), "")
+        yield from (markdown_text(heading("", section.provenance)), "")
     for table in section.tables:
-        yield from (f"## {plain(table.title)}", "")
+        yield from (f"## {markdown_text(table.title)}", "")
         yield from _markdown_table(table)
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
     """Yield note, rows and legend; a conclusion has them below the heading of its section."""
     if table.note:
-        yield from (plain(table.note), "")
+        yield from (markdown_text(table.note), "")
     if table.rows:
         yield from (*markdown_table(table.columns, table.rows), "")
     if table.legend:
-        yield from (*(f"- {plain(line)}" for line in table.legend), "")
+        yield from (*(f"- {markdown_text(line)}" for line in table.legend), "")
 
 
 def _csv(sections: Sequence[Section]) -> str:
@@ -335,7 +361,13 @@ def _latex_note(text: str) -> str:
 
 def _json(sections: Sequence[Section]) -> str:
     """Return a list of sections, each table with its rows as objects; a score is an object."""
-    return json.dumps([_json_section(section) for section in sections], ensure_ascii=False, indent=1)
+    return json_text([_json_section(section) for section in sections])
+
+
+def json_text(value: object) -> str:
+    """Return a value as indented JSON that a terminal and a runner print without acting on it."""
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return _NOT_SHOWN.sub(lambda found: json.dumps(found[0])[1:-1].replace("#", "\\u0023"), text)
 
 
 def _json_section(section: Section) -> dict[str, object]:

@@ -17,8 +17,9 @@ from typer.models import CommandInfo, TyperInfo
 
 from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import RagtasksError, masked_text
 from ragtasks.files import write_atomically
+from ragtasks.tables import plain, without_commands
 
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
@@ -185,14 +186,14 @@ app = typer.Typer(
 
 
 def echo(*lines: object) -> None:
-    """Print lines."""
+    """Print lines, none of which is a command to the runner of a workflow."""
     for line in lines:
-        typer.echo(line)
+        typer.echo(without_commands(str(line)))
 
 
 def leave_out(reason: str) -> None:
     """Say that a file of a folder cannot be used and the others are, beside what is printed."""
-    typer.echo(f"ragtasks: left out: {_cut(reason)}", err=True)
+    typer.echo(f"ragtasks: left out: {_shown(reason)}", err=True)
 
 
 def put(text: str, output: Path | None) -> None:
@@ -239,12 +240,17 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
-    typer.echo(f"ragtasks: {_cut(text)}", err=True)
+    typer.echo(f"ragtasks: {_shown(text)}", err=True)
     try:
         sys.stdout.flush()
     except OSError:  # what could not be printed would be tried again at the end, with a traceback
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
+
+
+def _shown(text: str) -> str:
+    """Return an error without secrets and control characters, cut to what a terminal holds."""
+    return "\n".join(map(plain, _cut(masked_text(text)).split("\n")))
 
 
 def _cut(text: str) -> str:

@@ -285,7 +285,8 @@ def _tell_github(found: Gate) -> None:
     from ragtasks.reports.gate_output import comment_text, github_lines
 
     if is_github_action():
-        echo(*github_lines(found))
+        for line in github_lines(found):  # commands, which `echo` would print as text
+            typer.echo(line)
     summary = github_summary_file()
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:

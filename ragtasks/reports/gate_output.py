@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,20 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ragtasks.reports.gate import Gate, GateRow, Verdict, count_of_tests, is_powerful, shortage
-from ragtasks.tables import Cell, Difference, Format, Section, Table, Value, csv_lines, p_text, plain, render
+from ragtasks.tables import (
+    Cell,
+    Difference,
+    Format,
+    Section,
+    Table,
+    Value,
+    csv_lines,
+    json_text,
+    markdown_text,
+    p_text,
+    plain,
+    render,
+)
 
 _COLUMNS = ("setting", "slice", "metric", "baseline", "candidate", "change", "margin", "verdict", "least margin", "why")
 _POWER_COLUMNS = (
@@ -37,7 +49,7 @@ _POWER_LEGEND = (
 def gate_text(found: Gate, form: Format, *, is_power: bool = False) -> str:
     """Return a gate's tests, or what they can show, in a form; CSV has a line a test, JSON is one object."""
     if form is Format.JSON:
-        return json.dumps(gate_object(found, is_power=is_power), ensure_ascii=False, indent=1)
+        return json_text(gate_object(found, is_power=is_power))
     if form is Format.CSV:
         return csv_lines(_CSV_COLUMNS, map(_csv_row, found.rows))
     return render([_power_section(found) if is_power else gate_section(found)], form)
@@ -144,7 +156,7 @@ _SIGNS = {Verdict.NOT_WORSE: "✅", Verdict.WORSE: "❌", Verdict.CANNOT_SAY: "�
 
 def comment_text(found: Gate) -> str:
     """Return Markdown for a comment: the verdict, then the tables, folded."""
-    sentence = f"{_SIGNS[found.verdict]} **ragtasks gate** {plain(found.sentence)}"
+    sentence = f"{_SIGNS[found.verdict]} **ragtasks gate** {markdown_text(found.sentence)}"
     tables = render([replace(gate_section(found), conclusion=None)], Format.MARKDOWN).partition("\n")[2].strip()
     return f"{sentence}\n\n<details><summary>{count_of_tests(len(found.rows))}</summary>\n\n{tables}\n\n</details>\n"
 

@@ -201,6 +201,26 @@ def test_github_sees_errors_and_a_summary(results: Path, monkeypatch: pytest.Mon
     assert summary.startswith("before\n❌ **ragtasks gate** worse: 1 of 1 test: rouge_l in reference")
 
 
+def test_a_models_name_adds_nothing_to_a_pull_request(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "m</details><h1>Passed</h1><!-- ##[stop-commands]x @me ![](https://example.org/a.png)"
+    answer: Callable[[dict[str, Any]], None] = lambda sample: sample.update(filtered_resps=["mine"])  # noqa: E731
+    save(results / "mine", name, values=uneven(0.3), tasks=TASKS, change_sample=answer)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(results / "summary.md"))
+    files = ("--comment", results / "gate.md", "--junit", results / "gate.xml")
+    for form in ("markdown", "json", "csv"):
+        done = run(
+            results / "mine", "--baseline", results / "old", "--margin", "rouge_l=0.05", *files, "--format", form
+        )
+        assert done.status == 1
+        assert "##[" not in done.out
+    for file in ("gate.md", "summary.md"):
+        text = (results / file).read_text(encoding="utf-8")
+        assert "m&#60;/details>&#60;h1>Passed&#60;/h1>&#60;!-- # #[stop-commands]x" in text
+        assert not re.search(r"<h1>|<!--|##\[|@me|!\[\]", text)
+    ElementTree.parse(results / "gate.xml")
+
+
 def test_junit_and_a_comment_are_written(results: Path) -> None:
     margins = ("--margin", "rouge_l=0.05", "--margin", "ans_acc=0.3")
     files = ("--junit", results / "gate.xml", "--comment", results / "gate.md")
