@@ -28,7 +28,7 @@ class RagtasksError(Exception):
     @overload
     def __init__(self, what: str, *, where: str, expected: str, found: str, next_step: str) -> None: ...
     def __init__(self, what: str, **parts: str) -> None:
-        super().__init__(clear_error(what, **parts) if parts else what)
+        super().__init__(masked_text(clear_error(what, **parts) if parts else what))
 
 
 class ConfigurationError(RagtasksError):
@@ -147,10 +147,14 @@ _NAMES = frozenset({"header", "headers", "cookie", "hf_token", "token", "use_aut
 # Not every name that ends in `token`: harnesses call texts so that end a thought or fill a row.
 _ENDINGS = ("api_key", "apikey", "auth_token", "access_token", "access_key", "authorization", "password", "secret")
 _IN_TEXT = (
-    (re.compile(r"(?<=://)[^/?#\s@]+@"), f"{MASK}@"),  # user and password of an address
+    # User and password of an address; as a path it has one slash.
+    (re.compile(r"(?i)(?<=[a-z\d]{2}:/)(/?)(?:[^/?#\s]+|[^/\s]*:[^/\s]*)@"), rf"\1{MASK}@"),
     (re.compile(r"\b(?:sk-|gsk_|hf_)(?=[\w-]*\d)[\w-]{16,}"), MASK),  # as OpenAI and others write their keys
     (re.compile(r"(?i)\b(Bearer)\s+[^\s\"',}]{6,}"), rf"\1 {MASK}"),
-    (re.compile(r"(?i)([?&][^=&\s]*(?:key|token|sig|secret|password)[^=&\s]*=)[^&\s\"']+"), rf"\1{MASK}"),
+    (
+        re.compile(r"(?i)([?&#][^=&\s]*(?:key|token|sig|secret|passw|pwd|credential|auth(?!or))[^=&\s]*=)[^&\s\"']+"),
+        rf"\1{MASK}",
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtasks.errors import is_secret_name, masked, masked_text
+from tests._commands import run_command
 
 PLAIN = {
     "pretrained": "a/b",
@@ -29,6 +30,11 @@ PLAIN = {
         {"extra": "Authorization: Bearer sk-4711"},
         {"base_url": "https://user:sk-4711@host/v1"},
         {"base_url": "https://host/v1?api-key=sk-4711&x=1"},
+        {"data": "https:/user:sk-4711@host/corpus.jsonl"},
+        {"data": "https://user:sk@4711@host/v1"},
+        {"data": "s3://user:a?4711#b@host/v1"},
+        {"data": "https://host/v1#access_token=4711"},
+        {"data": "https://host/v1?X-Amz-Credential=4711/us"},
     ],
 )
 def test_a_secret_is_masked_and_masked_again_it_stays(secret: dict[str, object]) -> None:
@@ -45,5 +51,29 @@ def test_what_is_no_secret_stays_as_it_is() -> None:
     assert masked(PLAIN) == PLAIN
     assert not any(map(is_secret_name, PLAIN))
     assert masked({"token": None, "use_auth_token": False}) == {"token": None, "use_auth_token": False}
-    for text in ("a@b.org", "http://host/@x", "see https://host/a?b=c", "the bearer of news"):
+    for text in (
+        *("a@b.org", "http://host/@x", "see https://host/a?b=c", "the bearer of news"),
+        *("C:/a@b/c", "https://host/a?author=b", "https://host/a?mail=b@c.org", "https://host/a/b:c@d"),
+    ):
         assert masked_text(text) == text
+
+
+@pytest.mark.parametrize("address", ["https://ann:pa55@host/a", "https://host/a?token=pa55", "s3://ann:p@pa55@host/a"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "{}"),
+        ("score", "{}", "--benchmark", "mtrag"),
+        ("check", "{}"),
+        ("gate", "{}", "--baseline", "{}", "--margin", "rouge_l=0.1"),
+        ("eval", "{}"),
+        ("evaluate-run", "{}", "--qrels", "{}"),
+        ("data", "corpus", "check", "{}"),
+    ],
+)
+def test_the_password_of_an_address_that_was_given_as_a_path_is_not_printed(
+    address: str, words: tuple[str, ...]
+) -> None:
+    done = run_command(*(word.format(address) for word in words))
+    assert done.status in {1, 2}
+    assert "pa55" not in done.out + done.err
