@@ -16,6 +16,7 @@ import typer.main
 
 from ragtasks.config import FILE_KEYS, ReadEvaluation, read_evaluation_file
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import read_yaml, yaml_text
 
 FOR_HARNESS = "ragtasks.for_harness"
 """Key of a context's `meta`: what the file says to the harness's part of `ragtasks run`."""
@@ -77,9 +78,12 @@ def is_evaluation_file(path: Path) -> bool:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        content = read_yaml(yaml_text(path))[1]
+    except (FileNotFoundError, UnicodeError, yaml.YAMLError):
         return False
+    except (OSError, ValueError, RecursionError) as error:  # the harness would read it without any limit
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"{path}: cannot be read ({why}). Next step: name a YAML file") from None
     if not isinstance(content, dict) or "model_args" in content:
         return False
     return isinstance(content.get("model"), dict) or bool(

@@ -43,6 +43,7 @@ from ragtasks.errors import (
     misfit,
     missing_path,
 )
+from ragtasks.files import read_yaml, yaml_text
 from ragtasks.records import Setting
 
 FILE_NAME = "evaluation.yaml"
@@ -427,7 +428,7 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Co
     `overrides` are `key=value` pairs that win, with dotted keys; `commands` may have sections beside `FILE_KEYS`.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = yaml_text(path)
     except FileNotFoundError:
         near = missing_path(path)[1].partition("; ")[2]
         hint = f"; {near}" if near else ""
@@ -483,12 +484,11 @@ def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
     import yaml
 
     try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        content = yaml.safe_load(text)
+        node, content = read_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        why = getattr(error, "problem", None) or "nested too deeply, or not text"
+        why = str(error) if isinstance(error, ValueError) else getattr(error, "problem", None) or "nested too deeply"
         raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: correct it, or `ragtasks init`") from None
     if content is None:
         content = {}
@@ -524,8 +524,8 @@ def _put(content: dict[str, Any], override: str) -> None:
     if not sign or not all(key.split(".")):
         raise ConfigurationError(f"--set {override}: expected key=value, such as --set model.limit=20")
     try:
-        value = yaml.safe_load(text) if text else None
-    except yaml.YAMLError:
+        value = read_yaml(text)[1] if text else None
+    except (yaml.YAMLError, RecursionError, ValueError):
         raise ConfigurationError(f"--set {key}: the value is no JSON; quote it, as in --set '{key}=[\"a\"]'") from None
     *above, last = key.split(".")
     place: Any = content

@@ -61,7 +61,9 @@ from ragtasks.files._untrusted import (
     is_cached,
     is_model_folder,
     loading,
+    read_yaml,
     refuse_pickles,
+    yaml_text,
 )
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "read_run",
     "read_trec",
     "read_whole",
+    "read_yaml",
     "refuse_pickles",
     "retrieved_topic",
     "run_folder",
@@ -127,4 +130,5 @@ __all__ = [
     "write_trec",
     "written_aside",
     "written_lines",
+    "yaml_text",
 ]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
+import itertools
 import json
 import signal
 import subprocess
@@ -115,6 +117,47 @@ def _reason(error: Exception) -> str:
     message = message[:_MAX_CHARACTERS]
     kind = "" if message and isinstance(error, OSError | ValueError) else type(error).__name__
     return ": ".join(filter(None, [kind, message]))
+
+
+# YAML: small enough to be read at once, and no larger than it looks.
+
+_MOST_BYTES, _MOST_VALUES, _DEEPEST = 1 << 18, 10_000, 40
+
+
+def yaml_text(path: Path) -> str:
+    """Return the text of a YAML file; OSError where it is no regular file or too large, UnicodeDecodeError."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"more than {_MOST_BYTES >> 10} KiB", str(path))
+    return content.decode("utf-8-sig")
+
+
+def read_yaml(text: str) -> tuple[Any, Any]:
+    """Return the root node (with lines) and the content of YAML.
+
+    Raises:
+        ValueError: larger than it may be, once aliases are written out.
+        YAMLError, RecursionError: no YAML.
+    """
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        waiting, n_values = [(root, 1)] if root else [], 0
+        while waiting:
+            node, depth = waiting.pop()
+            n_values += 1
+            if n_values > _MOST_VALUES or depth > _DEEPEST:
+                raise ValueError(f"more than {_MOST_VALUES:,} values with aliases written out, or {_DEEPEST} levels")
+            inner = itertools.chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+            waiting += [(one, depth + 1) for one in inner if isinstance(one, yaml.Node)]
+        return root, loader.construct_document(root) if root else None
+    finally:
+        loader.dispose()
 
 
 # Work on what others wrote, done by another process that cannot take all memory or run for ever.

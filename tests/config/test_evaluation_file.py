@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -79,6 +81,58 @@ def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> N
 )
 def test_a_problem_says_what_is_wrong(text: str, message: str) -> None:
     assert message in "\n".join(problems(text))
+
+
+NINES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (NINES, "more than 10,000 values"),
+        ("m: &m {x: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [*m, *m], y: *m}}\n" for n in range(1500)), "10,000 values"),
+        ("options: &o {x: *o}\n", "or 40 levels"),
+        ("judges: &j [*j, *j]\n", "values with aliases written out"),
+        (f"options: {'[' * 60}{']' * 60}\n", "or 40 levels"),
+        ("options: " + "[" * 500 + "]" * 500 + "\n", "nested too deeply"),
+        (f"options: {{max_words: {'9' * 5000}}}\n", "limit"),
+        ("options: !!python/object/apply:os.getcwd []\n", "could not determine a constructor"),
+    ],
+)
+def test_a_file_that_is_larger_than_it_looks_is_one_error(text: str, message: str) -> None:
+    (found,) = problems(text)
+    assert found.startswith("evaluation.yaml: ")
+    assert message in found
+
+
+def test_a_value_of_set_is_held_to_the_same_limits() -> None:
+    for value in ("&a [*a]", "[" * 60 + "]" * 60, "[" * 500):
+        assert problems("model: m\n", f"model.limit={value}")[0].startswith("--set model.limit: the value is no JSON")
+
+
+def test_an_alias_of_ordinary_size_is_read() -> None:
+    assert read("options: &o {max_words: 9}\nmodel: {name: m, arguments: *o}\n").config.max_words == 9
+
+
+@pytest.mark.parametrize(
+    "words", [("eval",), ("run", "--config"), ("score", "a.jsonl", "--config"), ("gate", "--config")]
+)
+def test_what_is_no_file_of_ordinary_size_is_refused_unread(tmp_path: Path, words: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large.yaml").write_bytes(b"# " + b"x" * 300_000)
+    for path in (tmp_path / "pipe", tmp_path / "large.yaml", Path("/dev/zero")):
+        done = run_command(*words, path)
+        assert done.status in {1, 2}
+        assert re.search(r"no regular file|more than 256 KiB", done.err)
+
+
+def test_a_key_moves_no_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.yaml"
+    path.write_text('model: {name: m, "\\e[2J\\x9b31m\\u202e": 1}\n"\\e]0;x\\a": 1\n', encoding="utf-8")
+    done = run_command("eval", path)
+    assert done.status == 1
+    assert "\\x1b[2J\\x9b31m\\u202e: no such key" in done.err
+    assert all(letter.isprintable() or letter == "\n" for letter in done.err)
 
 
 def test_a_file_holds_no_key() -> None:
