@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+import platform
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +16,8 @@ import orjson
 
 from ragtasks.errors import CacheError
 
+_PART = f".ragtasks-{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}-"
+_LONGEST_NAME = 200  # bytes; file systems hold 255
 _ANOTHER = "another process holds it"
 
 
@@ -37,7 +41,10 @@ def write_atomically(path: Path, content: bytes) -> str:
 @contextmanager
 def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
     """Yield a file beside `path` to write to; once the block has ended well, it is `path`."""
-    part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
+    if part is None:
+        _remove_parts(path.parent.absolute())
+        name = path.name if len(os.fsencode(path.name)) < _LONGEST_NAME else canonical_hash(path.name)
+        part = path.with_name(f"{name}{_PART}{os.getpid()}.part")
     try:
         with part.open("wb") as file:
             yield file
@@ -45,6 +52,17 @@ def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@functools.cache  # once in a process: a folder may have many files
+def _remove_parts(folder: Path) -> None:
+    """Remove what processes of this machine left half-written in a folder when they were killed."""
+    for part in folder.glob(f"*{_PART}*.part") if os.name == "posix" else ():  # elsewhere `kill` always kills
+        with suppress(OSError, ValueError):
+            try:
+                os.kill(int(part.name.split(_PART)[-1].removesuffix(".part")), 0)
+            except ProcessLookupError:
+                part.unlink()
 
 
 def publish(part: Path, target: Path) -> None:

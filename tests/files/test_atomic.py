@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ragtasks.errors import CacheError
-from ragtasks.files import write_atomically
+from ragtasks.files import write_atomically, written_aside
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
@@ -45,3 +48,35 @@ def test_write_that_fails_leaves_the_old_file_and_no_part(tmp_path: Path) -> Non
     with pytest.raises(CacheError, match="cannot write"):
         write_atomically(target, b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ragtasks.files import written_aside
+with written_aside(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_killed_write_left_is_removed_by_the_next_process_that_writes_to_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "film.4711.part").touch()
+    for name in ("a.json", "b.json"):
+        done = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / name], check=False)
+        assert done.returncode == -signal.SIGKILL
+    (left,) = set(tmp_path.iterdir()) - {tmp_path / "film.4711.part"}
+    assert left.name.startswith("b.json."), "the second process removed what the first one left"
+    with written_aside(tmp_path / "alive.json") as file:
+        whole = _KILLED.partition("    os.kill")[0]
+        subprocess.run([sys.executable, "-c", whole, tmp_path / "c.json"], check=True)
+        file.write(b"whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"film.4711.part", "alive.json", "c.json"}
+
+
+def test_a_name_of_255_bytes_is_written(tmp_path: Path) -> None:
+    target = tmp_path / ("ü" * 125 + ".json")
+    write_atomically(target, b"content")
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
