@@ -151,7 +151,7 @@ def p_text(value: float | None) -> str:
 
 _RUNNER_COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#(?:vso)?\[)")
 _ACTIVE = re.compile(r"&(?=#?\w+;)|<(?=[A-Za-z/!?])|^[#>]|(?<=[\]!])[(\[]|`{3,}|~{3,}|(?<![\w.])@(?=\w)", re.IGNORECASE)
-_NOT_SHOWN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|#(?=#(?:vso)?\[)")
+_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|#(?=#(?:vso)?\[)")
 _BAR = re.compile(r"(\\*)\|")  # a backslash before a bar would undo its escape
 _NO_MENTION = "@&#8203;"  # a space without width: nobody is notified
 
@@ -367,7 +367,7 @@ def _json(sections: Sequence[Section]) -> str:
 def json_text(value: object) -> str:
     """Return a value as indented JSON that a terminal and a runner print without acting on it."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
-    return _NOT_SHOWN.sub(lambda found: json.dumps(found[0])[1:-1].replace("#", "\\u0023"), text)
+    return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1].replace("#", "\\u0023"), text)
 
 
 def _json_section(section: Section) -> dict[str, object]:

@@ -193,7 +193,7 @@ def echo(*lines: object) -> None:
 
 def leave_out(reason: str) -> None:
     """Say that a file of a folder cannot be used and the others are, beside what is printed."""
-    typer.echo(f"ragtasks: left out: {_shown(reason)}", err=True)
+    typer.echo(f"ragtasks: left out: {_printable(reason)}", err=True)
 
 
 def put(text: str, output: Path | None) -> None:
@@ -240,7 +240,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
-    typer.echo(f"ragtasks: {_shown(text)}", err=True)
+    typer.echo(f"ragtasks: {_printable(text)}", err=True)
     try:
         sys.stdout.flush()
     except OSError:  # what could not be printed would be tried again at the end, with a traceback
@@ -248,7 +248,7 @@ def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
     sys.exit(status)
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     """Return an error without secrets and control characters, cut to what a terminal holds."""
     return "\n".join(map(plain, _cut(masked_text(text)).split("\n")))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, app, echo, put
+from ragtasks.cli.app import MORE, app, echo, may_be_replaced, put
 from ragtasks.cli.options import (
     DECIDED_SEED,
     DECIDED_SETTING,
@@ -96,6 +96,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
             _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
             status = _gate_until_decided(results, chosen, _Judging(judge or [], setting, seed, judged, force))
         else:
+            target = None if save_baseline is None else _baseline_target(save_baseline, force=force)
             candidate = _candidate(results, chosen.benchmark, needed=not power)
             status = 0
             if power:
@@ -103,12 +104,15 @@ def gate(  # noqa: PLR0917 (one parameter an option)
             elif chosen.baseline is not None:
                 assert candidate is not None
                 status = _print_gate(candidate, chosen, form, output, junit, comment)
-            elif save_baseline is None:
+            elif target is None:
                 raise ConfigurationError(
                     "gate: no baseline. Next step: --baseline RESULTS or NAME, or --save-baseline NAME"
                 )
-            if save_baseline is not None and candidate is not None and status == 0:
-                _save(candidate, save_baseline)
+            if target is not None and candidate is not None and status == 0:
+                from ragtasks.reports.gate import save_baseline as save
+
+                save(candidate, target)
+                echo(f"wrote {target}")
     raise typer.Exit(status)
 
 
@@ -293,9 +297,11 @@ def _tell_github(found: Gate) -> None:
             file.write(comment_text(found))
 
 
-def _save(candidate: Side, named: str) -> None:
-    from ragtasks.reports.gate import baseline_file, save_baseline
+def _baseline_target(named: str, *, force: bool) -> Path:
+    """Return the file that a baseline is saved to; one that exists is replaced with --force only."""
+    from ragtasks.reports.gate import baseline_file
 
     path = baseline_file(named, _folder())
-    save_baseline(candidate, path)
-    echo(f"wrote {path}")
+    if path.exists() and not may_be_replaced([path], force=force):
+        raise ConfigurationError(f"--save-baseline: {path} exists. Next step: another name, or --force")
+    return path

@@ -127,6 +127,20 @@ def test_a_worse_system_is_not_saved(results: Path) -> None:
     assert run(results / "same", "--baseline", target, "--margin", "rouge_l=0.0001").status == 0
 
 
+def test_a_saved_baseline_replaces_a_file_with_force_only(results: Path) -> None:
+    kept = results / "notes.json"
+    kept.write_text("mine")
+    done = run(results / "old", "--save-baseline", kept)
+    assert (done.status, kept.read_text()) == (2, "mine")
+    assert "--force" in done.err
+    tested = (results / "same", "--baseline", results / "old", "--margin", "rouge_l=0.05", "--save-baseline", kept)
+    assert (run(*tested).status, kept.read_text()) == (2, "mine")
+    assert run(*tested, "--force").status == 0
+    assert "ragtasks baseline" in kept.read_text()
+    assert run(results / "old", "--save-baseline", "main").status == 0
+    assert run(results / "worse", "--save-baseline", "main").status == 2, "a name is a file too"
+
+
 def test_a_broken_baseline_is_named(results: Path) -> None:
     for text in ("{", '{"format": "other"}', "[]"):
         (results / "b.json").write_text(text)
