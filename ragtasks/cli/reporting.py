@@ -89,6 +89,9 @@ def report(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError(
             "--plots, --html: there are no results to show. Next step: name some, or leave out both"
         )
+    for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
+        if path is not None:
+            path.exists()  # OSError where the name is too long, before the work
     rated = _ratings(ratings, evaluations) if ratings is not None else ()
     options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()), rated)
     with step("tables and intervals"):

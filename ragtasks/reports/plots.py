@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.files import canonical_hash
 from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
@@ -52,6 +53,7 @@ _TURNS = "turn by turn"
 _WIDE_RANGE = 10  # costs that differ by more are drawn on a logarithmic scale
 _FRONT_SLOTS = 26.0
 _PALENESS = 0.35
+_LONGEST_NAME = 100  # characters of a picture's file name
 _BEYOND = 0.06  # room that is left above 1, as for points on it
 
 
@@ -305,6 +307,8 @@ def pictures_of(sections: Sequence[Section], layout: Layout = WIDE) -> Iterator[
             panels = [panel for panel in _panels(table) if panel.series]
             if panels:
                 name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
+                if len(name) > _LONGEST_NAME:
+                    name = f"{name[:_LONGEST_NAME]}_{canonical_hash(name)[:8]}"
                 whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
                 caption = f"{section.title}: {table.title}"
                 pale = _PALE if any(map(_has_missing, panels)) else ""

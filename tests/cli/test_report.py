@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
+from tests._commands import run_command
 from tests.reports._pages import blocks_of
 from tests.reports._saved import save
 
@@ -177,3 +178,11 @@ def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> N
     assert text.startswith("# mtrag (human evaluation)\n")
     assert "## Table 6: people and metrics\n" in text
     assert "| gpt-4o                  | paper |" in text
+
+
+@pytest.mark.parametrize("option", ["--html", "--plots", "--output"])
+def test_a_name_that_no_file_can_have_is_an_error_before_the_tables(folder: Path, option: str) -> None:
+    done = run_command("report", folder, option, folder / ("p" * 252 + ".html"))
+    assert done.status == 1
+    assert "File name too long" in done.err
+    assert not done.out

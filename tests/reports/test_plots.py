@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,12 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"ragtasks\[report\]"):
         plot_sections([], tmp_path)
+
+
+def test_pictures_of_titles_that_are_long_and_begin_alike_have_names_of_their_own(tmp_path: Path) -> None:
+    tables = tuple(
+        replace(settings(("reference", "a", 5, score(0.5))), title=f"What went wrong: {'m' * 300}{end}") for end in "ab"
+    )
+    paths = list(plot_sections([Section("mtrag", FACTS, tables)], tmp_path))
+    assert len({path.name for path in paths}) == 2
+    assert all(path.is_file() and len(path.name) < 140 for path in paths)
