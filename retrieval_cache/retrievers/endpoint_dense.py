@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from ragtasks.clients import (
@@ -24,6 +25,7 @@ from ragtasks.clients import (
     Outcome,
     Prompt,
     Spending,
+    Spent,
     Usage,
     added_up,
     spent_on,
@@ -31,6 +33,7 @@ from ragtasks.clients import (
     vector_in,
 )
 from ragtasks.errors import ModelError
+from ragtasks.files import write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.dense import DenseRetriever, Engine
 from retrieval_cache.retrievers.protocol import Progress, Value, canonical, no_progress
@@ -77,6 +80,8 @@ class EndpointDenseRetriever(DenseRetriever):
         self._client = connect(_with_dimensions(endpoint, dimensions), batch_tokens, batch_texts)
         self._usage, self._n_tokens_before = Usage(), 0
         self._spent: list[dict[str, Any]] = []
+        self._spent_on_index: list[dict[str, Any]] = []
+        self._record: Path | None = None
         self._progress: Progress = no_progress
         self._served: set[str] = set()
 
@@ -145,8 +150,16 @@ class EndpointDenseRetriever(DenseRetriever):
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
         """Return the vectors of a corpus, asked for where they are not in `folder` yet."""
-        self._progress = progress
-        return super().fill(passages, folder, progress)
+        self._progress, _ = progress, self._dimension  # what that took is no cost of the index
+        self._record = folder / "spent.json"
+        earlier = orjson.loads(self._record.read_bytes()) if self._record.is_file() else []
+        self._spent_on_index = [{**call, "spent": Spent.BEFORE.value} for call in earlier]
+        self._spent = added_up([*self._spent, *self._spent_on_index])
+        self._n_tokens_before += sum(call.get("input_tokens", 0) for call in earlier)
+        filled = super().fill(passages, folder, progress)
+        write_atomically(self._record, orjson.dumps(self._spent_on_index))
+        self._record = None
+        return filled
 
     def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
         """Return all places as one batch: the client behind divides it, and keeps what comes."""
@@ -170,9 +183,13 @@ class EndpointDenseRetriever(DenseRetriever):
         """Return the server's vectors of texts, one below the other."""
         if not texts:
             return np.empty((0, self._dimension), np.float32)
+        if self._record is not None:  # every shard before this one is saved: a killed process leaves what it cost
+            write_atomically(self._record, orjson.dumps(self._spent_on_index))
         replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
         self._usage = sum((usage_of(reply, self._endpoint.price) for reply in replies), self._usage)
-        self._spent = added_up([*self._spent, *spent_on(replies, self._endpoint.price)])
+        calls = spent_on(replies, self._endpoint.price)
+        self._spent = added_up([*self._spent, *calls])
+        self._spent_on_index = added_up([*self._spent_on_index, *calls])
         self._n_tokens_before += sum(
             reply.prompt_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
         )

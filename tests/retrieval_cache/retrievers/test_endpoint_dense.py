@@ -15,6 +15,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.files import spending_of_run
 from ragtasks.records import Passage
+from retrieval_cache.retrievers.protocol import spending_of
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse, served_encoders
 from tests.clients._server import refusal
@@ -232,6 +233,28 @@ def test_workers_make_no_vectors_of_a_server(place: Place) -> None:
         retrieve(place, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
 
 
+def tokens_of_run(store: Path) -> int:
+    """Return the tokens of all replies that the one run in a store counts, now and before."""
+    (run,) = (store / "runs").iterdir()
+    return sum(sums.get("input_tokens", 0) for sums in spending_of_run(store, run.name)["encoder m"])
+
+
+def test_vectors_of_a_process_that_was_killed_count_in_the_next_one(tmp_path: Path) -> None:
+    """The second process is killed before its third shard, the third one finds two shards and makes one."""
+    totals = []
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url}"
+        for n_passages in (1, 2, 3):
+            retriever = parse(line)
+            retriever._shard_size = 1  # type: ignore[attr-defined]
+            retriever.index(PASSAGES[:n_passages], tmp_path)
+            (sums,) = spending_of(retriever).values()
+            totals.append(sum(one["input_tokens"] for one in sums if one["n"]))
+            passages = [text for text in server.asked if text != "dimension"]
+    assert len(passages) == 3, "each passage is asked for once"
+    assert totals == [20, 30, 40]  # one more: the text that says how wide vectors are
+
+
 @pytest.mark.slow
 def test_a_killed_run_asks_only_what_was_under_way(tmp_path: Path) -> None:
     def start(store: str) -> subprocess.Popen[bytes]:
@@ -256,3 +279,4 @@ def test_a_killed_run_asks_only_what_was_under_way(tmp_path: Path) -> None:
     files = [{path.relative_to(root): path.read_bytes() for path in root.rglob("*.trec")} for root in runs]
     assert files[0] == files[1]
     assert files[0]
+    assert tokens_of_run(tmp_path / "killed") == tokens_of_run(tmp_path / "whole") >= 10 * (len({*asked}) - 1)
