@@ -72,6 +72,7 @@ from ragtasks.metrics.grounding import (
     copied,
     ground,
     grounded,
+    unseen_citations,
 )
 from ragtasks.metrics.lexical import (
     corpus_bleu,
@@ -246,6 +247,7 @@ __all__ = [
     "token_f1",
     "token_recall",
     "turn_error",
+    "unseen_citations",
     "whole_weights",
     "within",
     "without_bars",

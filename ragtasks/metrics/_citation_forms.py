@@ -39,7 +39,9 @@ class Mark:
 
 # Names of passages
 
-_FILE = re.compile(r"[^/\\\n]*[^\s/\\.]\.(?:pdf|mdx?|txt|docx?|html?|csv|tsv|json|xml|xlsx?|pptx?|rst|ya?ml)")
+_EXTENSION = r"\.(?:pdf|mdx?|txt|docx?|html?|csv|tsv|json|xml|xlsx?|pptx?|rst|ya?ml)"
+_FILE = re.compile(rf"[^/\\\n]*[^\s/\\.]{_EXTENSION}")
+_FILE_NAME = re.compile(rf"[\w-]+{_EXTENSION}\b", re.IGNORECASE)
 _PAGE = re.compile(r"[#?]\S.*$|[\s,;:(]+(?:pages?|pp?\.?|seiten?|s\.|section|\u00a7|lines?)\s*\d[\d\s\u2013-]*\)?$")
 _SHORTEST_STEM = 3
 
@@ -169,6 +171,13 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> list[Mark]:
             Mark(one.start, one.end, tuple(tuple(names.exact[str(cited[0])]) for cited in one.cited)) for one in found
         ]
     return found
+
+
+def unseen_files(text: str, ids: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Return the files that a text cites and that no passage is of; () where passages are not named by files."""
+    names = _names_of(ids)
+    marks = (text[mark.start : mark.end] for mark in marks_of(text, ids) if names.files and _UNKNOWN in mark.cited)
+    return tuple(name for mark in marks for name in _FILE_NAME.findall(mark) if not names.find(name))
 
 
 def _all_marks(text: str, names: _Names) -> Iterator[Mark]:

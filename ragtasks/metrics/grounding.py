@@ -26,6 +26,7 @@ from ragtasks.metrics._citation_forms import (
     marks_of,
     parse_cited,
     sentences_of,
+    unseen_files,
     without,
 )
 from ragtasks.metrics._metric import Metric
@@ -335,6 +336,12 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
 def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSentence, ...]:
     """Return the sentences of an answer with what each cites, in every form that `ground` reads; `[1]` is the first."""
     return parse_cited(answer, len(passages), _ids(passages))
+
+
+def unseen_citations(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+    """Return the citations that name no passage: numbers above the last one, as `[9]`, and names of files."""
+    numbers = {number for one in cited_sentences(answer, passages) for number in one.invalid if number > len(passages)}
+    return *(f"[{number}]" for number in sorted(numbers)), *unseen_files(answer, _ids(passages))
 
 
 def share_in(text: str, *others: str) -> float:

@@ -27,12 +27,12 @@ from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
 from ragtasks.metrics import (
     RuleBasedIdk,
-    cited_sentences,
     is_error_text,
     is_tool_call,
     is_wrapped,
     sentence_ends,
     turn_error,
+    unseen_citations,
 )
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role, Setting
 from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
@@ -764,13 +764,15 @@ def _asking_back(answers: Answers) -> Found:
 
 
 def _unseen_citations(answers: Answers) -> Found:
-    """Yield answers that cite a passage by a number above that of the last one, but for numbers in the texts around."""
+    """Yield answers that cite a number above that of the last passage, or a file that no passage has.
+
+    Those in the texts around are no citations.
+    """
     for place, response in enumerate(answers.responses):
-        n = len(response.passages)
-        numbers = {number for one in cited_sentences(response.text, n) for number in one.invalid if number > n}
-        unseen = [one for one in sorted(numbers) if not any(f"[{one}]" in text for text in _surroundings(response))]
+        n, around = len(response.passages), "\n".join(_surroundings(response)).casefold()
+        unseen = [one for one in unseen_citations(response.text, response.passages) if one.casefold() not in around]
         if n and unseen:
-            yield place, f"[{unseen[0]}] of {n}: {response.text}"
+            yield place, f"{unseen[0]} of {n}: {response.text}"
 
 
 def _textless(answers: Answers) -> Found:

@@ -806,6 +806,21 @@ def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passag
         assert "unseen_citations" not in one(text, passages=two), text
 
 
+def test_a_file_that_no_passage_is_of_is_an_unseen_citation_where_passages_are_named_by_files() -> None:
+    named = [Passage("docs/rules.pdf#page=4", "Keep `app.yaml` short."), Passage("b", "Another text.", "intro.md")]
+    for text in ("It is so [fees.pdf].", "It is so [rules.pdf]. And so (source: other.md)."):
+        assert "unseen_citations" in one(text, passages=named), text
+        assert "unseen_citations" not in one(text, passages=[Passage("a", "A text."), Passage("b", "Another.")]), text
+    for text in (
+        "So [rules.pdf].",
+        "So [rules, intro.md].",
+        "So [rules.pdf#page=9].",
+        "Edit it (app.yaml).",
+        "So [1].",
+    ):
+        assert "unseen_citations" not in one(text, passages=named), text
+
+
 def test_a_question_behind_an_answer_asks_nothing_back() -> None:
     task = replace(asked("When does the library open?"), target="The library opens at nine, but at ten on Sundays.")
     for text in (
