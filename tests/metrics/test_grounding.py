@@ -55,6 +55,8 @@ ODD: list[tuple[str, str, str, float | None]] = [
         "Ein Vertrag läuft drei Jahre und wird verlängert.",
         9 / 13,
     ),
+    ("name with its accent apart in the passage", "Zürich", "Die Stadt Zu\u0308rich liegt am See.", 1.0),
+    ("name with its accent apart", "Zu\u0308rich", "Die Stadt Zürich liegt am See.", 1.0),
     ("Chinese", "北京是中国的首都。", "中国的首都是北京。", 13 / 15),
     ("Japanese", "東京は日本の首都です。", "日本の首都は東京です。", 16 / 19),
     ("Thai", "กรุงเทพเป็นเมืองหลวง", "เมืองหลวงคือกรุงเทพ", 31 / 39),
