@@ -150,7 +150,8 @@ def p_text(value: float | None) -> str:
 
 
 _RUNNER_COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#(?:vso)?\[)")
-_ACTIVE = re.compile(r"&(?=#?\w+;)|<(?=[A-Za-z/!?])|^[#>]|(?<=[\]!])[(\[]|`{3,}|~{3,}|(?<![\w.])@(?=\w)", re.IGNORECASE)
+_MENTION = r"(?<![\w.])@(?!(?<=\)@)\d{1,4}(?![\w-]))(?=\w)"  # the name of a metric is none: `nDCG(rel=2)@3`
+_ACTIVE = re.compile(rf"&(?=#?\w+;)|<(?=[A-Za-z/!?])|^[#>]|(?<=[\]!])[(\[]|`{{3,}}|~{{3,}}|{_MENTION}", re.IGNORECASE)
 _UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|#(?=#(?:vso)?\[)")
 _BAR = re.compile(r"(\\*)\|")  # a backslash before a bar would undo its escape
 _NO_MENTION = "@&#8203;"  # a space without width: nobody is notified

@@ -7,7 +7,7 @@ import json
 import pytest
 from markdown_it import MarkdownIt
 
-from ragtasks.tables import Format, Section, Table, fixed, json_text, plain, render
+from ragtasks.tables import Format, Section, Table, fixed, json_text, markdown_text, plain, render
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,9 @@ def test_a_name_is_no_command_to_the_runner_of_a_workflow() -> None:
     assert json.loads(text) == value
     assert "##[" not in text
     assert not set("\x1b\x9b\u202e") & set(text)
+
+
+def test_the_cut_off_of_a_metric_is_no_mention() -> None:
+    assert markdown_text("nDCG(rel=2)@10") == "nDCG(rel=2)@10"
+    assert "@&#8203;" in markdown_text("(x)@octocat")
+    assert "@&#8203;" in markdown_text("(x)@1-octocat")
