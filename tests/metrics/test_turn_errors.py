@@ -107,10 +107,10 @@ TOOLS = "adze bellows chisel drill easel file gimlet hammer iron jigsaw kiln lat
 @pytest.mark.parametrize(
     ("n_held", "n_words", "expected"),
     [
-        (13, 30, None),  # a long answer: two fifths of its words must stand somewhere
-        (11, 29, KIND.INVENTED),
-        (3, 12, None),  # a short one: one fifth
-        (2, 12, KIND.INVENTED),
+        (18, 26, None),  # 68 % of a long answer's words must be in the passages
+        (17, 26, KIND.INVENTED),
+        (5, 12, None),  # 40 % of a short one's
+        (4, 12, KIND.INVENTED),
         (0, 7, None),  # seven words are too few to tell
     ],
 )
