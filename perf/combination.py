@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ragtasks.benchmarks.mtrag import REFERENCE_MODEL, load_human_evaluation
 from ragtasks.judges import JUDGED_INPUTS, TARGETS
 from ragtasks.judges._combination import _ridge
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.reports.judge_card import combination_inputs, combine, rated_pairs, weights_table
 from ragtasks.tables import Format, Section, render
 
@@ -29,7 +29,7 @@ from ragtasks.tables import Format, Section, render
 def main(root: Path) -> None:
     """Print the table, and the weights."""
     answers = load_human_evaluation(root)
-    labels = RuleBasedIdk().detect([row.response for row in answers])
+    labels = NgramIdk().detect([row.response for row in answers])
     idk = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
     judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
     found, table = combine(
@@ -50,7 +50,7 @@ _FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 def nested(root: Path) -> None:
     """Print the agreement of combinations whose scores were chosen without the conversation that they predict."""
     answers = [row for row in load_human_evaluation(root) if row.model_id != REFERENCE_MODEL]
-    labels = RuleBasedIdk().detect([row.response for row in answers])
+    labels = NgramIdk().detect([row.response for row in answers])
     idk = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
     judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
     inputs = combination_inputs(answers, judged, idk)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ragtasks.benchmarks.mtrag import REFERENCE_MODEL, load_human_evaluation
 from ragtasks.judges import INPUTS, JUDGED_INPUTS, TARGETS, left_out_predictions
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.reports.judge_card import combination_inputs
 from ragtasks.statistics import assisted_mean
 
@@ -73,7 +73,7 @@ def made(follows: float, n_rated: int) -> Iterator[tuple[Draw, int]]:
 def mtrag(root: Path) -> None:
     """Print a row for each property and judge, on conversations of the human evaluation that are drawn again."""
     rows = [row for row in load_human_evaluation(root) if row.model_id != REFERENCE_MODEL]
-    labels = RuleBasedIdk().detect([row.response for row in rows])
+    labels = NgramIdk().detect([row.response for row in rows])
     idk = {row.key: label.verdict for row, label in zip(rows, labels, strict=True)}
     inputs = combination_inputs(
         rows, {name: {row.key: row.metrics.get(name) for row in rows} for name in JUDGED_INPUTS}, idk

@@ -17,7 +17,7 @@ from pathlib import Path
 from perf.prefix_sharing import Recorder, rated
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.judges._panel import judge
-from ragtasks.metrics import IdkLabel, RuleBasedIdk, is_no_answer, is_settled
+from ragtasks.metrics import IdkLabel, NgramIdk, is_no_answer, is_settled
 from ragtasks.records import IdkVerdict, Response, Setting
 from ragtasks.suites import suite_named
 
@@ -51,7 +51,7 @@ def show(name: str, responses: Sequence[Response]) -> None:
     """Print what is asked of all answers, and of those that are not settled."""
     later = suite_named("mtrag").settled
     others = [rubric.name for rubric in suite_named("mtrag").rubrics() if rubric.name not in later]
-    labels = RuleBasedIdk().detect(responses)
+    labels = NgramIdk().detect(responses)
     left = [item for item, label in zip(responses, labels, strict=True) if not settled(item, label)]
     n_all, n_left = (n_prompts(responses, others) + n_prompts(some, later) for some in (responses, left))
     share = 1 - n_left / n_all

@@ -33,7 +33,7 @@ from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
-from ragtasks.metrics import RuleBasedIdk, TurnErrorKind, copied, grounded, turn_error
+from ragtasks.metrics import NgramIdk, TurnErrorKind, copied, grounded, turn_error
 from ragtasks.records import Answerability, Passage, Response, Role, Setting, Task
 from ragtasks.scoring import find_implausible
 
@@ -88,7 +88,7 @@ def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
 def kinds_of(responses: Sequence[Response], setting: Setting = Setting.REFERENCE) -> list[str]:
     """Return the kind of each answer of one system."""
     checks = find_implausible(responses, setting=setting)
-    labels = RuleBasedIdk().detect(responses)
+    labels = NgramIdk().detect(responses)
     errors = [turn_error(*one) for one in zip(responses, (item.verdict for item in labels), checks, strict=True)]
     return [error.kind.value if error else NONE for error in errors]
 
@@ -358,7 +358,7 @@ ROUNDS = 5
 def print_speed(folder: Path) -> None:
     """Print how many answers a second are looked at, and how that compares with `grounded` and `copied` of the same."""
     responses = [response for _, response in answers(folder)]
-    verdicts = [label.verdict for label in RuleBasedIdk().detect(responses)]
+    verdicts = [label.verdict for label in NgramIdk().detect(responses)]
 
     def look() -> None:
         for response, verdict in zip(responses, verdicts, strict=True):

@@ -15,7 +15,7 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.harness.models import extract_answer
 from ragtasks.harness.prompts import system_text
 from ragtasks.languages import ENGLISH, UNKNOWN, words_of
-from ragtasks.metrics import RuleBasedIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall, word_count
+from ragtasks.metrics import NgramIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall, word_count
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.results import read_own_rows
@@ -205,12 +205,11 @@ def test_a_benchmark_of_short_questions_is_searched_by_their_script_and_has_no_r
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_refusals_of_the_twins_are_read_by_their_tables(code: str, tmp_path: Path) -> None:
+def test_refusals_of_the_twins_are_read(code: str, tmp_path: Path) -> None:
     tasks = twin(code, tmp_path).tasks
-    labels = RuleBasedIdk().detect([Response(task, (), task.target) for task in tasks])
+    labels = NgramIdk().detect([Response(task, (), task.target) for task in tasks])
     expected = {Answerability.UNANSWERABLE: IdkVerdict.YES, Answerability.PARTIAL: IdkVerdict.PARTIAL}
     assert [label.verdict for label in labels] == [expected.get(task.answerability, IdkVerdict.NO) for task in tasks]
-    assert f"({code})" in labels[2].reason
 
 
 @pytest.mark.parametrize("code", CODES)

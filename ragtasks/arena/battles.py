@@ -18,7 +18,7 @@ from ragtasks.clients import Usage
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL, canonical_hash
 from ragtasks.judges import PAIRWISE, Rubric, Verdicts, pair_of, pairwise
-from ragtasks.metrics import RuleBasedIdk, n_words
+from ragtasks.metrics import NgramIdk, n_words
 from ragtasks.records import IdkVerdict, Response, Setting
 from ragtasks.results import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
@@ -405,7 +405,7 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
 
 
 def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
-    refusals = RuleBasedIdk().detect(task.responses)
+    refusals = NgramIdk().detect(task.responses)
     for row, response, label in zip(task.rows, task.responses, refusals, strict=True):
         found = {name: row[name] for name in row.get("metrics", ()) if isinstance(row.get(name), (int, float))}
         yield Answer(
@@ -428,7 +428,7 @@ def _references(answers: Sequence[Answer]) -> list[Answer]:
         Response(answer.response.task, answer.response.passages, answer.response.task.target)
         for answer in firsts.values()
     ]
-    refusals = RuleBasedIdk().detect(responses)
+    refusals = NgramIdk().detect(responses)
     return [
         Answer(REFERENCE, answer.benchmark, answer.setting, response, label.verdict is IdkVerdict.YES, {})
         for answer, response, label in zip(firsts.values(), responses, refusals, strict=True)

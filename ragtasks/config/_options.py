@@ -213,16 +213,10 @@ class EvaluationConfig(BaseModel):
         default=(),
         description="LLM judges: `openai/NAME`, an object with model, base_url, or one with lm_eval, model_args",
     )
-    idk: Literal["rules", "encoder", "judges"] | None = Field(
+    idk: Literal["ngrams", "encoder", "judges"] | None = Field(
         default=None,
         description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any, '
-        "else rules (docs/metrics.md)",
-    )
-    idk_model: str | None = Field(
-        default=None,
-        min_length=1,
-        description='multilingual model that reads refusals in other languages than English where idk is "encoder": a '
-        "name on the hub, such as google/gemma-3-270m, or a folder; default: tables read them",
+        "else ngrams (docs/metrics.md)",
     )
     prompts: Literal["ours", "material_first", "official"] = Field(
         default="ours",
@@ -330,8 +324,6 @@ class EvaluationConfig(BaseModel):
     def _judges_where_needed(self) -> EvaluationConfig:
         if self.idk == "judges" and not self.judges:
             raise ValueError('idk "judges" needs judges')
-        if self.idk_model is not None and self.idk != "encoder":
-            raise ValueError('idk_model goes with idk "encoder"')
         if self.combination is not None and not self.judges:
             raise ValueError("combination needs the judges that it was fitted with")
         if self.anchors is not None and not self.judges:

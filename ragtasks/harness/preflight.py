@@ -138,7 +138,7 @@ def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
         benchmarks, found = _benchmarks(intention)
         found += map(_on_one_line, intention.problems)
         if intention.is_scored:
-            found += [*_encoder(intention, benchmarks), *_idk_model(intention.config), *_judges(intention.config)]
+            found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
         found += _late_options(intention.config)
         if isinstance(intention.user, Endpoint):
             found += _endpoint("user", intention.user)
@@ -232,16 +232,6 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
                 "`options: {encoder: none}` in the file, --encoder none on the command line"
             )
             return
-
-
-def _idk_model(config: EvaluationConfig) -> Iterator[str]:
-    """Yield that the model that is to read refusals cannot be had."""
-    if config.idk_model is None:
-        return
-    try:
-        _have_weights(config.idk_model, "leave it out: tables read refusals then")
-    except RagtasksError as error:
-        yield f"idk_model {config.idk_model}: {_on_one_line(error)}"
 
 
 def _suites_of(names: Iterable[str]) -> Iterator[Benchmark]:

@@ -1,23 +1,20 @@
 """Does a response say that it does not know, and is that right for its question?
 
-The first is a label that anything may give (rules, a language model), behind one protocol. The second is a plain
+The first is a label of a detector (n-grams, an encoder, a language model), behind one protocol. The second is a plain
 comparison of that label with the benchmark's answerability.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ragtasks.metrics._metric import Metric
+from ragtasks.metrics.refusals import VERDICTS, Probabilities, is_english, probabilities, unreadable
 from ragtasks.metrics.semantic import check_device
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-
-if TYPE_CHECKING:
-    from ragtasks.metrics.idk_multilingual import MultilingualReader, Progress
 
 NO_VERDICT = "no IDK verdict"
 """The reason of every score that needs an IDK verdict and has none."""
@@ -49,118 +46,98 @@ class IdkDetector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleBasedIdk:
-    """The offline detector: it reads the response's text by rules, and neither question nor passages.
+class NgramIdk:
+    """The offline detector: a linear model over n-grams (`refusals.py`) that reads the response alone.
 
-    What the rules for English do not know is decided by weights learned from labelled sentences
-    (`perf/idk_training.py`); twelve other languages are read by tables (`idk_languages/`). It stands
-    in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far they agree. It
-    misses a refusal without any of the usual words ("That is for a lawyer to say").
+    It stands in for the paper's LLM judge, which it does not equal: docs/metrics.md shows how far labels and verdicts
+    agree, and `perf/train_refusals.py` measures it.
     """
 
     known_refusals: tuple[str, ...] = ()
-    """Sentences that refuse where a response is one of them; case, blanks, quotes and the full stop aside."""
-    name: str = "rules-5"
-    """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
+    """Sentences that refuse if a response is one of them; case, blanks, quotes and the full stop aside."""
+    name: str = "ngrams-1"
+    """Short name in reports and results; its number grows when verdicts change, and scores with them."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.
 
-        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text in a language without rules,
-        or too short to tell its language, has no verdict.
+        The reason gives the probability and, of `yes` and `partial`, the sentence that most says that information is
+        missing. Empty text is `no`. Text in a language or script without labelled sentences has no verdict.
         """
-        from ragtasks.metrics.idk_languages import read
-        from ragtasks.metrics.idk_rules import classify  # half a second of patterns, for who needs them
-
-        known = _known(responses, self.known_refusals)
-        return [
-            label or IdkLabel(*(read(row.text) or classify(row.text)))
-            for label, row in zip(known, responses, strict=True)
-        ]
+        return _detect(responses, self.known_refusals, probabilities)
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderIdk:
-    """A detector that learned to tell refusals by their meaning: a small packaged encoder, tuned on labelled answers.
+    """`NgramIdk` combined with the small packaged encoder, tuned on labelled responses: the mean of both decides.
 
-    It reads the response alone, in English, with torch (`ragtasks[semantic]`) or without (`semantic-light`). It agrees
-    with labels on systems that talk in their own way where `RuleBasedIdk` does not, and cannot say why. Twelve other
-    languages are read by a multilingual model where one is named (`idk_multilingual`), else as by `RuleBasedIdk`.
-    `perf/idk_encoder_training.py` teaches it, `perf/idk_agreement.py` measures it.
+    The encoder reads English, with torch (`ragtasks[semantic]`) or without (`semantic-light`); other languages are
+    read as by `NgramIdk`. `perf/train_refusal_encoder.py` tunes it.
     """
 
     known_refusals: tuple[str, ...] = ()
-    """As of `RuleBasedIdk`."""
+    """As of `NgramIdk`."""
     device: str | None = None
-    """Torch device; None takes the GPU where there is one."""
-    weights: Path | None = None
-    """File with what was learned; None: the one of the package."""
-    multilingual: str | None = None
-    """Model of transformers that reads other languages than English, by its name on the hub or its folder."""
-    learned: Path | None = None
-    """Folder where it is kept what such models have learned; None: learned anew by each process."""
+    """Torch device; None takes the GPU if one is available."""
+    name: str = "encoder-4"
+    """As of `NgramIdk`."""
 
-    @property
-    def name(self) -> str:
-        """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them.
-
-        A multilingual model stands behind it, with what tells what it learned from another time.
-        """
-        reader = self._multilingual()
-        return "encoder-3" if reader is None else f"encoder-3, {reader.name}"
-
-    def _multilingual(self, progress: Progress | None = None) -> MultilingualReader | None:
-        if self.multilingual is None:
-            return None
-        from ragtasks.metrics.idk_multilingual import load_multilingual
-
-        return load_multilingual(self.multilingual, self.device, self.learned, progress)
-
-    def check(self, progress: Progress | None = None) -> None:
-        """Check that it can run, before a model does whose answers it is to read; a multilingual model learns here.
-
-        Args:
-            progress: shown the learning, which takes minutes without a GPU.
+    def check(self) -> None:
+        """Check that the encoder can run, before a model does whose answers it is to read.
 
         Raises:
             MissingExtraError: a library is not installed.
-            ConfigurationError: a device that is not there, a model that cannot be loaded or reads no language.
+            ConfigurationError: the device is not available.
         """
-        from ragtasks.metrics.idk_encoder import check_reader
+        from ragtasks.metrics.refusal_encoder import check_reader
 
         check_reader(self.device)
         check_device(self.device, purpose='the IDK detector "encoder"')
-        if reader := self._multilingual(progress):
-            reader.check_languages()
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
-        """Return one label a response, in the order of `responses`; [] for none.
+        """Return one label a response, in the order of `responses`; [] for none. The reason is as of `NgramIdk`."""
+        return _detect(responses, self.known_refusals, self._both)
 
-        The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
-        word that says that something is missing. Of other languages than English a multilingual model reads those
-        that it reads well enough, where it is certain which one it is; the rest is read as by `RuleBasedIdk`.
-        """
-        from ragtasks.metrics.idk_encoder import read
-        from ragtasks.metrics.idk_languages import read as read_foreign
-        from ragtasks.metrics.idk_rules import lacks_nothing, unreadable
+    def _both(self, texts: Sequence[str]) -> list[tuple[Probabilities, str]]:
+        """Return the mean of both readings of English texts in which information may be missing."""
+        from ragtasks.metrics.refusal_encoder import read
 
-        labels = _known(responses, self.known_refusals)
-        if reader := self._multilingual():
-            codes = {
-                place: code
-                for place, row in enumerate(responses)
-                if labels[place] is None and (code := reader.language_of(row.text))
-            }
-            found = reader.read([responses[place].text for place in codes], list(codes.values()))
-            for place, read_so in zip(codes, found, strict=True):
-                labels[place] = IdkLabel(*read_so)
-        for place, response in enumerate(responses):
-            text = response.text
-            if labels[place] is None and (told := read_foreign(text) or unreadable(text) or lacks_nothing(text)):
-                labels[place] = IdkLabel(*told)
-        unread = [response for label, response in zip(labels, responses, strict=True) if label is None]
-        of_encoder = iter(read([response.text for response in unread], self.device, self.weights))
-        return [label or IdkLabel(*next(of_encoder)) for label in labels]
+        found = probabilities(texts)
+        unsure = [place for place, (odds, _) in enumerate(found) if odds[2] < _SURE and is_english(texts[place])]
+        for place, second in zip(unsure, read([texts[place] for place in unsure], self.device), strict=True):
+            first, sentence = found[place]
+            yes, partial, no = ((1 - _SHARE) * one + _SHARE * two for one, two in zip(first, second, strict=True))
+            found[place] = ((yes, partial, no), sentence)
+        return found
+
+
+_SHARE = 0.4
+"""Weight of the encoder beside the n-grams."""
+_SURE = 0.995
+"""Probability of `no` from which no second opinion is asked for."""
+
+
+def _detect(
+    responses: Sequence[Response],
+    known_refusals: Sequence[str],
+    read: Callable[[Sequence[str]], list[tuple[Probabilities, str]]],
+) -> list[IdkLabel]:
+    """Return the labels of responses; `read` returns probabilities of `VERDICTS` and a sentence for each text."""
+    labels = _known(responses, known_refusals)
+    for place, response in enumerate(responses):
+        if labels[place] is None and (why := unreadable(response.text)):
+            labels[place] = IdkLabel(None, why)
+    texts = [response.text for label, response in zip(labels, responses, strict=True) if label is None]
+    found = iter(read(texts))
+    return [label or _label(*next(found)) for label in labels]
+
+
+def _label(odds: Probabilities, sentence: str) -> IdkLabel:
+    if not sentence:
+        return IdkLabel(IdkVerdict.NO, "empty: no words")
+    verdict = VERDICTS[max(range(len(VERDICTS)), key=odds.__getitem__)]
+    quoted = "" if verdict is IdkVerdict.NO else f": {sentence}"
+    return IdkLabel(verdict, f"{verdict.value} {max(odds):.2f}{quoted}")
 
 
 def _known(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:

@@ -43,8 +43,8 @@ from ragtasks.judges import pairwise as rubric_of_pairs
 from ragtasks.metrics import (
     IdkDetector,
     Level,
+    NgramIdk,
     RaterAgreement,
-    RuleBasedIdk,
     condition_paper,
     inverse_frequency,
     krippendorff_alpha,
@@ -101,9 +101,9 @@ def calibrate_judges(
     rubrics = _rubrics(metrics, prompts)
     known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
-    with step("answers that people rated, and who refuses by the rules"):
+    with step("answers that people rated, and who refuses by n-grams"):
         answers = load_human_evaluation(root)
-        idk = {"rules": _refusals(answers, RuleBasedIdk())}
+        idk = {"ngrams": _refusals(answers, NgramIdk())}
     columns: list[Column] = []
     found: Verdicts | None = None
     made: list[JudgeCard] = []

@@ -233,8 +233,8 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     # What is loaded anyway where nothing is named, or nothing at all. Any other name makes transformers open a folder
     # or ask a hub.
     "encoder": lambda value: value in (NO_ENCODER, SAMPLE_ENCODER, DEFAULT_ENCODER),
-    # Rules and weights of this package. Judges decide only where the user names some, and do so without this.
-    "idk": lambda value: value in ("rules", "encoder"),
+    # Weights of this package. Judges decide only where the user names some, and do so without this.
+    "idk": lambda value: value in ("ngrams", "encoder"),
     # Wordings that the package has, or that lie in the user's own data folder; they are sent to the user's judges only.
     "prompts": lambda value: value in ("ours", "material_first", "official"),
     # What the user has installed.

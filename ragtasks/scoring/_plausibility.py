@@ -26,7 +26,7 @@ from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
 from ragtasks.metrics import (
-    RuleBasedIdk,
+    NgramIdk,
     is_error_text,
     is_tool_call,
     is_wrapped,
@@ -500,7 +500,7 @@ _ANSWERED = {Answerability.ANSWERABLE, Answerability.PARTIAL}
 
 
 def _refuses(response: Response) -> bool:
-    (label,) = RuleBasedIdk().detect([response])
+    (label,) = NgramIdk().detect([response])
     return label.verdict is not IdkVerdict.NO
 
 

@@ -58,7 +58,7 @@ from ragtasks.metrics import (
     IdkDetector,
     IdkLabel,
     Metric,
-    RuleBasedIdk,
+    NgramIdk,
     Scores,
     Semantics,
     check_device,
@@ -169,17 +169,11 @@ class ResponseScorer:
         self._unscored_metrics = dict.fromkeys(given_metrics(lost, self._config), Score(None, reason))
 
     def _offline_detector(self) -> IdkDetector:
-        """Return who tells refusals where judges do not."""
+        """Return the detector of refusals that is used where judges give no verdict."""
         if self._config.idk != "encoder":
-            return RuleBasedIdk(self.suite.known_refusals)
-        detector = EncoderIdk(
-            self.suite.known_refusals,
-            self._config.encoder_device,
-            multilingual=self._config.idk_model,
-            learned=run_store() / "refusals",
-        )
-        with progress_bars() as show:
-            detector.check(show)
+            return NgramIdk(self.suite.known_refusals)
+        detector = EncoderIdk(self.suite.known_refusals, self._config.encoder_device)
+        detector.check()
         return detector
 
     def prepare(self, domains: Iterable[str]) -> None:
@@ -405,7 +399,7 @@ class ResponseScorer:
             **({"encoder_engine": self._bert.engine} if self._bert is not None else {}),
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
             "idk_detector": self._offline_idk.name if no_judge_said else self._idk_detector,
-            **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
+            **({"idk_by_stand_in": self._n_stand_ins} if self._n_stand_ins else {}),
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
             "rubrics": {
@@ -614,20 +608,20 @@ class RefusalLabels:
     """One label a response, and who gave them."""
 
     labels: Sequence[IdkLabel]
-    """In the order of the responses; one of the rules that stands in says so in its reason."""
+    """In the order of the responses; the reason of an offline label that stands in for a judge's states it."""
     n_by_judges: int = 0
     n_stand_ins: int = 0
 
 
-def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: IdkDetector) -> RefusalLabels:
+def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, offline: IdkDetector) -> RefusalLabels:
     """Return who refuses to answer."""
     if verdicts is None:
-        return RefusalLabels(rules.detect(responses))
+        return RefusalLabels(offline.detect(responses))
     labels = JudgeIdk(verdicts).detect(responses)
     unsaid = [index for index in range(len(responses)) if verdicts.score(index, IDK).value is None]
-    for index, label in zip(unsaid, rules.detect([responses[index] for index in unsaid]), strict=True):
+    for index, label in zip(unsaid, offline.detect([responses[index] for index in unsaid]), strict=True):
         why = labels[index].reason
-        labels[index] = replace(label, reason=f"{rules.name} stand in ({why}): {label.reason}")
+        labels[index] = replace(label, reason=f"{offline.name} stands in ({why}): {label.reason}")
     return RefusalLabels(labels, len(labels) - len(unsaid), len(unsaid))
 
 

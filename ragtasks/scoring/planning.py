@@ -22,7 +22,7 @@ from ragtasks.clients import Progress, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.files import NO_CODE, from_cache, loading
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
-from ragtasks.metrics import RuleBasedIdk, is_settled, parse_cited
+from ragtasks.metrics import NgramIdk, is_settled, parse_cited
 from ragtasks.records import IdkVerdict, Response
 from ragtasks.results import SavedTask
 from ragtasks.scoring._judge import Place, open_named
@@ -106,13 +106,13 @@ class JudgedAnswers:
 
 
 def judging_of(tasks: Sequence[SavedTask], count: Count, place: Place, progress: Progress = no_progress) -> JudgingPlan:
-    """Return what judges will be asked of answers that are there, which rules read for refusals."""
+    """Return what judges will be asked of answers that are there, which the offline detector reads for refusals."""
     groups = []
     for task in tasks:
         opened = rows_benchmark(()) if task.benchmark == ROWS else open_named(task.benchmark, task.config.data, place)
         suite = suite_named(task.provenance.get("suite") or opened.suite)
         given = [response for response in task.responses if not response.no_answer]
-        verdicts = [label.verdict for label in RuleBasedIdk(suite.known_refusals).detect(given)]
+        verdicts = [label.verdict for label in NgramIdk(suite.known_refusals).detect(given)]
         answers = [
             Answered(response, verdict is not IdkVerdict.YES, verdict)
             for response, verdict in zip(given, verdicts, strict=True)

@@ -200,7 +200,7 @@ def test_the_schema_takes_what_is_read_and_refuses_what_is_not() -> None:
         "model: m\njudges: openai/x\n",
         "model: {name: m, limit: 3}\njudges: [openai/x, {model: y, base_url: 'http://x', price: [1, 2]}]\n",
         "endpoint: {base_url: 'http://x', protocol: plain, name: mine}\nsettings: full_rag\n",
-        "retriever: bm25\narena: {serve: {port: 8000}}\noptions: {max_words: 50, idk: rules, encoder: none}\n",
+        "retriever: bm25\narena: {serve: {port: 8000}}\noptions: {max_words: 50, idk: ngrams, encoder: none}\n",
         "answers: a.jsonl\nreport: {html: null}\ngate: {baseline: main}\n",
     ):
         validator.validate(yaml.safe_load(text))

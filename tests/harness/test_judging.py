@@ -69,16 +69,16 @@ def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_i
     with chat_server(lambda *_: completion("Well, the answer", finish_reason="length")) as server:
         done = judging({"model": "poor", "base_url": server.base_url, "max_tokens": 32}, limit=2)
     assert done.status == 1
-    assert '"idk": "rules" in --metadata leaves refusals to rules, which stood in here' in done.err
+    assert '"idk": "ngrams" in --metadata leaves refusals to the offline detector, which stood in here' in done.err
     assert sorted({body["max_tokens"] for body in server.bodies}) == [32, 128]
     scores = scores_in(tmp_path / "out")
     assert not math.isnan(scores["ans_acc"])
     assert not math.isnan(scores["idk_yes"])
     (file,) = (tmp_path / "out").rglob("results_*.json")
     scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
-    assert (scoring["idk_detector"], scoring["idk_by_rules_instead"]) == ("rules-5", 2)
+    assert (scoring["idk_detector"], scoring["idk_by_stand_in"]) == ("ngrams-1", 2)
     for row in samples_in(tmp_path / "out"):
-        assert row["doc"]["scoring"]["idk_reason"].startswith("rules-5 stand in (poor: the reply reached the")
+        assert row["doc"]["scoring"]["idk_reason"].startswith("ngrams-1 stands in (poor: the reply reached the")
 
 
 def samples_in(folder: Path) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
     assert all(math.isnan(scores[name]) for name in JUDGED - {"judge_coverage"})
     assert scores["judge_coverage"] == 0
-    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "rules-5"}  # who decided in the end
+    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-1"}  # who decided in the end
 
 
 def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:

@@ -92,13 +92,6 @@ def test_only_a_score_that_needs_an_encoder_asks_for_one() -> None:
     assert problems_of(replace(wanted, suites={"mtrag": "rewriting"})) == []
 
 
-def test_a_model_for_refusals_that_cannot_be_had_is_found() -> None:
-    wanted = replace(SAMPLE, config=config(idk="encoder", idk_model="nobody/reads-this"))
-    (found,) = problems_of(wanted)
-    assert found.startswith("idk_model nobody/reads-this: it is in no folder here")
-    assert found.endswith("or leave it out: tables read refusals then")
-
-
 def test_a_benchmark_without_an_encoder_hides_none_behind_it() -> None:
     parts = (("multihop_rag", Setting.REFERENCE), *PARTS)
     wanted = replace(SAMPLE, parts=parts, config=config(encoder="nobody/has-this"))

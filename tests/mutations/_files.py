@@ -61,7 +61,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
         "encoder": "none",
         "max_words": 100,
         "judges": [],
-        "idk": "rules",
+        "idk": "ngrams",
         "max_implausible": 1,
     }
 

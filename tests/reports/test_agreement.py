@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, RatedResponse, load_human_evaluation
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 from ragtasks.reports.calibration import (
     ALL,
@@ -74,9 +74,9 @@ def answers(mtrag_root: Path) -> tuple[RatedResponse, ...]:
 
 @pytest.fixture(scope="module")
 def official(answers: tuple[RatedResponse, ...]) -> Calibration:
-    labels = RuleBasedIdk().detect([row.response for row in answers])
+    labels = NgramIdk().detect([row.response for row in answers])
     verdicts = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
-    return calibrate(answers, verdicts={"rules": verdicts})
+    return calibrate(answers, verdicts={"ngrams": verdicts})
 
 
 @pytest.mark.parametrize("model_id", MODELS)
@@ -153,7 +153,7 @@ def test_every_unweighted_correlation_is_scipys(answers: tuple[RatedResponse, ..
 def test_the_idk_rules_agree_with_the_papers_judge(official: Calibration) -> None:
     """15 of 471 answers are labelled `yes`; the rules find 14 of these and 2 others."""
     (found,) = official.idk
-    assert (found.source, found.n_labelled, found.n_scored) == ("rules", 471, 471)
+    assert (found.source, found.n_labelled, found.n_scored) == ("ngrams", 471, 471)
     assert found.accuracy.value == 468 / 471
     assert found.precision.value == 14 / 16
     assert found.recall.value == 14 / 15
@@ -301,7 +301,7 @@ def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> N
     assert with_reference[2:] == ["0.17", "0.21", "0.24"]
     assert without[2:] == ["0.28", "0.17", "0.25"]
     assert lines_of(report, "win_rate", "paper, Table 7") == [["win_rate", "paper, Table 7", "0.01", "0.33", "0.24"]]
-    assert lines_of(report, "rules") == [["rules", "471 of 471", "0.994", "0.875", "0.933"]]
+    assert lines_of(report, "ngrams") == [["ngrams", "471 of 471", "0.994", "0.875", "0.933"]]
 
 
 def test_the_papers_scores_stand_beside_its_own_columns_only() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import JUDGED_INPUTS, Combination, JudgeCard
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.reports.judge_card import combination_inputs, combine, weights_table
 from ragtasks.tables import Table, Value
 
@@ -22,7 +22,7 @@ def answers(mtrag_root: Path) -> tuple[RatedResponse, ...]:
 
 
 def fitted(answers: tuple[RatedResponse, ...]) -> tuple[Combination, Table]:
-    labels = RuleBasedIdk().detect([row.response for row in answers])
+    labels = NgramIdk().detect([row.response for row in answers])
     idk = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
     judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
     inputs = combination_inputs(answers, judged, idk)

@@ -195,7 +195,7 @@ def command(*arguments: str) -> str:
 
 def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     text = command(str(evaluations), "--metric", "rouge_l", "--baseline", "ragtasks-refuse")
-    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: rules-5\n"
+    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: ngrams-1\n"
     assert text.startswith(heading)
     (oracle,) = cells(text, "full_rag", "rouge_l", "ragtasks-refuse", "ragtasks-oracle")
     assert oracle[5] == "1.000"

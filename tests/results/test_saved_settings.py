@@ -20,7 +20,6 @@ NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_cove
     "repeat_share",
     "price",
     "skip_settled",
-    "idk_model",
 }
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -46,7 +45,6 @@ def test_every_setting_is_harmless_recorded_or_never_used() -> None:
         ("encoder_device", "cuda:7"),
         ("encode_with", "ray:198.51.100.7:6379"),
         ("idk", "judges"),
-        ("idk_model", "theirs/model"),
         ("prompts", "/tmp/prompts"),
         ("retriever", "run:/etc/passwd"),
         ("retriever", "dense:theirs/model"),

@@ -143,26 +143,26 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     assert "\nasked: 20 verdicts of scripted, on 20 of 32 answers" in decide(
-        poor, good, "--judge", named, "--idk", "rules"
+        poor, good, "--judge", named, "--idk", "ngrams"
     )
     assert len(server.asked) == 20
-    done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--idk", "rules"])
+    done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--idk", "ngrams"])
     assert (done.exit_code, "judges are asked --until-decided only" in str(done.exception)) == (1, True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idk", ["judges", "rules"])
+@pytest.mark.parametrize("idk", ["judges", "ngrams"])
 def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, judge: Any, idk: str) -> None:
     good, refusing = saved("good", GOOD), saved("refusing", "", answer="I do not know.")
     server, named = judge(by_word)
     given = {"judges": [json.loads(named)], "skip_settled": True, "encoder": "none", "data": "sample"}
-    given |= {"idk": "rules"} if idk == "rules" else {}
+    given |= {"idk": "ngrams"} if idk == "ngrams" else {}
     place = Place(Path("data"), Path("runs"))
     found = decide_between([refusing, good], given, Question("rb_llm"), Path("decided"), place)
     assert found.n_verdicts == len(server.asked) > 0
-    assert found.n_settled == (found.n_asked["good"] if idk == "rules" else 0)
-    assert found.n_asked["refusing"] == (0 if idk == "rules" else found.n_asked["good"])
-    assert ("settled without a judge: 10 more" in decision_text(found)) == (idk == "rules")
+    assert found.n_settled == (found.n_asked["good"] if idk == "ngrams" else 0)
+    assert found.n_asked["refusing"] == (0 if idk == "ngrams" else found.n_asked["good"])
+    assert ("settled without a judge: 10 more" in decision_text(found)) == (idk == "ngrams")
 
 
 @pytest.mark.slow

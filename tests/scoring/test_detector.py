@@ -29,8 +29,8 @@ def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
         for text in ("It lies in the zebra.", "From April.", "It is in the zebra."):
             scorer.score([response(text)])
             detectors.append(scorer.provenance()["idk_detector"])
-    assert detectors == ["rules-5", "judge steady", "judge steady"]
-    assert scorer.provenance()["idk_by_rules_instead"] == 2
+    assert detectors == ["ngrams-1", "judge steady", "judge steady"]
+    assert scorer.provenance()["idk_by_stand_in"] == 2
 
 
 def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,5 +39,5 @@ def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: 
     scorer = ResponseScorer(sample, config_from_options({"encoder": "none", "idk": "encoder"}))
     scored = scorer.score([response("I came up empty on that one, sorry."), response("From April.")])
     assert [row.notes["idk"] for row in scored] == ["yes", "no"]
-    assert scorer.provenance()["idk_detector"] == "encoder-3"
+    assert scorer.provenance()["idk_detector"] == "encoder-4"
     assert not config_from_options({"idk": "encoder", "judges": ["openai/x"]}).idk_by_judges

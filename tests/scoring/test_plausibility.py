@@ -403,7 +403,7 @@ def test_what_is_no_answer_is_neither_an_answer_nor_a_refusal(
 def test_what_nobody_can_read_is_unscored(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    swedish = "Tyvärr hittar jag ingen information om detta i dokumenten."
+    swedish = "Tyvärr hittar jag ingen information om detta i de dokument som jag har fått."
     ended(capsys, "score", file(lambda *_: swedish), "--setting", "reference", *options(tmp_path))
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert {(row.idk, row.values["ans_acc"]) for row in evaluation.rows} == {(None, None)}

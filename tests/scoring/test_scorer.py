@@ -16,7 +16,7 @@ from ragtasks.config import config_from_options
 from ragtasks.config.environment import card_folder
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.judges import IDK, CardRow, JudgeCard, Verdict, VerdictOutcome, Verdicts, store_card
-from ragtasks.metrics import IdkLabel, RuleBasedIdk
+from ragtasks.metrics import IdkLabel, NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judge, take_failures
 from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
@@ -107,7 +107,7 @@ def test_what_fails_in_scoring_is_unscored_and_a_problem(monkeypatch: pytest.Mon
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(RuleBasedIdk, "detect", broken)
+    monkeypatch.setattr(NgramIdk, "detect", broken)
     (found,) = scorer().score([Response(TASKS[0], (), "x")])
     assert {score.value for score in found.scores.values()} == {None}
     (problem,) = take_failures()
@@ -119,7 +119,7 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
     found.score([Response(TASKS[0], (), "x")])
     said = found.provenance()
     assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
-    assert said["idk_detector"] == RuleBasedIdk().name
+    assert said["idk_detector"] == NgramIdk().name
     assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
     assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and of another version
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
@@ -143,15 +143,15 @@ def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why(
         (1, IDK, "j"): Verdict("b", IDK, "j", VerdictOutcome.GIVEN, value=1.0, label="yes"),
     }
     verdicts = Verdicts(responses, [IDK], ["j"], table, {"j": Usage()})
-    found = refusal_labels(responses, verdicts, RuleBasedIdk())
+    found = refusal_labels(responses, verdicts, NgramIdk())
     assert (found.n_by_judges, found.n_stand_ins) == (1, 1)
     assert found.labels[0].verdict is IdkVerdict.YES
-    assert found.labels[0].reason.startswith("rules-5 stand in (")
+    assert found.labels[0].reason.startswith("ngrams-1 stands in (")
     assert "no verdict in it" in found.labels[0].reason
-    assert found.labels[0].reason.endswith("): i do not know")
+    assert found.labels[0].reason.endswith(": i do not know.")
     assert "stand in" not in found.labels[1].reason
-    alone = refusal_labels(responses, None, RuleBasedIdk())
-    assert (alone.labels, alone.n_by_judges, alone.n_stand_ins) == (RuleBasedIdk().detect(responses), 0, 0)
+    alone = refusal_labels(responses, None, NgramIdk())
+    assert (alone.labels, alone.n_by_judges, alone.n_stand_ins) == (NgramIdk().detect(responses), 0, 0)
 
 
 @pytest.mark.parametrize(("repeats", "share"), [(1, 1.0), (2, 0.5)])
@@ -234,7 +234,7 @@ def test_notes_name_what_is_unscored_and_why() -> None:
 
 def test_without_judges_the_rules_say_who_refuses() -> None:
     responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "It is blue.")]
-    found = refusal_labels(responses, None, RuleBasedIdk())
+    found = refusal_labels(responses, None, NgramIdk())
     assert [label.verdict for label in found.labels] == [IdkVerdict.YES, IdkVerdict.NO]
     assert (found.n_by_judges, found.n_stand_ins) == (0, 0)
 

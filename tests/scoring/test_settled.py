@@ -33,7 +33,7 @@ def unscored_of(evaluation: Evaluation, metric: str) -> set[str]:
     return {row.task_id for row in evaluation.rows if row.values[metric] is None}
 
 
-@pytest.mark.parametrize("idk", [None, "rules"])
+@pytest.mark.parametrize("idk", [None, "ngrams"])
 def test_scores_are_equal_and_judges_asked_less(place: Place, tmp_path: Path, idk: str | None) -> None:
     options: dict[str, Any] = {} if idk is None else {"idk": idk}
     with NoisyServer(steady) as server:

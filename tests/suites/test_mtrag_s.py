@@ -6,7 +6,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
-from ragtasks.metrics import RuleBasedIdk, Semantics, SemanticScore
+from ragtasks.metrics import NgramIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites._mtrag import MTRAG_S, MTRAG_S_METRICS
@@ -30,7 +30,7 @@ def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool 
     }
     table[2, RL_F, "a"] = Verdict("x", RL_F, "a", VerdictOutcome.NO_STATEMENTS, reason="no statement")
     verdicts = Verdicts(responses, [RL_F, IDK], ["a"], table) if with_verdicts else None
-    return ScoringInputs(sample, responses, RuleBasedIdk().detect(responses), semantics, verdicts)
+    return ScoringInputs(sample, responses, NgramIdk().detect(responses), semantics, verdicts)
 
 
 def test_scores_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Verdict, VerdictOutcome, Verdicts
-from ragtasks.metrics import RuleBasedIdk, Scores, Semantics
+from ragtasks.metrics import NgramIdk, Scores, Semantics
 from ragtasks.records import Response
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites._multihop_rag import KINDS, METRICS, SUITE
@@ -21,7 +21,7 @@ def sample() -> Benchmark:
 
 def evidence_of(sample: Benchmark, texts: list[str], verdicts: Verdicts | None = None) -> ScoringInputs:
     responses = [Response(task, (), text) for task, text in zip(sample.tasks, texts, strict=False)]
-    labels = RuleBasedIdk().detect(responses)
+    labels = NgramIdk().detect(responses)
     return ScoringInputs(sample, responses, labels, Semantics(None, "encoder: none"), verdicts)
 
 

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks import CONTRACTS, NO_REWRITE, benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.files import Ranked
-from ragtasks.metrics import RuleBasedIdk, Scores, Search, Searched, Semantics
+from ragtasks.metrics import NgramIdk, Scores, Search, Searched, Semantics
 from ragtasks.records import Response, Task
 from ragtasks.suites import ScoringInputs, suite_named
 
@@ -30,7 +30,7 @@ def clairvoyant(domain: str, texts: Collection[str]) -> Searched:
 
 def scored(name: str, tasks: list[Task], texts: list[str], search: Search | None = clairvoyant) -> list[Scores]:
     responses = [Response(task, (), text) for task, text in zip(tasks, texts, strict=True)]
-    labels = RuleBasedIdk().detect(responses)
+    labels = NgramIdk().detect(responses)
     evidence = ScoringInputs(SAMPLE, responses, labels, Semantics(None, "encoder: none"), search=search)
     return SUITES[name].score(evidence)
 

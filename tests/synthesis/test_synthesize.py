@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.synthesis import Settings
 from ragtasks.synthesis.dialogues import NO_ANSWER
@@ -115,7 +115,7 @@ def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: Ch
     assert len(struck) == len(lost)
     assert 0.05 <= len(struck) / len(benchmark.tasks) <= 0.21
     assert all(task.references for task in benchmark.tasks if task not in struck)
-    labels = RuleBasedIdk().detect([Response(task, (), task.target) for task in struck])
+    labels = NgramIdk().detect([Response(task, (), task.target) for task in struck])
     assert {label.verdict for label in labels} == {IdkVerdict.YES}
     assert {task.target for task in struck} == {NO_ANSWER}
 

@@ -23,7 +23,7 @@ from ragtasks.arena.web._site import Site
 from ragtasks.clients import ChatMessage, Credentials, Endpoint, Secrets, credentials_for, endpoint_of, stream_reply
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, misfits
 from ragtasks.files import canonical_hash, parse_json
-from ragtasks.metrics import RuleBasedIdk, answer_text
+from ragtasks.metrics import NgramIdk, answer_text
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
 
@@ -146,7 +146,7 @@ def steps_of(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def live_answer(name: str, response: Response) -> Answer:
     """Return what a system answered now as an answer that can be compared."""
-    (label,) = RuleBasedIdk().detect([response])
+    (label,) = NgramIdk().detect([response])
     return Answer(name, "live", "live", response, label.verdict is IdkVerdict.YES, {})
 
 

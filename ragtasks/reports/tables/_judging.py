@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
-from ragtasks.metrics import EncoderIdk, IdkLabel, Level, RuleBasedIdk, krippendorff_alpha, pairwise_spearman
+from ragtasks.metrics import EncoderIdk, IdkLabel, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
 from ragtasks.reports.judge_card import card_table
 from ragtasks.reports.tables._scores import plain_mean
@@ -123,17 +123,17 @@ def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return how often rules and encoder differ on who refuses, by setting and model, with a task for an example."""
-    columns = ("setting", "model", "n", "differ", "share", "yes by rules alone", "yes by encoder alone", "example")
+    """Return how often n-grams and encoder differ on who refuses, by setting and model, with a task for an example."""
+    columns = ("setting", "model", "n", "differ", "share", "yes by ngrams alone", "yes by encoder alone", "example")
     rows = [cells for evaluation in evaluations for cells in _detected(evaluation)]
-    return Table("Refusals by rules and by encoder", columns, tuple(rows), _DETECTORS_NOTE)
+    return Table("Refusals by ngrams and by encoder", columns, tuple(rows), _DETECTORS_NOTE)
 
 
 def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
     lines = (line for path in evaluation.samples.values() for line in samples_of(path))
     samples = [line.sample for line in lines if line.sample.get("filtered_resps")]
     responses = list(map(_response, samples))
-    pairs = list(zip(RuleBasedIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
+    pairs = list(zip(NgramIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
     for setting in dict.fromkeys(sample["doc"]["setting"] for sample in samples):
         inside = [place for place, sample in enumerate(samples) if sample["doc"]["setting"] == setting]
         differ = [place for place in inside if pairs[place][0].verdict is not pairs[place][1].verdict]

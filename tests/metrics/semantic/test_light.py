@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import astuple
@@ -13,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perf.train_refusals import LABELLED, read_file
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import BertScorer, EmbeddingCache, check_encoder, resolve_encoder, semantic_scores
-from ragtasks.metrics.idk_encoder import load_light_reader, load_reader
+from ragtasks.metrics.refusal_encoder import load_light_reader, load_reader
 from ragtasks.metrics.semantic import EncoderSpec, _encoders, _light, packaged_minilm
 from ragtasks.metrics.semantic._light import LightEncoder
 from tests.conftest import REAL_DATA
@@ -117,9 +117,9 @@ spec = resolve_encoder("minilm")
 check_encoder(spec)
 score, = BertScorer(spec).score([("Mars has two moons.", "It has two.")])
 print(f"{score.precision:.6f}")
-from ragtasks.metrics.idk_encoder import check_reader, read
+from ragtasks.metrics.refusal_encoder import check_reader, read
 check_reader()
-print(read(["Sorry, the passages do not say."])[0][0].value)
+print(round(read(["Sorry, the passages do not say."])[0][0]))
 """
 
 
@@ -130,13 +130,12 @@ def test_it_runs_where_torch_is_absent(by_torch: BertScorer) -> None:
     (expected,) = by_torch.score([("Mars has two moons.", "It has two.")])
     precision, verdict = done.stdout.split()
     assert float(precision) == pytest.approx(expected.precision, abs=TOLERANCE)
-    assert verdict == "yes"
+    assert verdict == "1"  # the probability of `yes`
 
 
 @pytest.mark.slow
 def test_refusals_have_the_probabilities_of_torch() -> None:
-    lines = Path(__file__).parents[1].joinpath("idk_sentences.jsonl").read_text("utf-8").splitlines()
-    responses = [*(json.loads(line)["text"] for line in lines[:40]), *ODD]
+    responses = [*(row.text for row in read_file(LABELLED / "short.jsonl")[:40]), *ODD]
     found, expected = (load().probabilities(responses) for load in (load_light_reader, lambda: load_reader("cpu")))
     assert np.allclose(found, expected, atol=TOLERANCE)
 

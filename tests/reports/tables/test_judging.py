@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from ragtasks.metrics import EncoderIdk, Level, RuleBasedIdk, krippendorff_alpha
+from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
 from ragtasks.results import Row, read_evaluations
@@ -168,7 +168,7 @@ def test_where_rules_and_encoder_differ_is_counted_with_an_example(tmp_path: Pat
     table = detectors_table([evaluation])
     ((setting, model, n, differ, share, by_rules, by_encoder, example),) = table.rows
     responses = [Response(ANY_TASK, (), text) for text in texts.values()]
-    verdicts = [[label.verdict for label in detector.detect(responses)] for detector in (RuleBasedIdk(), EncoderIdk())]
+    verdicts = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]
     unlike = [task for task, one, other in zip(texts, *verdicts, strict=True) if one is not other]
     assert unlike, "these texts no longer show a difference: write others"
     assert (setting, model, n, differ, example) == ("reference", evaluation.model, 4, len(unlike), unlike[0])

@@ -1,12 +1,11 @@
-"""Teaches the encoder of the IDK detector `encoder-1`, and shows how it does on styles that it did not learn from.
+"""Tunes the encoder that reads refusals (`ragtasks/metrics/refusal_encoder.py`), and measures it on `blind.jsonl`.
 
-    python -m perf.idk_encoder_training                     learns from ten kinds of systems, tests with five others
-    python -m perf.idk_encoder_training --write FILE        learns from all fifteen and writes what was learned
+    python -m perf.train_refusal_encoder                     measures the packaged weights
+    python -m perf.train_refusal_encoder --write             learns and writes the weights of the package
 
-It learns from the same labelled answers as the rules do (`perf/idk_training.py` says what they are), without their
-questions: with them it did better on styles that it did not know, and worse on real systems. The encoder itself stays
-as it is: only a change of low rank to its upper half is learned, together with the labels of sentences where there are
-some, which the detector does not give. Eight minutes on two cores; a GPU is used where there is one.
+It learns from the English responses of `perf/refusals/` (`perf/train_refusals.py` describes them) and from no real
+system. The encoder itself stays as it is: a change of low rank to its upper half is learned, with the labels of
+sentences as a second target. About fifteen minutes on two cores; a GPU is used if one is available.
 """
 
 from __future__ import annotations
@@ -14,17 +13,14 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from perf.idk_agreement import confusion, print_table
-from perf.idk_training import Answer, labelled, read_answers, read_sentences
-from ragtasks.metrics import EncoderIdk, RuleBasedIdk
-from ragtasks.metrics.idk_encoder import VERDICTS, linear_layers, load_encoder, tokenized
+from perf.train_refusals import LABELLED, Row, measures, read_file
+from ragtasks.metrics import refusals
+from ragtasks.metrics.refusal_encoder import WEIGHTS, linear_layers, load_encoder, read, tokenized
 
 RANK = 8
 N_EPOCHS = 4
@@ -69,7 +65,7 @@ class Learner(nn.Module):
             self.adapted[name] = Adapted(layer)
             setattr(parent, attribute, self.adapted[name])
         width = self.encoder.config.hidden_size
-        self.sentences, self.verdict = nn.Linear(width, 2), nn.Linear(width, len(VERDICTS))
+        self.sentences, self.verdict = nn.Linear(width, 2), nn.Linear(width, len(refusals.VERDICTS))
         self.dropout = nn.Dropout(DROPOUT)
 
     def frozen(self) -> nn.ModuleList:
@@ -77,7 +73,7 @@ class Learner(nn.Module):
         layers = self.encoder.encoder.layer
         return nn.ModuleList([self.encoder.embeddings, *layers[: len(layers) // 2]])
 
-    def forward(self, answers: Sequence[Answer]) -> tuple[Tensor, Tensor]:
+    def forward(self, answers: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Return the values of all sentences in a row, gap and answer, and those of the verdicts, a row an answer."""
         texts = [" ".join(answer.sentences) for answer in answers]
         tokens = tokenized(self.tokenizer, texts, return_offsets_mapping=True)
@@ -90,7 +86,7 @@ class Learner(nn.Module):
         return self.sentences(torch.cat(means)), self.verdict(hidden[:, 0])
 
     def learned(self) -> dict[str, Tensor]:
-        """Return what a detector needs, by the names of `idk_encoder`."""
+        """Return what a detector needs, by the names of `refusal_encoder`."""
         found = {"verdict.weight": self.verdict.weight, "verdict.bias": self.verdict.bias}
         for name, layer in self.adapted.items():
             found |= {f"{name}.down": layer.down, f"{name}.up": layer.up * STRENGTH}
@@ -107,7 +103,7 @@ def _means(vectors: Tensor, offsets: Tensor, parts: Sequence[int | None], senten
     return weights.to(vectors.device) @ vectors
 
 
-def learn(answers: Sequence[Answer]) -> dict[str, Tensor]:
+def learn(answers: Sequence[Row]) -> dict[str, Tensor]:
     """Return what answers teach; the same each time on one machine."""
     torch.manual_seed(0)
     chance = random.Random(0)
@@ -137,11 +133,11 @@ def learn(answers: Sequence[Answer]) -> dict[str, Tensor]:
     return learner.learned()
 
 
-def _loss(learner: Learner, answers: Sequence[Answer]) -> Tensor:
+def _loss(learner: Learner, answers: Sequence[Row]) -> Tensor:
     sentences, verdicts = learner(answers)
     told = [bool(answer.labels) for answer in answers for _ in answer.sentences]
-    labels = [[float("g" in label), float("a" in label)] for answer in answers for label in answer.labels]
-    right = [[verdict.value for verdict in VERDICTS].index(answer.idk) for answer in answers]
+    labels = [[float("g" in label), float("a" in label)] for answer in answers for label in answer.labels or ()]
+    right = [[verdict.value for verdict in refusals.VERDICTS].index(answer.label) for answer in answers]
     of_verdicts = nn.functional.cross_entropy(verdicts, torch.tensor(right, device=verdicts.device))
     if not labels:
         return VERDICT_SHARE * of_verdicts
@@ -150,7 +146,7 @@ def _loss(learner: Learner, answers: Sequence[Answer]) -> Tensor:
     return of_sentences + VERDICT_SHARE * of_verdicts
 
 
-def _batches(answers: Sequence[Answer], chance: random.Random) -> list[list[int]]:
+def _batches(answers: Sequence[Row], chance: random.Random) -> list[list[int]]:
     """Return the places of answers in batches of like lengths, in random order."""
     order = sorted(range(len(answers)), key=lambda place: len(answers[place].text) + 100 * chance.random())
     batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
@@ -158,29 +154,18 @@ def _batches(answers: Sequence[Answer], chance: random.Random) -> list[list[int]
     return batches
 
 
-def learn_from_some(answers: Sequence[Answer], folder: Path) -> None:
-    """Print a table for each style without labelled sentences, by weights that the others taught, and of all."""
-    weights = folder / "some.safetensors"
-    save_file(learn([answer for answer in answers if answer.labels]), weights)
-    told = [answer for answer in answers if not answer.labels]
-    for style in dict.fromkeys(answer.style for answer in told):
-        of_style = [labelled(answer) for answer in told if answer.style == style]
-        print_table(style, confusion(EncoderIdk(weights=weights), of_style))
-    for name, detector in (("the encoder", EncoderIdk(weights=weights)), ("the rules", RuleBasedIdk())):
-        print_table(f"{name}, all of these styles", confusion(detector, map(labelled, told)))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Teaches the encoder of the IDK detector.")
-    parser.add_argument("--write", type=Path, help="where the weights go, learned from all")
-    options = parser.parse_args()
-    answers = [*read_answers(), *read_sentences()]
-    if options.write:
-        save_file(learn(answers), options.write)
-        options.write.chmod(0o644)
-    else:
-        with TemporaryDirectory() as folder:
-            learn_from_some(answers, Path(folder))
+    parser = argparse.ArgumentParser(description="Tunes the encoder that reads refusals.")
+    parser.add_argument("--write", action="store_true", help="learn and write the weights of the package")
+    if parser.parse_args().write:
+        answers = [row for name in ("answers", "registers", "short") for row in read_file(LABELLED / f"{name}.jsonl")]
+        save_file(learn(answers), WEIGHTS)
+        WEIGHTS.chmod(0o644)
+    blind = read_file(LABELLED / "blind.jsonl")
+    names = [verdict.value for verdict in refusals.VERDICTS]
+    verdicts = [names[max(range(3), key=found.__getitem__)] for found in read([row.text for row in blind])]
+    values = measures([(row.label, verdict) for row, verdict in zip(blind, verdicts, strict=True)])
+    print("kappa {:.3f}, F1 of partial {:.3f}, yes right {:.3f}, no right {:.3f}, yes or not {:.3f}".format(*values))
 
 
 if __name__ == "__main__":

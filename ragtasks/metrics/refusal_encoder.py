@@ -1,4 +1,9 @@
-"""An IDK detector that learned from labelled answers: the packaged encoder, tuned to tell a refusal by its meaning."""
+"""The packaged encoder, tuned on labelled responses, as a second opinion on who refuses: `--idk encoder`.
+
+What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one linear
+layer over the first token: `weights/refusal_encoder.safetensors`, which `perf/train_refusal_encoder.py` writes. It
+reads English, with torch or without.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ragtasks.files import NO_CODE
-from ragtasks.metrics.idk_rules import sentences_of
+from ragtasks.metrics.refusals import VERDICTS, sentences_of
 from ragtasks.metrics.semantic import (
     LightModel,
     is_light,
@@ -20,18 +25,10 @@ from ragtasks.metrics.semantic import (
     resolve_encoder,
     whole_weights,
 )
-from ragtasks.records import IdkVerdict
 
-# The small packaged encoder with what it learned about refusals: response -> probabilities.
-# What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one
-# linear layer over the first token: `weights/idk_encoder.safetensors`, which `perf/idk_encoder_training.py` makes.
-
-VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
 MAX_TOKENS = 512
 """Positions of the encoder: what a response has beyond them is not read."""
-LEAST_YES = 0.8
-"""Share of `yes` in what is not `no` from which a response answers nothing: what little it answers is easily missed."""
-WEIGHTS = Path(__file__).with_name("weights") / "idk_encoder.safetensors"
+WEIGHTS = Path(__file__).with_name("weights") / "refusal_encoder.safetensors"
 
 _BATCH = 16
 _PURPOSE = 'the IDK detector "encoder"'
@@ -50,30 +47,12 @@ def _is_light(device: str | None) -> bool:
     return is_light(resolve_encoder("minilm"), device)
 
 
-def read(
-    responses: Sequence[str], device: str | None = None, weights: Path | None = None
-) -> list[tuple[IdkVerdict, str]]:
-    """Return (verdict, reason) of each response, in order."""
+def read(responses: Sequence[str], device: str | None = None) -> list[list[float]]:
+    """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
     if not responses:
         return []
-    found = []
     load = load_light_reader if _is_light(device) else load_reader
-    for row in load(device, weights or WEIGHTS).probabilities(responses):
-        found.append((verdict_of(*row), probabilities_in_words(row)))
-    return found
-
-
-def probabilities_in_words(row: Sequence[float]) -> str:
-    """Return the probability of each of `VERDICTS` in words."""
-    told = ", ".join(f"{verdict.value} {share:.2f}" for verdict, share in zip(VERDICTS, row, strict=True))
-    return f"probabilities: {told}"
-
-
-def verdict_of(yes: float, partial: float, no: float) -> IdkVerdict:
-    """Return the verdict that probabilities give."""
-    if no > max(yes, partial):
-        return IdkVerdict.NO
-    return IdkVerdict.YES if yes >= LEAST_YES * (yes + partial) else IdkVerdict.PARTIAL
+    return load(device).probabilities(responses)
 
 
 class Reader:
@@ -149,13 +128,13 @@ def load_encoder() -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=2)
-def load_reader(device: str | None = None, weights: Path = WEIGHTS) -> Reader:
+def load_reader(device: str | None = None) -> Reader:
     """Return the reader on a device; None takes the GPU where there is one."""
     tokenizer, encoder = load_encoder()
     import torch
     from safetensors.torch import load_file
 
-    learned = {name: tensor.float() for name, tensor in load_file(weights).items()}
+    learned = {name: tensor.float() for name, tensor in load_file(WEIGHTS).items()}
     with torch.no_grad():
         for name, layer in linear_layers(encoder):
             layer.weight += learned[f"{name}.up"] @ learned[f"{name}.down"]
@@ -166,12 +145,12 @@ def load_reader(device: str | None = None, weights: Path = WEIGHTS) -> Reader:
 
 
 @lru_cache(maxsize=2)
-def load_light_reader(device: str | None = None, weights: Path = WEIGHTS) -> LightReader:
+def load_light_reader(device: str | None = None) -> LightReader:
     """Return the reader without torch; every device is the processor."""
     from safetensors.numpy import load_file
 
     require_light(_PURPOSE)
-    learned = {name: array.astype(np.float32) for name, array in load_file(weights).items()}
+    learned = {name: array.astype(np.float32) for name, array in load_file(WEIGHTS).items()}
     layers = [name.removesuffix(".up") for name in learned if name.endswith(".up")]
     changes = {f"encoder.layer.{name}.weight": learned[f"{name}.up"] @ learned[f"{name}.down"] for name in layers}
     model = LightModel(Path(packaged_minilm(_PURPOSE)), changes=changes)

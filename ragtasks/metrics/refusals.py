@@ -1,0 +1,342 @@
+"""Does a response say that it cannot answer? A linear model over n-grams decides, in English and twelve languages.
+
+Each sentence gets two scores: information is missing (the gap), and something is answered. Some thirty numbers of the
+whole response (the highest gap, the words that answer before and after it, lengths) then go into a multinomial
+logistic regression over `yes`, `partial` and `no`. `perf/refusals.py` learns both from labelled sentences and measures
+them. Neither question nor passages are read. numpy is the only library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtasks.languages import ENGLISH, language_of
+from ragtasks.records import IdkVerdict
+
+LANGUAGES = (ENGLISH, "ar", "de", "es", "fr", "hi", "it", "ja", "ko", "nl", "pt", "ru", "zh")
+"""ISO 639-1 codes of the languages with labelled sentences."""
+VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
+WEIGHTS = Path(__file__).with_name("weights") / "refusals.npz"
+MEANINGS = WEIGHTS.with_name("meanings.json")
+Probabilities = tuple[float, float, float]
+"""Of `VERDICTS`, in their order; the sum is 1."""
+N_FEATURES = 1 << 20
+"""Buckets that features are hashed into."""
+
+_SHORT_REPLIES = re.compile(
+    r"(?:n/?a|none|nothing|null|nil|unknown|unanswerable|not sure|no idea|no clue|idk|dunno|\?+|-+"
+    r"|(?:nothing|none|not|never) (?:found|known|available|mentioned|specified|stated|given|provided|applicable|listed)"
+    r"|no (?:data|answer|info|information|results?|match(?:es)?|hits?|records?|details?|entry|entries))\W*"
+)
+"""Whole replies, in lower case, that are refusals whatever else they may mean in a longer text."""
+_TOO_LONG = 200  # words of a sentence that are read
+_ENOUGH_TO_DETECT = 60  # characters from which the detected language of a text is believed
+_CLOSE = frozenset({"bg", "uk", "sr", "mk", "ca", "gl", "fa", "ur", "mr"})
+"""Languages that the detector confuses with one of `LANGUAGES`; they are read."""
+
+# A response as sentences and tokens.
+_FOLDED = re.compile("[\u0300-\u036f\u064b-\u0652\u0640\u093c\u200b-\u200f\ufeff]")
+_STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u0901": "\u0902"})
+_MARKUP = re.compile(r"\[[\d, ^]{1,12}\]|[*_`#>]+|^\s*(?:[-\u2022\u2013]|\d{1,2}[.)])\s+", re.MULTILINE)
+_QUOTE_SIGNS = "\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d"
+_WHOLE_QUOTE = re.compile(f"[{_QUOTE_SIGNS}]([^{_QUOTE_SIGNS}]+)[{_QUOTE_SIGNS}]")
+_QUOTE = re.compile(
+    r"[\"'\u201c\u201e\u00ab\u300c]([^\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d]+)[\"'\u201d\u201c\u00bb\u300d]"
+)
+_QUOTE = re.compile(
+    r"\"[^\"\n]{1,300}\"|(?<!\w)'[^'\n]{2,80}'(?!\w)|\u00ab[^\u00bb\n]*\u00bb|\u201e[^\u201c\u201d\n]*[\u201c\u201d]"
+    r"|\u201c[^\u201d\n]*\u201d|\u300c[^\u300d]*\u300d|\u300e[^\u300f]*\u300f"
+)
+_SENTENCE_END = re.compile(
+    r"\n+|(?<=[\u3002\uff01\uff1f])|;\s+|\s*\|\s*|(?<=[.!?\u061f\u0964])(?<!\b[a-z]\.)(?<!\bmr\.)(?<!\bdr\.)(?<!\bst\.)"
+    r"(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)[\"')\]]*\s+"
+)
+_TOKEN = re.compile(
+    "[\u3040-\u30ff\u3400-\u9fff]|(?:[^\\W\\d_]|[\u0900-\u0903\u093a-\u094d])+(?:'[^\\W\\d_]+)*|\\d+|[?!:,\u2026%/]"
+)
+_IDEOGRAM = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_READ_SCRIPTS = re.compile(
+    "[a-z\u00aa-\u024f\u1e00-\u1eff\u0400-\u052f\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences, lines and table cells of a response in lower case, without markup; quotations as `xx`."""
+    plain = unicodedata.normalize("NFKD", text.lower().translate(_STRAIGHT))
+    plain = _MARKUP.sub(" ", unicodedata.normalize("NFC", _FOLDED.sub("", plain))).strip()
+    if whole := _WHOLE_QUOTE.fullmatch(plain):
+        plain = whole[1]
+    sentences = _SENTENCE_END.split(_QUOTE.sub(" xx ", plain))
+    return [one.strip() for one in sentences if one and _TOKEN.search(one)]
+
+
+def tokens_of(sentence: str) -> list[str]:
+    """Return words, ideograms and some signs of a sentence, numbers as `0`."""
+    return ["0" if token.isdigit() else token for token in _TOKEN.findall(sentence)[:_TOO_LONG]]
+
+
+# Features: hashed n-grams of words, of characters in a word, and the meanings of words in other languages.
+_PATTERNS = ((0,), (0, 1), (0, 1, 2), (0, 2), (0, 3), (0, 1, 3), (0, 2, 3))
+"""Places of the words of an n-gram; those between are skipped."""
+_FIRST, _SECOND, _SHIFT = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(12)
+_BLOCKS = (1.4, 1.3, 1.3)
+"""Weight of a block of features: words, characters, meanings."""
+_LEAST_OF_BLOCK = 8
+_NEAR = 4
+_ENGLISH_WORDS = (
+    "the a an of in on at to for from by with and or but not no nor none nothing neither never without i you we he she "
+    "it they me my our your his her its their us them this that these those is are was were be been am do does did "
+    "have has had can could may might will would should must there here what which who when where why how if whether "
+    "any some all only just so as than more less most about into over under out up down also because don't doesn't "
+    "didn't can't cannot couldn't isn't aren't wasn't weren't won't wouldn't haven't hasn't"
+)
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+
+
+def _bucket(name: str) -> int:
+    return zlib.crc32(name.encode()) & (N_FEATURES - 1)
+
+
+def _hash(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+@lru_cache(maxsize=1 << 16)
+def _characters(token: str) -> Any:
+    """Return the buckets of a word's runs of 2 to 5 characters."""
+    word = f"<{token}>" if len(token) > 1 else ""
+    return np.array([_bucket(word[at : at + n]) for n in (2, 3, 4, 5) for at in range(len(word) - n + 1)], np.int64)
+
+
+def features_of(sentences: Sequence[str]) -> tuple[Any, Any, Any]:
+    """Return (sentence, bucket, value) of each feature, as arrays of one length."""
+    tokens = [tokens_of(one) for one in sentences]
+    english = [_is_english(one) for one in tokens]
+    meanings = [[] if yes else _meanings(text, one) for text, one, yes in zip(sentences, tokens, english, strict=True)]
+    blocks = (
+        _ngrams([[_hash(token) for token in one] for one in tokens]),
+        _joined([[_characters(token) for token in one] for one in tokens]),
+        _joined([[np.array([_bucket(name) for name in one], np.int64)] for one in meanings]),
+    )
+    found = []
+    for (rows, buckets), weight in zip(blocks, _BLOCKS, strict=True):
+        counts = np.maximum(np.bincount(rows, minlength=len(sentences)), _LEAST_OF_BLOCK)
+        found.append((rows, buckets, (weight / np.sqrt(counts))[rows]))
+    rows, buckets, values = (np.concatenate(of_all) for of_all in zip(*found, strict=True))
+    return rows, buckets, values
+
+
+def _ngrams(hashes: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    """Return (sentence, bucket) of each word n-gram; every sentence has an edge before and behind it."""
+    edges = (_hash("^"), _hash("$"))
+    flat = np.array([one for row in hashes if row for one in (edges[0], *row, edges[1])], np.uint32)
+    lengths = [len(row) + 2 if row else 0 for row in hashes]
+    rows, found = np.repeat(np.arange(len(hashes)), lengths), []
+    for number, places in enumerate(_PATTERNS):
+        n = len(flat) - places[-1]
+        if n <= 0:
+            continue
+        mixed = np.full(n, number, np.uint32)
+        for place in places:
+            mixed = mixed * _SECOND + flat[place : place + n]
+        mixed = (mixed ^ (mixed >> np.uint32(15))) * _FIRST
+        within = rows[:n] == rows[places[-1] :]
+        found.append((rows[:n][within], (mixed >> _SHIFT)[within].astype(np.int64)))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+
+
+def _joined(buckets: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+    """Return (sentence, bucket) of buckets in lists by sentence."""
+    rows = np.repeat(np.arange(len(buckets)), [sum(map(len, row)) for row in buckets])
+    return rows, np.concatenate([one for row in buckets for one in row] or [np.zeros(0, np.int64)])
+
+
+def _is_english(tokens: Sequence[str]) -> bool:
+    return sum(token in _ENGLISH for token in tokens) >= max(1, 0.15 * len(tokens))
+
+
+Table = dict[str, set[str]]
+"""Word -> its meanings: `neg` (not, nothing), `src` (the document), `find` and so on."""
+
+
+@cache
+def _meaning_words() -> dict[str, Table]:
+    """Return the tables of `meanings.json`: `whole` words, `beginnings`, `inner` parts of words, and `ja`, `zh`."""
+    tables: dict[str, Table] = {name: {} for name in ("whole", "beginnings", "inner", "ja", "zh")}
+    for code, meanings in json.loads(MEANINGS.read_text(encoding="utf-8")).items():
+        for meaning, words in meanings.items():
+            for word in _FOLDED.sub("", unicodedata.normalize("NFKD", words.lower().translate(_STRAIGHT))).split():
+                # Korean, and compounds in German and Dutch, have the word inside of a longer one.
+                is_inner = code == "ko" or word.startswith("*")
+                name = "inner" if is_inner else "beginnings" if word.endswith("*") else "whole"
+                table = tables[code if code in tables else name]
+                table.setdefault(unicodedata.normalize("NFC", word.strip("*")), set()).add(meaning)
+    return tables
+
+
+@cache
+def _ideogram_words(code: str) -> re.Pattern[str]:
+    return re.compile("|".join(sorted(map(re.escape, _meaning_words()[code]), key=len, reverse=True)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _meanings_of_word(word: str) -> frozenset[str]:
+    tables = _meaning_words()
+    found = set(tables["whole"].get(word, ()))
+    for end in range(1, len(word) + 1):
+        found.update(tables["beginnings"].get(word[:end], ()))
+        for start in range(end):
+            found.update(tables["inner"].get(word[start:end], ()))
+    return frozenset(found)
+
+
+def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
+    """Return the features that languages share: which meanings meet in a sentence, and how much of it has none."""
+    if _IDEOGRAM.search(sentence):
+        code = "ja" if _KANA.search(sentence) else "zh"
+        words = _meaning_words()[code]
+        met = [(found.start() / 2, frozenset(words[found[0]])) for found in _ideogram_words(code).finditer(sentence)]
+        n_words = len(_IDEOGRAM.findall(sentence)) / 2
+    else:
+        every = [(place, _meanings_of_word(token)) for place, token in enumerate(tokens) if token[0].isalpha()]
+        n_words, met = len(every), [(place, of_one) for place, of_one in every if of_one]
+    n_new = max(0.0, n_words - len(met))
+    names = sorted({name for _, of_one in met for name in of_one})
+    others = [name for name in names if name != "neg"]
+    found = [*names, *(f"{one}+{other}" for one, other in combinations(others, 2))]
+    if "neg" in names:
+        negated = [place for place, of_one in met if "neg" in of_one]
+        for name in others:
+            gap = min(abs(place - other) for place, of_one in met if name in of_one for other in negated)
+            found += [f"neg+{name}", *([f"neg~{name}"] if gap <= _NEAR else []), *([f"neg={name}"] if gap <= 1 else [])]
+        found += [f"neg+{one}+{other}" for one, other in combinations(others, 2)]
+    else:
+        found.append("no neg")
+    found += [f"words {min(int(n_words / 3), 5)}", f"new {min(int(n_new / 2), 5)}"]
+    found += [
+        f"share {int(min(n_new / max(n_words, 1), 0.99) * 4)}",
+        *(token for token in ("0", "?") if token in tokens),
+    ]
+    return [f"meaning {name}" for name in found]
+
+
+# From sentences to a verdict.
+@dataclass(frozen=True)
+class Model:
+    """The learned weights."""
+
+    table: Any
+    """Buckets by 2: the weights for gap and answer."""
+    bias: Any
+    centre: Any
+    spread: Any
+    weights: Any
+    """Verdicts by response features."""
+    intercepts: Any
+
+
+def unpacked(arrays: Mapping[str, Any]) -> Model:
+    """Return the model of a weights file: `steps` from bucket to bucket, and 8-bit roots of weights with a `scale`."""
+    table = np.zeros((N_FEATURES, 2), np.float32)
+    roots = arrays["values"] * arrays["scale"]
+    table[np.cumsum(arrays["steps"].astype(np.int64))] = roots * np.abs(roots)
+    return Model(table, *(arrays[name] for name in ("bias", "centre", "spread", "weights", "intercepts")))
+
+
+@cache
+def packaged_model() -> Model:
+    """Return the model that ships with the package."""
+    with np.load(WEIGHTS) as file:
+        return unpacked(file)
+
+
+def sentence_scores(sentences: Sequence[str], table: Any, bias: Any) -> Any:
+    """Return sentences by 2: the log odds that information is missing, and that something is answered."""
+    rows, buckets, values = features_of(sentences)
+    sums = [np.bincount(rows, values * table[buckets, column], len(sentences)) for column in (0, 1)]
+    return np.stack(sums, axis=1) + bias
+
+
+def _probability(score: float) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, score))))
+
+
+def response_features(scores: Iterable[Sequence[float]], sentences: Sequence[str]) -> list[float]:
+    """Return the numbers that decide the verdict on a response of one sentence or more."""
+    pairs = [(float(gap), float(answer)) for gap, answer in scores]
+    gaps, answers = [gap for gap, _ in pairs], [answer for _, answer in pairs]
+    missing, answering = [_probability(one) for one in gaps], [_probability(one) for one in answers]
+    words = [max(1, len(tokens_of(one))) for one in sentences]
+    n, n_words, at = len(gaps), sum(words), max(range(len(gaps)), key=gaps.__getitem__)
+    highest = [*sorted(gaps, reverse=True), -6.0, -6.0]
+    substance = [(1 - gap) * answer * size for gap, answer, size in zip(missing, answering, words, strict=True)]
+    before, after, share = sum(substance[:at]), sum(substance[at + 1 :]), sum(substance) / n_words
+    gap = missing[at]
+    return [
+        *(gaps[at], highest[1], highest[2], gaps[0], gaps[-1], sum(gaps) / n, max(0.0, gaps[at]), max(0.0, highest[1])),
+        *(answers[at], max(answers), answers[0], answers[-1]),
+        *(math.log1p(before), math.log1p(after), math.log1p(words[at]), math.log1p(n_words), math.log(n)),
+        sum(one * size for one, size in zip(missing, words, strict=True)) / n_words,
+        sum(one * size for one, size in zip(answering, words, strict=True)) / n_words,
+        *(share, max(one * other for one, other in zip(missing, answering, strict=True))),
+        *(1 - math.prod(1 - one for one in missing), math.log1p(sum(missing)), sum(missing) / n),
+        *(float(at == 0), float(at == n - 1), at / n, float(n == 1), sum(one.endswith("?") for one in sentences) / n),
+        *(gap * math.log1p(before + after), gap * answering[at], gap * math.log1p(answering[at] * words[at])),
+        *(gap * (n == 1), gap * math.log1p(n_words), gap * share, gap * max(answers)),
+    ]
+
+
+def probabilities(texts: Sequence[str], model: Model | None = None) -> list[tuple[Probabilities, str]]:
+    """Return, for each text, the probabilities of `VERDICTS` and the sentence that most says that it cannot answer.
+
+    A text without words is `no` for certain, with an empty sentence. `model`: None takes the packaged one.
+    """
+    learned, cut = model or packaged_model(), [sentences_of(text) for text in texts]
+    scores = sentence_scores([one for sentences in cut for one in sentences], learned.table, learned.bias)
+    found: list[tuple[Probabilities, str]] = []
+    start = 0
+    for sentences in cut:
+        of_text = scores[start : start + len(sentences)]
+        start += len(sentences)
+        if not sentences:
+            found.append(((0.0, 0.0, 1.0), ""))
+        elif len(sentences) == 1 and _SHORT_REPLIES.fullmatch(sentences[0]):
+            found.append(((1.0, 0.0, 0.0), sentences[0]))
+        else:
+            features = (np.array(response_features(of_text, sentences)) - learned.centre) / learned.spread
+            odds = np.exp(np.clip(learned.weights @ features + learned.intercepts, -50, 50))
+            yes, partial, no = (float(one) for one in odds / odds.sum())
+            found.append(((yes, partial, no), sentences[int(of_text[:, 0].argmax())]))
+    return found
+
+
+def is_english(text: str) -> bool:
+    """Return whether most sentences of a text read as English, by their function words."""
+    sentences = sentences_of(text)
+    return 2 * sum(_is_english(tokens_of(one)) for one in sentences) > len(sentences)
+
+
+def unreadable(text: str) -> str | None:
+    """Return why the language of a text cannot be read, None if it can."""
+    plain = unicodedata.normalize("NFKC", text.lower())
+    letters = [sign for sign in plain if sign.isalpha()]
+    if letters and sum(bool(_READ_SCRIPTS.match(sign)) for sign in letters) < len(letters) / 2:
+        return "not read: no labelled sentences in its script"
+    if len(text) > _ENOUGH_TO_DETECT and (code := language_of(text)) and code not in (*LANGUAGES, *_CLOSE):
+        return f"not read: its language is {code}, for which there are no labelled sentences"
+    return None

