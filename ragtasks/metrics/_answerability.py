@@ -111,7 +111,7 @@ class EncoderIdk:
         return found
 
 
-_SHARE = 0.4
+_SHARE = 0.5
 """Weight of the encoder beside the n-grams."""
 _SURE = 0.995
 """Probability of `no` from which no second opinion is asked for."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from perf.train_refusals import LABELLED, read_file
 from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
@@ -144,36 +145,24 @@ def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
     assert means.rows == (("reference", "org/model", "rl_f", Value(0.5, n, n), Value(None, 0, n)),)
 
 
-def test_where_rules_and_encoder_differ_is_counted_with_an_example(tmp_path: Path) -> None:
-    texts = dict(
-        zip(
-            (f"{conversation}<::>{turn}" for conversation, turn in TASKS),
-            (
-                "The library opens at nine.",
-                "I do not have any information about that.",
-                "It is not clear which harbour you are asking about. Berth prices vary by harbour, and some ask "
-                "for nothing at all. If you share its name, I can check whether the texts cover it.",
-                "I don't have any information about the ferry of 1890 or the route that it took. Its log "
-                "would be the best source for these details.",
-            ),
-            strict=True,
-        )
-    )
+def test_where_ngrams_and_encoder_differ_is_counted_with_an_example(tmp_path: Path) -> None:
+    every = [row.text for row in read_file(LABELLED / "blind.jsonl")[::3]]
+    responses = [Response(ANY_TASK, (), text) for text in every]
+    found = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]
+    pairs = sorted(zip(every, *found, strict=True), key=lambda row: row[1] is row[2])[: len(TASKS)]
+    n_unlike = sum(one is not other for _, one, other in pairs)
+    assert n_unlike, "these texts no longer show a difference: read all of them"
+    texts = dict(zip((f"{conversation}<::>{turn}" for conversation, turn in TASKS), pairs, strict=True))
 
     def answer(sample: dict[str, Any]) -> None:
-        sample["filtered_resps"] = [texts[sample["doc"]["task_id"]]]
+        sample["filtered_resps"] = [texts[sample["doc"]["task_id"]][0]]
 
     save(tmp_path, change_sample=answer)
     (evaluation,) = read_evaluations([tmp_path])
-    table = detectors_table([evaluation])
-    ((setting, model, n, differ, share, by_rules, by_encoder, example),) = table.rows
-    responses = [Response(ANY_TASK, (), text) for text in texts.values()]
-    verdicts = [[label.verdict for label in detector.detect(responses)] for detector in (NgramIdk(), EncoderIdk())]
-    unlike = [task for task, one, other in zip(texts, *verdicts, strict=True) if one is not other]
-    assert unlike, "these texts no longer show a difference: write others"
-    assert (setting, model, n, differ, example) == ("reference", evaluation.model, 4, len(unlike), unlike[0])
-    assert share == f"{len(unlike) / 4:.3f}"
-    assert (by_rules, by_encoder) == tuple(
-        sum(one is IdkVerdict.YES and other is not IdkVerdict.YES for one, other in zip(*pair, strict=True))
-        for pair in (verdicts, verdicts[::-1])
-    )
+    ((setting, model, n, differ, share, by_ngrams, by_encoder, example),) = detectors_table([evaluation]).rows
+    assert (setting, model, n, differ) == ("reference", evaluation.model, len(TASKS), n_unlike)
+    assert example == next(task for task, (_, one, other) in texts.items() if one is not other)
+    assert share == f"{n_unlike / len(TASKS):.3f}"
+    yes = IdkVerdict.YES
+    assert by_ngrams == sum(one is yes and other is not yes for _, one, other in pairs)
+    assert by_encoder == sum(other is yes and one is not yes for _, one, other in pairs)
