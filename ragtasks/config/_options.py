@@ -215,7 +215,7 @@ class EvaluationConfig(BaseModel):
     )
     idk: Literal["ngrams", "encoder", "judges"] | None = Field(
         default=None,
-        description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any, '
+        description='detector of refusals ("I do not know"); default: judges if there are any, '
         "else ngrams (docs/metrics.md)",
     )
     prompts: Literal["ours", "material_first", "official"] = Field(

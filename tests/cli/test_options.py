@@ -81,7 +81,7 @@ def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offer
 def test_the_help_names_default_and_choices_of_the_field() -> None:
     options = {option.name: option for option in ROOT.commands["score"].params}
     assert options["min_judge_coverage"].help.endswith(f"; default: `{EvaluationConfig().min_judge_coverage}`.")
-    assert "; one of rules, encoder, judges" in options["idk"].help
+    assert "; one of ngrams, encoder, judges" in options["idk"].help
     assert "one of" not in options["data"].help
 
 
