@@ -41,7 +41,8 @@ _SHORT_REPLIES = re.compile(
     r"|no (?:data|answer|info|information|results?|match(?:es)?|hits?|records?|details?|entry|entries))\W*"
 )
 """Whole replies, in lower case, that are refusals whatever else they may mean in a longer text."""
-_TOO_LONG = 200  # words of a sentence that are read
+_MOST_WORDS = 200  # of a sentence
+_LONGEST_WORD = 60
 _ENOUGH_TO_DETECT = 60  # characters from which the detected language of a text is believed
 _CLOSE = frozenset({"bg", "uk", "sr", "mk", "ca", "gl", "fa", "ur", "mr"})
 """Languages that the detector confuses with one of `LANGUAGES`; they are read."""
@@ -53,11 +54,8 @@ _MARKUP = re.compile(r"\[[\d, ^]{1,12}\]|[*_`#>]+|^\s*(?:[-\u2022\u2013]|\d{1,2}
 _QUOTE_SIGNS = "\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d"
 _WHOLE_QUOTE = re.compile(f"[{_QUOTE_SIGNS}]([^{_QUOTE_SIGNS}]+)[{_QUOTE_SIGNS}]")
 _QUOTE = re.compile(
-    r"[\"'\u201c\u201e\u00ab\u300c]([^\"'\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d]+)[\"'\u201d\u201c\u00bb\u300d]"
-)
-_QUOTE = re.compile(
-    r"\"[^\"\n]{1,300}\"|(?<!\w)'[^'\n]{2,80}'(?!\w)|\u00ab[^\u00bb\n]*\u00bb|\u201e[^\u201c\u201d\n]*[\u201c\u201d]"
-    r"|\u201c[^\u201d\n]*\u201d|\u300c[^\u300d]*\u300d|\u300e[^\u300f]*\u300f"
+    r"\"[^\"\n]{1,300}\"|(?<!\w)'[^'\n]{2,80}'(?!\w)|\u00ab[^\u00bb\n]{0,300}\u00bb|\u201e[^\u201c\u201d\n]{0,300}[\u201c\u201d]"
+    r"|\u201c[^\u201d\n]{0,300}\u201d|\u300c[^\u300d]{0,300}\u300d|\u300e[^\u300f]{0,300}\u300f"
 )
 _SENTENCE_END = re.compile(
     r"\n+|(?<=[\u3002\uff01\uff1f])|;\s+|\s*\|\s*|(?<=[.!?\u061f\u0964])(?<!\b[a-z]\.)(?<!\bmr\.)(?<!\bdr\.)(?<!\bst\.)"
@@ -84,8 +82,8 @@ def sentences_of(text: str) -> list[str]:
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """Return words, ideograms and some signs of a sentence, numbers as `0`."""
-    return ["0" if token.isdigit() else token for token in _TOKEN.findall(sentence)[:_TOO_LONG]]
+    """Return words, ideograms and some signs of a sentence, numbers as `0`; what is longer than any text is cut off."""
+    return ["0" if token.isdigit() else token[:_LONGEST_WORD] for token in _TOKEN.findall(sentence)[:_MOST_WORDS]]
 
 
 # Features: hashed n-grams of words, of characters in a word, and the meanings of words in other languages.
@@ -107,11 +105,11 @@ _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 def _bucket(name: str) -> int:
-    return zlib.crc32(name.encode()) & (N_FEATURES - 1)
+    return _hash(name) & (N_FEATURES - 1)
 
 
 def _hash(name: str) -> int:
-    return zlib.crc32(name.encode())
+    return zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -278,8 +278,18 @@ def test_an_answer_after_a_refusal_makes_it_partial() -> None:
     assert found.count("partial") >= 0.85 * len(refused)
 
 
-def test_a_long_reply_is_read() -> None:
-    assert _verdict("the " * 5000 + "really " * 5000 + "information provided, " * 3000) == "no"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the " * 5000 + "really " * 5000 + "information provided, " * 3000,
+        "x" * 100_000,
+        "'a " * 10_000,
+        "\u00ab" * 50_000,
+        "no\ud800t",
+    ],
+)
+def test_odd_and_long_replies_are_read(text: str) -> None:
+    assert NgramIdk().detect([_response(text)])[0].reason
 
 
 def test_the_detector_needs_numpy_alone_and_a_megabyte() -> None:
