@@ -19,7 +19,7 @@ def test_the_ceiling_and_the_floor(evaluate: Evaluate) -> None:
     assert ceiling["n-samples"][name]["effective"] == 22
     assert scores["sacrebleu,sample"] == pytest.approx(100)
     assert scores["token_f1,sample"] == scores["rouge_l,sample"] == 1
-    assert scores["response_type,sample"] > 0.9
+    assert scores["response_type,sample"] > 0.85
     assert floor["sacrebleu,sample"] < 5
     # Three turns have a label that nothing was found: one of them as its second.
     assert floor["response_type,sample"] == pytest.approx(3 / 22)

