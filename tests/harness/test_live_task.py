@@ -35,7 +35,7 @@ Evaluate = Callable[..., dict[str, Any]]
 
 
 def own_answer(question: str, _: int = 0) -> Action:
-    return completion(f"<think>Never shown.</think> Own answer to: {question}")
+    return completion(f"<think>Never shown.</think> Own answer to: {question} It opens at nine.")
 
 
 def arguments(base_url: str, output: Path, task: str = TASK, n_concurrent: int = 4) -> list[str]:
@@ -66,7 +66,7 @@ def assert_own_history(bodies: list[dict[str, Any]]) -> None:
         assert system["role"] == "system"
         for question, reply in zip(turns[:-1:2], turns[1::2], strict=True):
             assert (question["role"], reply["role"]) == ("user", "assistant")
-            assert reply["content"] == f"Own answer to: {question['content']}"
+            assert reply["content"] == f"Own answer to: {question['content']} It opens at nine."
 
 
 def test_the_oracle_lives_the_gold_conversations(evaluate: Evaluate) -> None:
