@@ -191,7 +191,7 @@ def found_by(check: str, responses: Sequence[Response]) -> set[int]:
     if check not in CHECKS:
         return set()
     texts = [response.text for response in responses]
-    return {place for place, _ in CHECKS[check].find(Answers(responses, texts, None, None, [[text] for text in texts]))}
+    return {place for place, _ in CHECKS[check].find(Answers(responses, texts, None, None))}
 
 
 def table_of_recall(sources: Sequence[tuple[str, list[Response]]]) -> None:

@@ -29,7 +29,6 @@ _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --o
 
 
 OLD_NAMES = {
-    "converse": "score --endpoint ADDRESS --user JUDGE",
     "plan": "run --dry-run, eval --dry-run",
     "fetch": "data fetch",
     "cache": "data cache show",
@@ -84,7 +83,7 @@ MORE_OPTIONS = {
     },
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "compare": {"recalibrate"},
-    "score": {"protocol", "rows_output", "probe", "user"},
+    "score": {"protocol", "rows_output", "probe"},
     "retrieve": {"min_rewritten", "probe"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},

@@ -28,7 +28,6 @@ from ragtasks.config import (
     named_system,
     read_evaluation_file,
     slug,
-    user_of,
     written,
 )
 from ragtasks.config.environment import secret
@@ -285,9 +284,8 @@ def _pieces(place: _Place) -> list[Piece]:
         file, name = evaluation.answers.file, evaluation.answers.name
         return [piece_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
     system = named_system(evaluation.endpoint or {})
-    user = user_of(evaluation.user) if evaluation.user else None
     return [
-        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system, user=user)
+        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
         for setting in settings or (Setting.FULL_RAG,)
     ]
 

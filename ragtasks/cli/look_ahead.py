@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragtasks.cli.app import echo
-from ragtasks.cli.options import named_benchmark, retrieval_place
+from ragtasks.cli.options import retrieval_place
 from ragtasks.clients import Endpoint, endpoint_of
-from ragtasks.config import UserConfig, config_from_metadata, config_from_options
+from ragtasks.config import config_from_metadata, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.tasks import own_tasks_of
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ragtasks.harness.run import Request
     from ragtasks.results import SavedTask
     from ragtasks.scoring import Place
-    from ragtasks.scoring.planning import SettingPlan
 
     SystemTasks = Mapping[str, Sequence[SavedTask]]
     """System -> its answers."""
@@ -88,14 +86,8 @@ class LookAhead:
         look = replace(self, limit=request.limit, reply_tokens=request.reply_tokens)
         return look.begin(intention, request.tasks, request.metadata)
 
-    def begin_system(
-        self,
-        intention: Intention,
-        options: Mapping[str, Any],
-        user: UserConfig | None = None,
-        answers: Answers | None = None,
-    ) -> bool:
-        """Return whether to score what a system answered, or will: to a benchmark, rows of one's own, or a user."""
+    def begin_system(self, intention: Intention, options: Mapping[str, Any], answers: Answers | None = None) -> bool:
+        """Return whether to score what a system answered, or will: to a benchmark, or to rows of one's own."""
         if answers is not None:
             return self.begin_answers(replace(intention, needs_passages=False), answers)
         settings: dict[str, list[Setting]] = {}
@@ -103,8 +95,7 @@ class LookAhead:
             settings.setdefault(benchmark, []).append(setting)
         tasks = [task for name, chosen in settings.items() for task in own_tasks_of(name, chosen)]
         # What an answers file or an endpoint brings needs no passages of the setting.
-        asks = partial(_system_tables, intention, user)
-        return self.begin(replace(intention, needs_passages=False), tasks, options, asks)
+        return self.begin(replace(intention, needs_passages=False), tasks, options, has_model=False)
 
     def begin_answers(self, intention: Intention, answers: Answers | SystemTasks) -> bool:
         """Return whether to score answers that are there; judges' requests are counted on these."""
@@ -169,40 +160,32 @@ class LookAhead:
         return self.begin(intention, (), {})
 
     def begin(
-        self,
-        intention: Intention,
-        tasks: Sequence[str],
-        options: Mapping[str, Any],
-        asks: Callable[[Sequence[SettingPlan]], list[Table]] | None = None,
+        self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any], *, has_model: bool = True
     ) -> bool:
         """Return whether to go on; `tasks` are the harness tasks that a dry run looks at.
 
-        `asks` gives the tables of what is asked where no model of the harness is.
+        Without `has_model` the answers come from the system of the intention or from a file, not from a harness model.
         """
         from ragtasks.harness.preflight import require
 
         require(intention, probes=self.probe and not self.dry_run)
         if self.dry_run:
             if tasks:
-                self._print_plan(tasks, options, asks, has_judges=bool(intention.config.judges))
+                self._print_plan(intention, tasks, options, has_model=has_model)
             echo(_CHECKED)
         elif any(getattr(judge, "price", None) for judge in intention.config.judges) and tasks:
             self._print_cost(tasks, options)
         return not self.dry_run
 
     def _print_plan(
-        self,
-        tasks: Sequence[str],
-        options: Mapping[str, Any],
-        asks: Callable[[Sequence[SettingPlan]], list[Table]] | None,
-        *,
-        has_judges: bool,
+        self, intention: Intention, tasks: Sequence[str], options: Mapping[str, Any], *, has_model: bool
     ) -> None:
         """Print prompts, tokens, contexts, and what judges will be asked and cost."""
         from ragtasks.harness.planning import plan
         from ragtasks.reports import planned
         from ragtasks.scoring.planning import counter
 
+        has_judges = bool(intention.config.judges)
         with progress_bars() as progress:
             count = counter(self.tokenizer)
             settings, judging = plan(
@@ -214,16 +197,14 @@ class LookAhead:
                 reply_tokens=self.reply_tokens,
                 progress=progress,
             )
-        if asks is not None:
-            tables = [
-                *asks(settings),
-                *([planned.spending_table((), judging, config_from_metadata(options))] if has_judges else []),
-            ]
-        else:
-            tables = [
-                planned.prompts_table(settings, is_estimate=self.tokenizer is None),
-                planned.spending_table(settings, judging, config_from_metadata(options)),
-            ]
+        tables: list[Table] = []
+        if has_model:
+            tables.append(planned.prompts_table(settings, is_estimate=self.tokenizer is None))
+        elif intention.system is not None:
+            tables.append(planned.system_table(settings))
+        if has_model or has_judges:
+            asked = settings if has_model else ()
+            tables.append(planned.spending_table(asked, judging, config_from_metadata(options)))
         provenance = {"tasks": ", ".join(tasks)}
         if rate := self.prompts_per_minute:
             hours = planned.hours(settings, rate)
@@ -254,15 +235,3 @@ def own_place() -> Place:
     from ragtasks.scoring import Place
 
     return Place(data_folder(), run_store())
-
-
-def _system_tables(intention: Intention, user: UserConfig | None, plans: Sequence[SettingPlan]) -> list[Table]:
-    """Return the tables of what a system of one's own is asked; none where its answers are there."""
-    from ragtasks.reports import planned
-    from ragtasks.scoring import planned_messages
-
-    if user is None:
-        return [planned.system_table(plans)] if intention.system is not None else []
-    ((name, _),) = intention.parts
-    benchmark = named_benchmark(name, intention.config.data)
-    return [planned.conversations_table(planned_messages(benchmark, intention.config, user))]

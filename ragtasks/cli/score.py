@@ -18,7 +18,7 @@ from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.clients import Batch, BatchWaits, Endpoint, SystemProtocol, system_endpoint
-from ragtasks.config import UserConfig, config_from_options, user_of
+from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.files import write_atomically, written_lines
@@ -60,13 +60,6 @@ def score(
         str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
     ] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
-    user: Annotated[
-        str | None,
-        typer.Option(
-            help="Experimental: a model, named as a judge, that plays a user who talks to the endpoint and reacts; or "
-            "JSON with personas, seed, turns, patience too (docs/users.md)."
-        ),
-    ] = None,
     traces: Annotated[
         Path | None,
         typer.Option(help="Spans of OpenTelemetry or OpenInference, JSON lines: each trace is a row of your own."),
@@ -100,11 +93,6 @@ def score(
     """
     given = answers or []
     _refuse_mixed(given, endpoint, traces, rows_output, name)
-    if user is not None and (endpoint is None or setting not in {None, Setting.FULL_RAG}):
-        raise ConfigurationError(
-            "--user talks to a running system that retrieves for itself. Next step: name it with --endpoint, and leave "
-            "--setting out"
-        )
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
     scoring.check_options()
     _require_there(given)
@@ -125,8 +113,7 @@ def score(
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
         chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
-        played = None if user is None else user_of(user)
-        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found, user=played)]
+        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found)]
     elif traces is not None:
         _refuse_setting(options, traces, setting)
         pieces = [piece_of_traces(options, traces, name)]
@@ -227,8 +214,6 @@ class Piece:
     """The running system; None where a file holds the answers."""
     lines: bytes = b""
     """The rows that a file of spans came to, as JSON lines."""
-    user: UserConfig | None = None
-    """The simulated user who talks to the running system; None where it is asked the benchmark's questions."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +239,6 @@ class Scoring:
         parts = [(piece.benchmark, piece.setting or Setting.FULL_RAG) for piece in pieces if piece.rows is None]
         systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
         files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
-        user = next((piece.user for piece in pieces if piece.user is not None), None)
         missing = [
             _not_there(file) for file in files if not file.is_file() and (file.is_dir() or not self.look.dry_run)
         ]
@@ -267,12 +251,11 @@ class Scoring:
             config=config_from_options(self.options),
             output=self.output,
             system=systems[0] if systems else None,
-            user=None if user is None else user.model,
             problems=missing,
         )
         are_there = all(piece.endpoint is None and piece.source.is_file() for piece in pieces)
         answers = partial(self._tasks_of, pieces) if are_there else None
-        return self.look.begin_system(intention, self.options, user, answers)
+        return self.look.begin_system(intention, self.options, answers)
 
     def _tasks_of(self, pieces: Sequence[Piece]) -> dict[str, list[SavedTask]]:
         """Return system -> its answers, of files."""
@@ -313,18 +296,14 @@ class Scoring:
 
     def _read(self, piece: Piece) -> SystemAnswers:
         """Return the answers that one will be scored by: those of its file, or what its system replies."""
-        from ragtasks.scoring import ScoredSystem, SimulatedUser, System, converse, rows_to_score, system_to_score
+        from ragtasks.scoring import ScoredSystem, rows_to_score, system_to_score
 
         replaces = partial(may_be_replaced, force=self.force)
         if piece.rows is not None:
             name, source = piece.name, piece.source
             return rows_to_score(piece.rows, self.options, self.output, name=name, source=source, may_replace=replaces)
-        system, answering = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source), _answering(piece)
-        if piece.user is not None and piece.endpoint is not None:
-            user = SimulatedUser(piece.user, _local_judge)
-            system = replace(system, setting=Setting.FULL_RAG, user=user.describe())
-            answering = converse(System(*piece.endpoint, secret), user)
-        return system_to_score(system, answering, self.options, self.output, own_place(), may_replace=replaces)
+        system = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source)
+        return system_to_score(system, _answering(piece), self.options, self.output, own_place(), may_replace=replaces)
 
 
 def _not_there(file: Path) -> str:

@@ -20,17 +20,14 @@ from ragtasks.config._options import (
     KEYS,
     MODEL_KEYS,
     NO_ENCODER,
-    PERSONAS,
     SAMPLE_ENCODER,
     EvaluationConfig,
     GateConfig,
     HarnessModel,
     Judge,
-    UserConfig,
     config_from_metadata,
     config_from_options,
     foreign_keys,
-    user_of,
 )
 
 __all__ = [
@@ -41,7 +38,6 @@ __all__ = [
     "KEYS",
     "MODEL_KEYS",
     "NO_ENCODER",
-    "PERSONAS",
     "SAMPLE_ENCODER",
     "SUBJECTS",
     "EvaluationConfig",
@@ -51,7 +47,6 @@ __all__ = [
     "Judge",
     "ReadEvaluation",
     "UntilDecidedSection",
-    "UserConfig",
     "checked_text",
     "config_from_metadata",
     "config_from_options",
@@ -60,6 +55,5 @@ __all__ = [
     "named_system",
     "read_evaluation_file",
     "slug",
-    "user_of",
     "written",
 ]

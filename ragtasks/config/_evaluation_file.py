@@ -7,7 +7,7 @@ its section. The file holds no key of a server: it names the environment variabl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -29,10 +28,8 @@ from ragtasks.config._options import (
     EvaluationConfig,
     GateConfig,
     HarnessModel,
-    UserConfig,
     config_from_options,
     problems_of_options,
-    user_of,
 )
 from ragtasks.errors import (
     ConfigurationError,
@@ -263,11 +260,6 @@ class EvaluationFile(BaseModel):
     endpoint: dict[str, Any] | None = Field(
         None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint"
     )
-    user: dict[str, Any] | None = Field(
-        None,
-        description="a simulated user who talks to the system behind `endpoint`, by a judge's name alone or with "
-        "personas, seed, turns, patience beside the keys of an endpoint (experimental)",
-    )
     retriever: RetrieverSection | None = Field(None, description="a retriever, by its line alone or with these keys")
     judges: tuple[Any, ...] = Field((), description=EvaluationConfig.model_fields["judges"].description)
     options: dict[str, Any] = Field(default_factory=dict, description="further options of the evaluation")
@@ -296,15 +288,14 @@ class EvaluationFile(BaseModel):
             raise ValueError("html: expected the path of a page, or null for none")
         return value
 
-    @field_validator("endpoint", "user")
+    @field_validator("endpoint")
     @classmethod
-    def _can_be_named(cls, value: dict[str, Any] | None, info: ValidationInfo) -> dict[str, Any] | None:
-        check: Callable[[dict[str, Any]], object] = named_system if info.field_name == "endpoint" else user_of
-        try:
-            if value is not None:
-                check(value)
-        except RagtasksError as error:
-            raise ValueError(str(error).removeprefix(f"{info.field_name}: ")) from None
+    def _can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            try:
+                named_system(value)
+            except RagtasksError as error:
+                raise ValueError(str(error).removeprefix("endpoint: ")) from None
         return value
 
     @model_validator(mode="after")
@@ -314,10 +305,6 @@ class EvaluationFile(BaseModel):
             raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
         if self.traces is not None and {"benchmark", "settings", "data"} & self.model_fields_set:
             raise ValueError("traces: they are rows of your own: leave out benchmark, settings and data")
-        if self.user is not None and self.endpoint is None:
-            raise ValueError("user: a simulated user talks to a running system: name it as `endpoint`")
-        if self.user is not None and self.settings not in {(), (Setting.FULL_RAG,)}:
-            raise ValueError("user: it talks to a system that retrieves for itself: leave settings out, or full_rag")
         if self.tasks and self.model is None:
             raise ValueError("tasks: harness tasks are for a model; name benchmark and settings")
         if self.tasks and self.settings:
@@ -401,7 +388,6 @@ _BY_NAME_ALONE = {
     "answers": "file",
     "traces": "file",
     "endpoint": "base_url",
-    "user": "model",
     "retriever": "line",
     "until_decided": "against",
 }
@@ -643,9 +629,6 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
     }
     definitions["SystemEndpoint"] = system
     schema["properties"]["endpoint"]["$ref"] = "#/$defs/SystemEndpoint"
-    definitions["SimulatedUser"] = _user_schema(definitions)
-    schema["properties"]["user"] = {**schema["properties"]["user"], "$ref": "#/$defs/SimulatedUser"}
-    schema["properties"]["user"].pop("anyOf")
     for key in _BY_NAME_ALONE:
         section = schema["properties"][key]
         schema["properties"][key] = {"anyOf": [{"type": "string"}, section], "description": section["description"]}
@@ -656,14 +639,6 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
     # The command `gate` takes its section whole; its options are for the command line.
     schema["properties"].update({name: section for name, section in (sections or {}).items() if name != "gate"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
-
-
-def _user_schema(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a simulated user: its own keys beside those of the model that plays it."""
-    own = UserConfig.model_json_schema(ref_template="#/$defs/{model}")["properties"]
-    keys = {**definitions["HarnessModel"]["properties"], **definitions["Endpoint"]["properties"]}
-    keys |= {name: item for name, item in own.items() if name != "model"}
-    return {"type": "object", "properties": keys, "additionalProperties": False}
 
 
 def _as_objects(definitions: dict[str, Any]) -> None:

@@ -43,7 +43,6 @@ from ragtasks.config import (
     SAMPLE_ENCODER,
     EvaluationConfig,
     HarnessModel,
-    Judge,
     config_from_metadata,
 )
 from ragtasks.config.environment import data_folder, run_store, secret
@@ -104,8 +103,6 @@ class Intention:
     model: ServedModel | None = None
     system: tuple[Endpoint, SystemProtocol] | None = None
     """One's own system, where it is asked."""
-    user: Judge | None = None
-    """Who plays a simulated user that talks to the system."""
     suites: Mapping[str, str] = field(default_factory=dict)
     """Benchmark -> its suite, where a harness task names another than the benchmark's own."""
     is_scored: bool = True
@@ -140,8 +137,6 @@ def problems_of(intention: Intention, *, probes: bool = True) -> list[str]:
         if intention.is_scored:
             found += [*_encoder(intention, benchmarks), *_judges(intention.config)]
         found += _late_options(intention.config)
-        if isinstance(intention.user, Endpoint):
-            found += _endpoint("user", intention.user)
         found += [*_corpora(intention, benchmarks), *_retriever_encoders(intention), *_rewriter(intention.config)]
         if intention.system is not None:
             found += _endpoint("endpoint", intention.system[0])
@@ -373,7 +368,7 @@ def _probes(intention: Intention) -> list[str]:
         probes.append(_bound(_probe_system, intention.system))
     config = intention.config
     judges = [("judge", one) for one in config.judges] if intention.is_scored else []
-    for what, endpoint in (*judges, ("rewriter", config.rewriter), ("user", intention.user)):
+    for what, endpoint in (*judges, ("rewriter", config.rewriter)):
         if isinstance(endpoint, Endpoint) and not list(_endpoint(what, endpoint)):
             probes.append(_bound(_probe_endpoint, (what, endpoint)))
     probes += [_bound(_probe_encoder, one) for one in intention.served_encoders if not list(_endpoint("encoder", one))]

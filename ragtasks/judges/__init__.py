@@ -33,8 +33,8 @@ from ragtasks.judges._combination import (
     write_combination,
 )
 from ragtasks.judges._panel import judge_responses
-from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label, read_coded_object
-from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of, schema_of
+from ragtasks.judges._parsers import UnparsableReplyError, json_values, read_coded_label
+from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
 from ragtasks.judges._question_labels import LABELLINGS, label_questions
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, JudgeIdk, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
@@ -97,7 +97,6 @@ __all__ = [
     "RL_R",
     "TARGETS",
     "UNASKED",
-    "YES_NO",
     "AnchorVerdicts",
     "Anchors",
     "CardRow",
@@ -140,12 +139,10 @@ __all__ = [
     "pairwise",
     "read_anchors",
     "read_coded_label",
-    "read_coded_object",
     "read_combination",
     "recalibration_of",
     "relevance",
     "rubrics_named",
-    "schema_of",
     "store_card",
     "store_verdicts",
     "stored_verdicts",

@@ -11,7 +11,6 @@ from ragtasks.metrics import TURN_ERROR_METRICS
 from ragtasks.records import Setting
 from ragtasks.reports.tables import METRICS, column_of, doubt_lines, means_table, missing_from
 from ragtasks.results import (
-    NEED_METRICS,
     Evaluation,
     Row,
     comparable_evaluations,
@@ -134,7 +133,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    more = (*suite_named(part.suite).metrics, *NEED_METRICS, *TURN_ERROR_METRICS)
+    more = (*suite_named(part.suite).metrics, *TURN_ERROR_METRICS)
     by_name = {item.name: item for item in more} | METRICS
     rows = list(part.rows.values())
     for metric in metrics:

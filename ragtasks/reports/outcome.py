@@ -130,12 +130,6 @@ def score_notes(done: SystemScores) -> Iterator[str]:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())
         yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
-    if done.n_left:
-        left = f"{done.n_left} of {done.n_tasks} needs never came up, as the simulated user had left"
-        yield f"left: {left}; they count as not met"
-    if done.n_undecided:
-        undecided = f"{done.n_undecided} of {done.n_tasks} needs, as conversations broke off"
-        yield f"undecided: {undecided}; the samples hold the reasons"
     if done.n_failed:
         yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
     if done.n_without:

@@ -419,26 +419,13 @@ def _file(path: Path, rows: Iterator[Row]) -> Iterator[Logged]:
             found = doc.get("task_id") if isinstance(doc, dict) else doc
             expected = f"task {row.task_id}, as when the rows were read" if row else "no more line"
             raise _changed(f"{path}: line {line.number}", expected, repr(found))
-        yield Logged(row, doc, _with_user(doc, _text(line.sample.get("filtered_resps"))))
+        yield Logged(row, doc, _text(line.sample.get("filtered_resps")))
 
 
 def _changed(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(
         "logged samples", where=where, expected=expected, found=found, next_step="read the results again"
     )
-
-
-def _with_user(doc: Mapping[str, Any], answer: str) -> str:
-    """Return what was said to a need with the simulated user's own messages between; any other answer as it is."""
-    need = doc.get("need")
-    if not need:
-        return answer
-    lines: list[str] = []
-    for place, one in enumerate(need["exchanges"]):
-        lines += [f"[user] {one['user']}"] if place else []
-        lines += [one["answer"]] if "answer" in one else []
-    decided = {True: "met", False: "not met", None: "not decided"}[need["met"]]
-    return "\n\n".join([*lines, f"[need: {decided}; the conversation ended: {need['end']}]"])
 
 
 def _text(replies: object) -> str:

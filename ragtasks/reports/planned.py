@@ -68,24 +68,6 @@ def system_table(plans: Sequence[SettingPlan]) -> Table:
     return Table("Requests to the system", ("setting", "requests"), rows)
 
 
-def conversations_table(planned: Sequence[tuple[int, int, int]]) -> Table:
-    """Return what a simulated user and a system will say, of needs and bounds of each conversation."""
-    needs, least, most = (sum(column) for column in zip(*planned, strict=True))
-    n = len(planned)
-    rows = (
-        ("conversations", n, n),
-        ("needs", needs, needs),
-        ("requests to the system", least, most),
-        ("replies of the user", least + n, 2 * (most + n)),
-    )
-    note = (
-        "At least: each need is met at once, or the user soon leaves. At most: each is met by the last message that "
-        "patience allows, and each reply of the user is asked for twice. Replies that are cached already are free; "
-        "tokens depend on what both say."
-    )
-    return Table("Conversations with the simulated user", ("what", "at least", "at most"), rows, note)
-
-
 def spending_table(
     plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig, *, are_there: bool = False
 ) -> Table:

@@ -6,7 +6,6 @@ from ragtasks.results._evaluations import (
     evaluation_of,
     gold_model,
     has_own_history,
-    has_simulated_user,
     model_of,
     own_history,
     read_evaluations,
@@ -59,8 +58,6 @@ from ragtasks.results._provenance import (
 )
 from ragtasks.results._rows import (
     MODEL,
-    NEED_MET,
-    NEED_METRICS,
     TURN_ERROR,
     USAGE_METRICS,
     USAGE_NAMES,
@@ -88,8 +85,6 @@ __all__ = [
     "DEFAULT_SUITE",
     "DRIFT",
     "MODEL",
-    "NEED_MET",
-    "NEED_METRICS",
     "REQUEST_FIELDS",
     "SCORED_BY",
     "TURN_ERROR",
@@ -120,7 +115,6 @@ __all__ = [
     "gold_model",
     "group_of",
     "has_own_history",
-    "has_simulated_user",
     "holds_own_rows",
     "is_own_row",
     "joined_usage",

@@ -20,7 +20,7 @@ from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
-from ragtasks.results._rows import NEED_METRICS, USAGE_METRICS, Row, read_rows, row_of
+from ragtasks.results._rows import USAGE_METRICS, Row, read_rows, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     RUN_AGAIN,
@@ -36,7 +36,7 @@ from ragtasks.results._saved import (
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
 from ragtasks.suites import suite_named, without_agentic
 
-_APART = re.compile(r" \((run|own history|simulated user)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
+_APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Evaluation:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of its suite, in the order of tables, then what answers may have taken, and of users' needs."""
-        return (*suite_named(self.suite).metrics, *USAGE_METRICS, *NEED_METRICS)
+        """The metrics of its suite, in the order of tables, and what answers may have taken."""
+        return (*suite_named(self.suite).metrics, *USAGE_METRICS)
 
     def answers(self) -> Iterator[tuple[Row, Response]]:
         """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.
@@ -250,7 +250,7 @@ def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
 
 
 def _label(model: str, run: str, history: str) -> str:
-    """Return the model's name with the run that it was given, where that is a stored one, and whose history it is."""
+    """Return the model's name with the run that it was given, where that is a stored one, and with its own history."""
     named = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
     return f"{named} ({history})" if history else named
 
@@ -258,11 +258,6 @@ def _label(model: str, run: str, history: str) -> str:
 def has_own_history(evaluation: Evaluation) -> bool:
     """Return whether each turn saw the model's own answers to the turns before."""
     return f" ({OWN_HISTORY}" in evaluation.model
-
-
-def has_simulated_user(evaluation: Evaluation) -> bool:
-    """Return whether a simulated user asked, and not the benchmark."""
-    return f" ({SIMULATED_USER}" in evaluation.model
 
 
 def gold_model(evaluation: Evaluation) -> str:
@@ -283,20 +278,15 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
 # Origin of the answers in a results file: the model, its history, the kind of evaluation.
 
 _OUR_PROMPTS = "ours"
-OWN_HISTORY, SIMULATED_USER = "own history", "simulated user"
+OWN_HISTORY = "own history"
 Kind = tuple[str, str, str]
 """Benchmark (says `sample` where it is one), encoder, and IDK detector with any judges of an evaluation."""
 
 
 def own_history(provenance: Mapping[str, Any]) -> str:
-    """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history.
-
-    Where a simulated user asked, it is the user's name.
-    """
+    """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history."""
     if value_at(provenance, "history", "answers") != "own":
         return ""
-    if (user := value_at(provenance, "history", "user", "model")) is not None:
-        return f"{SIMULATED_USER} {user}"
     searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter", "searches"))
     return ", ".join([OWN_HISTORY, *(text for text in searched if isinstance(text, str))])
 

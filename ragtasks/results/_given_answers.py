@@ -30,10 +30,8 @@ from ragtasks.records import (
     Answerability,
     Contexts,
     Ending,
-    Message,
     Passage,
     Setting,
-    Task,
     Trajectory,
     normalise_task_id,
 )
@@ -53,7 +51,6 @@ def answers_evaluation(
     folder: Path,
     name: str,
     time: str,
-    user: Mapping[str, Any] | None = None,
 ) -> SavedEvaluation:
     """Return the answers of a system of one's own, as if the harness had logged them.
 
@@ -64,7 +61,7 @@ def answers_evaluation(
     relevant = relevant_passages(benchmark, searched)
     rows = [
         _row(
-            build_doc(benchmark, _held(task, given), setting, config.run, contexts.passages[task.task_id]),
+            build_doc(benchmark, task, setting, config.run, contexts.passages[task.task_id]),
             given[task.task_id],
             config.end_of_thinking,
             relevant.get(task.task_id, ()),
@@ -80,7 +77,6 @@ def answers_evaluation(
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,
-        **({"history": {"answers": "own", "user": dict(user)}} if user else {}),
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
@@ -90,12 +86,6 @@ def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str,
     """Return the suite: searches are scored in the setting agentic, and of rows of one's own."""
     of_rows = benchmark.name == ROWS and any(answer.trajectory for answer in given.values())
     return f"{benchmark.suite}+{AGENTIC}" if of_rows or setting is Setting.AGENTIC else benchmark.suite
-
-
-def _held(task: Task, given: Mapping[str, GivenAnswer]) -> Task:
-    """Return a task with the conversation that was held in the place of the benchmark's, where one was."""
-    messages = given[task.task_id].messages
-    return replace(task, messages=messages) if messages else task
 
 
 def read_predictions(
@@ -120,7 +110,7 @@ def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str, relevan
     """Return an answer as a logged sample; its prompt is not known."""
     kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
     text = answer_text(answer.text, end_of_thinking)
-    more = {"usage": answer.usage, "need": answer.need, "trajectory": trajectory_in_doc(answer, text, relevant)}
+    more = {"usage": answer.usage, "trajectory": trajectory_in_doc(answer, text, relevant)}
     doc = {**doc, **{key: value for key, value in more.items() if value}}
     return {
         "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
@@ -212,10 +202,6 @@ class GivenAnswer:
     """Why there is none, where a request failed."""
     usage: Mapping[str, Any] = field(default_factory=dict)
     """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
-    need: Mapping[str, Any] = field(default_factory=dict)
-    """What became of the need that a simulated user had; empty where the benchmark's own question was asked."""
-    messages: tuple[Message, ...] = ()
-    """The conversation up to the question, where it is not the benchmark's."""
     trajectory: Trajectory | None = None
     """What the system searched for before it answered; None where it does not say so."""
 

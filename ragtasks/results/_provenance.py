@@ -54,7 +54,6 @@ REQUEST_FIELDS = (
     "best of",
     "picker",
     "run key",
-    "simulated user",
     "search retriever",
     "search calls",
     "search k",
@@ -109,7 +108,6 @@ def provenance_of(
         "generation options": texts["generation options"],
         "best of": texts["best of"],
         "picker": texts["picker"],
-        "simulated user": texts["simulated user"],
         **{name: texts[name] for name in _SEARCHES},
         "conversational": texts["conversational"],
         "end_of_thinking": texts["end_of_thinking"],
@@ -178,19 +176,10 @@ def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
         "generation options": _distinct(values("harness", "generation_kwargs")),
         "best of": _distinct(values("best_of", "n")),
         "picker": _distinct(values("best_of", "by")),
-        "simulated user": _distinct(map(_user_text, (value_at(one, "history", "user") for one in of_tasks))),
         **{name: _distinct(values("tools", key)) for name, key in _SEARCHES.items()},
         **{name: _distinct(values("configuration", name)) for name in _CONFIGURED},
         SCORED_BY: _distinct(values("scoring", "scored_by")),
     }
-
-
-def _user_text(user: Any) -> str:
-    """Return what decided what a simulated user said, beside its model, in words."""
-    if not isinstance(user, Mapping):
-        return UNKNOWN
-    personas = ", ".join(map(str, user.get("personas", ())))
-    return "; ".join([personas, *(f"{name} {user.get(name)}" for name in ("seed", "turns", "patience", "prompt"))])
 
 
 def _file_name(prompt: str) -> str:

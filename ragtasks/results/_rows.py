@@ -54,7 +54,7 @@ class Row:
     again: tuple[Mapping[str, float | None], ...] = ()
     """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
     spending: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """Who was asked (`model`, `judge NAME`, `picker NAME`, `user NAME`) -> what each reply took, useless or not."""
+    """Who was asked (`model`, `judge NAME`, `picker NAME`) -> what each reply took, useless or not."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
     recall_after: tuple[float, ...] = ()
@@ -107,7 +107,6 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         values={
             **{name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
             **_usage_values(doc.get("usage", {}), [item.get("calls", ()) for item in verdicts]),
-            **need_values(doc.get("need", {})),
             **_turn_error_values(notes),
         },
         unscored=notes.get("unscored", {}),
@@ -120,51 +119,6 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         recall_after=_recall_after(doc.get("trajectory")),
         served=tuple(sorted({(item["judge"], name) for item in verdicts if (name := item.get("served_model"))})),
     )
-
-
-# What became of a need that a simulated user had, by what the user said of each answer to it.
-
-NEED_MET = "need_met"
-NEED_METRICS = (
-    Metric(NEED_MET, "share of needs that were met, as the simulated user says; one that never came up was not"),
-    Metric(
-        "need_turns",
-        "messages of the simulated user about a need that was met",
-        higher_is_better=False,
-        bounds=COUNT,
-    ),
-    Metric("need_recovered", "of needs that the first answer left open, the share that a later one met"),
-    Metric(
-        "need_wrong",
-        "share of answers that say what the reference answer excludes, as the user says",
-        higher_is_better=False,
-    ),
-    Metric(
-        "need_contradicts",
-        "share of answers that contradict an earlier one, as the user says",
-        higher_is_better=False,
-    ),
-)
-"""What is known of a need beside the scores of its answer, whatever the suite. Experimental."""
-
-
-def need_values(need: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return metric -> value of one need; none where there is no simulated user."""
-    if not need:
-        return {}
-    met, exchanges = need["met"], need["exchanges"]
-    was_open = bool(exchanges) and exchanges[0].get("met") is False and met is not None
-    return {
-        NEED_MET: None if met is None else float(met),
-        "need_turns": float(need["turns"]) if met else None,
-        "need_recovered": float(met) if was_open else None,
-        **{f"need_{key}": _share([one.get(key) for one in exchanges]) for key in ("wrong", "contradicts")},
-    }
-
-
-def _share(labels: Sequence[bool | None]) -> float | None:
-    given = [label for label in labels if label is not None]
-    return sum(given) / len(given) if given else None
 
 
 def _recall_after(trajectory: Mapping[str, Any] | None) -> tuple[float, ...]:
@@ -255,8 +209,6 @@ def _spending(doc: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, tup
     found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(doc.get("usage", {}).get("calls", ()))}
     picked = doc.get("picked", {})
     found[f"picker {picked.get('by')}"] = list(picked.get("calls", ()))
-    need = doc.get("need", {})
-    found[f"user {need.get('by')}"] = list(need.get("calls", ()))
     judgings = [notes, *notes.get("repeats", ())]
     for item in (item for judging in judgings for item in judging.get("verdicts", ())):
         found.setdefault(f"judge {item['judge']}", []).extend(item.get("calls", ()))

@@ -386,6 +386,8 @@ def require_origin(task: str, said: object) -> None:
     if not _TASK_NAME.fullmatch(task):
         raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
     _require(_Origin, said)
+    if value_at(said, "history", "user") is not None:
+        raise ValueError(f"harness task {task}: a simulated user asked the questions in place of the benchmark's own")
 
 
 def _require(model: type[_Part], value: object) -> None:

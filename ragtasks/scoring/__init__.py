@@ -1,7 +1,6 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._anchors import frozen_anchors
-from ragtasks.scoring._conversing import SimulatedUser, converse, planned_messages
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
@@ -55,7 +54,6 @@ __all__ = [
     "ResponseScorer",
     "ScoredResponse",
     "ScoredSystem",
-    "SimulatedUser",
     "System",
     "SystemAnswers",
     "SystemScores",
@@ -68,7 +66,6 @@ __all__ = [
     "check_retrieval",
     "check_together",
     "checked_again",
-    "converse",
     "decide",
     "find_implausible",
     "frozen_anchors",
@@ -77,7 +74,6 @@ __all__ = [
     "note_turn_errors",
     "open_named",
     "pick_best",
-    "planned_messages",
     "plausibility_of",
     "ready_judge",
     "record_checked",

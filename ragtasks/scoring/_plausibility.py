@@ -144,8 +144,6 @@ class Answers:
     setting: Setting | None
     benchmark: Benchmark | None
     """The source of the passages' ids; None: their origin is not checked."""
-    parts: Sequence[Sequence[str]]
-    """The texts of each answer: one, or one for each time that a simulated user came back to its need."""
 
     @cached_property
     def words(self) -> list[list[str]]:
@@ -214,19 +212,13 @@ def find_implausible(
     *,
     setting: Setting | None = None,
     benchmark: Benchmark | None = None,
-    parts: Sequence[Sequence[str]] = (),
 ) -> list[dict[str, str]]:
-    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came.
-
-    `parts` is what the answers are made of, where some are of several texts.
-    """
+    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came."""
     from scipy.special import bdtrc
 
     places = [place for place, response in enumerate(responses) if not response.no_answer]
     given = replies or [response.text for response in responses]
-    each = [parts[place] if parts and parts[place] else [responses[place].text] for place in places]
-    texts = [given[place] for place in places]
-    answers = Answers([responses[place] for place in places], texts, setting, benchmark, each)
+    answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
     found: list[dict[str, str]] = [{} for _ in responses]
     for name, check in CHECKS.items():
         matches = dict(check.find(answers)) if places else {}
@@ -248,13 +240,12 @@ def check_together(
     *,
     setting: Setting,
     benchmark: Benchmark | None,
-    parts: Sequence[Sequence[str]] = (),
 ) -> CheckedAnswers:
     """Return what was found among the answers to a setting, and write it into each response's notes.
 
     What went wrong in each turn is noted with it (see `note_turn_errors`).
     """
-    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark, parts=parts)
+    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
     answered = [place for place, response in enumerate(responses) if not response.no_answer]
     for place in answered:
         notes[place][IMPLAUSIBLE] = found[place]
@@ -299,7 +290,6 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
             [responses[place] for place in places],
             replies_in(samples[place] for place in places),
             setting=setting,
-            parts=[texts_in(samples[place]) for place in places],
         )
         found |= {place: one for place, one in zip(places, checked, strict=True) if not responses[place].no_answer}
     rows = tuple(replace(row, implausible=found.get(place)) for place, row in enumerate(evaluation.rows))
@@ -317,14 +307,6 @@ def _response(sample: Mapping[str, Any]) -> Response | None:
 def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what the model or file gave in logged samples, thinking text included."""
     return [_first_reply(sample) for sample in samples]
-
-
-def texts_in(sample: Mapping[str, Any]) -> list[str]:
-    """Return what a system said to a simulated user about one need; [] of any other logged sample."""
-    try:
-        return [str(one["answer"]) for one in sample["doc"]["need"]["exchanges"] if "answer" in one]
-    except (LookupError, TypeError):
-        return []
 
 
 def _first_reply(sample: Mapping[str, Any]) -> str:
@@ -353,12 +335,8 @@ def _surroundings(response: Response) -> Iterator[str]:
 
 
 def _texts(is_one: Callable[[str], object]) -> Callable[[Answers], Found]:
-    """Return what yields the answers of which something holds by their text alone, by each text of several."""
-    return lambda answers: (
-        (place, item.text)
-        for place, (item, parts) in enumerate(zip(answers.responses, answers.parts, strict=True))
-        if all(map(is_one, parts))
-    )
+    """Return a search for the answers whose text alone meets a condition."""
+    return lambda answers: ((place, item.text) for place, item in enumerate(answers.responses) if is_one(item.text))
 
 
 def _without_text(text: str) -> bool:
@@ -379,16 +357,11 @@ _LOOP = 4  # words that come again
 
 
 def _looping(answers: Answers) -> Found:
-    """Yield answers of which most runs of four words stood there before, within one text."""
-    for place, parts in enumerate(answers.parts):
-        looping = next((text for text in parts if _loops(_words(text))), None)
-        if looping is not None:
-            yield place, f"... {looping[-40:]}"
-
-
-def _loops(words: Sequence[str]) -> bool:
-    runs = len(words) - _LOOP + 1
-    return len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs
+    """Yield answers in which most runs of four words repeat an earlier one."""
+    for place, words in enumerate(answers.words):
+        runs = len(words) - _LOOP + 1
+        if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
+            yield place, f"... {answers.responses[place].text[-40:]}"
 
 
 _TEMPLATE_MARK = re.compile(

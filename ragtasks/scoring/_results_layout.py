@@ -32,7 +32,6 @@ from ragtasks.scoring._plausibility import (
     note_turn_errors,
     plausibility_of,
     replies_in,
-    texts_in,
 )
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named
@@ -92,7 +91,6 @@ def _checked(
             [result.notes for _, _, result, _ in items],
             setting=Setting(setting),
             benchmark=items[0][3].benchmark if _names_passages(items[0][0]) else None,
-            parts=[texts_in(task.rows[place]) for task, place, _, _ in items],
         )
         for (benchmark, setting), items in groups.items()
     ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from ragtasks.clients import (
     Endpoint,
     Journal,
     Outcome,
-    Progress,
     Prompt,
     Reply,
     ReplyCache,
@@ -54,8 +52,6 @@ class ScoredSystem:
     """Whose passages it was given; None where it retrieved for itself, which is full RAG."""
     source: Path
     """Where its answers come from: a file, or the folder of what an endpoint replied."""
-    user: Mapping[str, Any] = field(default_factory=dict)
-    """What decides what a simulated user says, where one asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +82,6 @@ class SystemScores:
     """Share of them up to which the command ends well."""
     is_own_rows: bool = False
     """Whether the questions are the rows' own, and no benchmark's."""
-    n_left: int = 0
-    """Needs that a simulated user had not come to when it left: not met."""
-    n_undecided: int = 0
-    """Needs of conversations that broke off before the user could say: unscored."""
 
     def require_plausible(self) -> None:
         """Refuse answers of which too many cannot be answers."""
@@ -107,7 +99,6 @@ class SystemAnswers:
     evaluation: SavedEvaluation
     """The answers, as if the harness had logged them."""
     file: Path
-    has_user: bool = False
 
 
 def system_to_score(
@@ -129,7 +120,7 @@ def system_to_score(
     given = answering(benchmark, config, file)
     setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
-    return _to_score(system.name, system.source, (benchmark, contexts, config, given), file, system.user)
+    return _to_score(system.name, system.source, (benchmark, contexts, config, given), file)
 
 
 def rows_to_score(
@@ -154,7 +145,6 @@ def _to_score(
     source: Path,
     asked: tuple[Benchmark, Contexts, EvaluationConfig, Mapping[str, GivenAnswer]],
     file: Path,
-    user: Mapping[str, Any] | None = None,
 ) -> SystemAnswers:
     benchmark, contexts, config, given = asked
     evaluation = answers_evaluation(
@@ -166,9 +156,8 @@ def _to_score(
         folder=file.parent,
         name=name,
         time=file.stem.removeprefix("results_"),
-        user=user or {},
     )
-    return SystemAnswers(*asked, evaluation, file, has_user=bool(user))
+    return SystemAnswers(*asked, evaluation, file)
 
 
 def score_answers(
@@ -182,15 +171,12 @@ def score_answers(
     evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
-    if not problems and answers.has_user and unfinished_file(file).exists():
-        unfinished_file(file).replace(conversations_file(file))
-    elif not problems:
+    if not problems:
         unfinished_file(file).unlink(missing_ok=True)
     tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
     missing = Counter(task.domain for task in tasks if task.task_id not in given)
     found = [given[task.task_id] for task in tasks if task.task_id in given]
     answered = [answer for answer in found if not answer.no_answer]
-    n_left = sum(bool(answer.no_answer) and answer.need.get("met") is False for answer in found)
     return SystemScores(
         file,
         n_tasks=len(tasks),
@@ -200,9 +186,7 @@ def score_answers(
         n_without=sum(answer.passages == () for answer in answered),
         n_searched=sum(answer.trajectory is not None for answer in answered),
         is_agentic=answers.contexts.setting is Setting.AGENTIC or answers.benchmark.name == ROWS,
-        n_failed=0 if answers.has_user else len(found) - len(answered),
-        n_left=n_left,
-        n_undecided=len(found) - len(answered) - n_left if answers.has_user else 0,
+        n_failed=len(found) - len(answered),
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
@@ -228,8 +212,7 @@ def _setting_of(given: Mapping[str, GivenAnswer]) -> Setting:
 def _file_name(system: ScoredSystem, benchmark: Benchmark) -> str:
     """Return what tells the files of one setting of one benchmark from others of the same system."""
     setting = system.setting or Setting.FULL_RAG
-    further = [*(["sample"] if benchmark.is_sample else []), *(["user"] if system.user else [])]
-    parts = (system.name, system.benchmark, setting.value, *further)
+    parts = (system.name, system.benchmark, setting.value, *(["sample"] if benchmark.is_sample else []))
     return "-".join(_slug(part) for part in parts)
 
 
@@ -269,17 +252,16 @@ class System:
         tasks: Sequence[Mapping[str, Any]],
         journal: Journal | None = None,
         cache: Path | None = None,
-        progress: Progress | None = None,
     ) -> list[GivenAnswer]:
         """Return one answer a task, in order; one that did not come says why."""
         prompts = [_prompt(task) for task in tasks]
         try:
-            with progress_bars() if progress is None else nullcontext(progress) as shown:
+            with progress_bars() as progress:
                 if cache is None:
-                    replies = self._client.answer(prompts, shown, journal)
+                    replies = self._client.answer(prompts, progress, journal)
                 else:
                     with ReplyCache(cache) as stored:
-                        replies = CachedClient(self._client, stored).answer(prompts, shown, journal)
+                        replies = CachedClient(self._client, stored).answer(prompts, progress, journal)
         except JudgeError as error:
             raise ModelError(str(error)) from error
         return [self.answer_in(reply, "contexts" in task) for reply, task in zip(replies, tasks, strict=True)]
@@ -332,8 +314,3 @@ def ask_endpoint(
 def unfinished_file(results: Path) -> Path:
     """Return where the answers of an evaluation are kept that is not saved yet."""
     return results.with_name(f"unfinished_{results.stem.removeprefix('results_')}.sqlite")
-
-
-def conversations_file(results: Path) -> Path:
-    """Return where the answers to a simulated user stay, so that a second run asks the system nothing."""
-    return results.with_name(f"conversations_{results.stem.removeprefix('results_')}.sqlite")

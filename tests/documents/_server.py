@@ -1,4 +1,4 @@
-"""One server for all that documents ask: a model, judges, a rewriter, a writer of dialogues, a user, a RAG system."""
+"""One server for all that documents ask: a model, judges, a rewriter, a writer of dialogues, a RAG system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from tests.clients._server import Action, ChatServer, completion
 from tests.judges._demo import _demo
-from tests.scoring._users import user_turn
 from tests.synthesis._scripted import good_reply
 
 _FORM = re.compile(r'^\{"(propositions|turns|questions|pairs|answerable|claims|query|all_used)"', re.MULTILINE)
@@ -34,8 +33,6 @@ class DocumentedServer(ChatServer):
 
 def reply(prompt: str) -> str:
     """Return what a helpful model replies."""
-    if " need 1]" in prompt:
-        return json.dumps(user_turn(prompt))
     if _FORM.search(prompt):
         return good_reply(prompt)
     if '"reworded version"' in prompt:

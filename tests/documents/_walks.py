@@ -193,11 +193,6 @@ WALKS: dict[str, Walk] = {
             r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review (agreement|export)": TRAINED,
         },
     ),
-    "docs/users.md": Walk(
-        before=("ragtasks init --endpoint $SERVER --data sample",),
-        changes={"--user": "--min-judge-coverage 0 --user"},
-        left_out={"need_met": "needs two systems; tests/scoring compares three"},
-    ),
     "docs/troubleshooting.md": Walk(before=(EVALUATED,), changes={"score results .*": NO_ENCODER}),
 }
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from ragtasks.judges import read_coded_label, schema_of
+from ragtasks.judges import read_coded_label
 from ragtasks.judges._parsers import read_coded_rating, read_texts, read_yes_no
-from ragtasks.judges._question import as_text
+from ragtasks.judges._question import as_text, schema_of
 
 
 def test_an_object_has_the_keys_of_its_form() -> None:

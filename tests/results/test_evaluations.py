@@ -369,6 +369,19 @@ def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) ->
         read_evaluations([tmp_path])
 
 
+def test_results_of_a_simulated_user_are_refused_and_stay_as_they_are(tmp_path: Path) -> None:
+    def mark(results: dict[str, Any]) -> None:
+        for config in results["configs"].values():
+            config["metadata"]["ragtasks"]["history"] = {"answers": "own", "user": {"model": "gpt-4o-mini"}}
+
+    file = save(tmp_path, change=mark)
+    before = file.read_bytes()
+    text = message_of(file)
+    assert str(file) in text
+    assert "a simulated user asked the questions" in text
+    assert file.read_bytes() == before
+
+
 def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> None:
     save(tmp_path / "whole", "whole")
     broken = save(tmp_path / "broken", "broken")

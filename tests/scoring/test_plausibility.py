@@ -27,7 +27,7 @@ from ragtasks.scoring import (
     plausibility_of,
     require_plausible,
 )
-from ragtasks.scoring._plausibility import CHECKS, Answers, replies_in, texts_in
+from ragtasks.scoring._plausibility import CHECKS, Answers, replies_in
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -226,14 +226,6 @@ def test_requests_that_failed_are_no_answers() -> None:
     assert find_implausible([failed, Response(TASKS[1], (), "")]) == [{}, {"empty": ""}]
 
 
-def test_the_same_answer_to_a_user_who_comes_back_is_no_loop_and_each_text_is_looked_at() -> None:
-    parts = [[TASKS[0].target] * 4, ["502 Bad Gateway"] * 2, ["Yes.", f"{TASKS[2].target} " * 8]]
-    responses = [Response(task, (), "\n\n".join(texts)) for task, texts in zip(TASKS, parts, strict=False)]
-    found = find_implausible(responses, parts=parts)
-    assert [names.keys() & {"looping", "error"} for names in found] == [set(), {"error"}, {"looping"}]
-    assert "looping" in find_implausible(responses)[0]
-
-
 def with_passages(passages: Callable[[Task], Sequence[Passage]], setting: Setting) -> dict[str, float]:
     responses = [Response(task, tuple(passages(task)), nearly(task)) for task in TASKS]
     found = find_implausible(responses, setting=setting, benchmark=BENCHMARK)
@@ -420,7 +412,7 @@ def test_a_refusal_in_another_language_refuses(
 
 def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
     """Return the checks that find a single answer, although a single match is not reported."""
-    answers = Answers([Response(task, tuple(passages), text)], [text if reply is None else reply], None, None, [[text]])
+    answers = Answers([Response(task, tuple(passages), text)], [text if reply is None else reply], None, None)
     return {name for name, check in CHECKS.items() if list(check.find(answers))}
 
 
@@ -892,23 +884,6 @@ def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> Non
     assert shown.startswith("... ")
     assert "And that is all. User: And?" in shown
     assert "It is so. It is so." not in shown
-
-
-def test_what_a_system_said_to_a_user_is_read_from_a_logged_sample_answer_by_answer() -> None:
-    exchanges = [{"user": "a?", "answer": "One."}, {"user": "b?", "answer": "Two."}, {"user": "c?"}]
-    assert texts_in({"doc": {"need": {"exchanges": exchanges}}}) == ["One.", "Two."]
-    for sample in ({}, {"doc": {}}, {"doc": {"need": None}}, {"doc": {"need": {}}}):
-        assert texts_in(sample) == []
-
-
-def test_answers_to_a_user_that_loop_are_found_text_by_text_in_saved_results_too() -> None:
-    task = TASKS[0]
-    twice = Response(task, task.references, "It opens at nine on every working day of the week.\n\n" * 2)
-    loop = "It opens at nine on every working day. " * 9
-    texts = [[loop], [twice.text.split("\n")[0]] * 2]
-    found = find_implausible([replace(twice, text=loop), twice], parts=texts)
-    assert ["looping" in names for names in found] == [True, False]
-    assert find_implausible([twice], parts=[[loop, "It opens at nine."]])[0]["looping"]
 
 
 def test_what_went_wrong_in_a_turn_is_read_by_the_verdict_that_stands_beside_the_answer() -> None:

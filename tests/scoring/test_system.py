@@ -29,7 +29,7 @@ from ragtasks.scoring import (
     system_to_score,
     take_failures,
 )
-from ragtasks.scoring._system import conversations_file, unfinished_file
+from ragtasks.scoring._system import unfinished_file
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 
@@ -85,7 +85,7 @@ def test_every_kind_of_answer_is_counted(sample: Benchmark, place: Place, tmp_pa
     assert (found.n_tasks, found.n_answers, found.n_failed) == (9, 4, 1)
     assert (found.n_own_contexts, found.n_without, found.n_searched) == (3, 1, 1)
     assert dict(found.missing) == {"workshop": 4}
-    assert (found.n_left, found.n_undecided, found.problems) == (0, 0, ())
+    assert found.problems == ()
     assert (found.is_agentic, found.is_own_rows) == (False, False)
     assert found.max_implausible == 1.0
     assert [item.where for item in found.checked] == ["custom (sample) in reference"]
@@ -102,22 +102,6 @@ def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
     answer = GivenAnswer("For 5 days.", (PASSAGE,), trajectory=Trajectory((step,), Ending.ANSWERED, 1, 0))
     assert scored(every(sample, answer), place, tmp_path, Setting.AGENTIC).is_agentic
     assert {row.setting for row in read_evaluations([tmp_path])[0].rows} == {"agentic"}
-
-
-def test_needs_that_a_user_left_and_those_that_nobody_decided_are_counted_apart(
-    sample: Benchmark, place: Place, tmp_path: Path
-) -> None:
-    ids = [task.task_id for task in sample.tasks]
-    given = {
-        ids[0]: GivenAnswer("For 5 days.", (PASSAGE,), need={"met": True, "turns": 1, "exchanges": []}),
-        ids[1]: GivenAnswer("It depends.", (PASSAGE,), need={"met": False, "turns": 1, "exchanges": []}),
-        ids[2]: GivenAnswer("", no_answer="not asked", need={"met": False, "turns": 1, "exchanges": []}),
-        ids[3]: GivenAnswer("", no_answer="broke off", need={"met": None, "turns": 1, "exchanges": []}),
-        ids[4]: GivenAnswer("", no_answer="broke off", need={"met": None, "turns": 1, "exchanges": []}),
-    }
-    found = scored(given, place, tmp_path, system={"user": {"model": "u"}})
-    assert (found.n_answers, found.n_failed, found.n_left, found.n_undecided) == (2, 0, 1, 2)
-    assert found.file.name == "results_my-system-custom-full-rag-sample-user.json"
 
 
 @pytest.mark.parametrize(
@@ -186,20 +170,13 @@ def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
     sample: Benchmark, place: Place, tmp_path: Path
 ) -> None:
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
-    plain = answers_of(given, place, tmp_path)
-    talking = answers_of(given, place, tmp_path, system={"user": {"model": "u"}})
-    for answers in (plain, talking):
-        file = unfinished_file(answers.file)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"replies")
-        score_answers(answers, place)
-        assert not file.exists()
-    assert not conversations_file(plain.file).exists()
-    assert conversations_file(talking.file).read_bytes() == b"replies"
-    named = "my-system-custom-full-rag-sample"
-    assert unfinished_file(plain.file).name == f"unfinished_{named}.sqlite"
-    assert conversations_file(talking.file).name == f"conversations_{named}-user.sqlite"
-    assert score_answers(talking, place).problems == ()
+    answers = answers_of(given, place, tmp_path)
+    file = unfinished_file(answers.file)
+    assert file.name == "unfinished_my-system-custom-full-rag-sample.sqlite"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"replies")
+    assert score_answers(answers, place).problems == ()
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(
@@ -432,7 +409,6 @@ def test_rows_of_one_s_own_are_scored_under_their_name(place: Place, tmp_path: P
     answers = to_score()
     assert answers.file == tmp_path / "my-rows" / "results_my-rows-rows.json"
     assert answers.evaluation.source == tmp_path / "rows.jsonl"
-    assert not answers.has_user
     found = score_answers(answers, place, notes={"asked_by": "hand"})
     assert (found.n_tasks, found.n_answers, found.is_own_rows, found.is_agentic) == (1, 1, True, True)
     assert json.loads(found.file.read_text())["asked_by"] == "hand"

@@ -21,7 +21,7 @@ from ragtasks.reports.tables._scores import (
     plain_mean,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
-from ragtasks.results import NEED_METRICS, Evaluation, Row, shortened_prompts, stopped_judging
+from ragtasks.results import Evaluation, Row, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     LEVEL,
@@ -354,11 +354,9 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     legend = (f"{unscored_sentence(evaluation, lacking)}." if lacking else "", turn_error_sentence([evaluation]))
     heads = ("setting", "system", "answered", *names)
     table = Table("Scores", heads, (line,), legend=tuple(filter(None, legend)))
-    needs = _described(rows, NEED_METRICS)
-    users = (Table("Needs of the simulated user (experimental)", _DESCRIBED, needs),) if needs else ()
     searches = _described(rows, suite_named(AGENTIC).metrics)
     did = (Table("What it searched for", _DESCRIBED, searches),) if searches else ()
-    return Section(evaluation.kind[0], {}, (table, *users, *did))
+    return Section(evaluation.kind[0], {}, (table, *did))
 
 
 def _rows_section(evaluation: Evaluation) -> Section:

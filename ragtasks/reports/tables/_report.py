@@ -42,13 +42,11 @@ from ragtasks.reports.tables._scores import (
 from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.reports.tables._turn_errors import turn_error_tables
 from ragtasks.reports.tables._usage import usage_table
-from ragtasks.reports.tables._users import user_tables
 from ragtasks.results import (
     USAGE_NAMES,
     Evaluation,
     Row,
     comparable_evaluations,
-    has_simulated_user,
     request_differences,
     scored_on,
     shortened_prompts,
@@ -122,9 +120,7 @@ def _overview_section(given: Sequence[Evaluation]) -> Section:
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
-    # Experimental: what simulated users found leads nowhere that a replay is.
-    leading = [item for item in given if not has_simulated_user(item)] or given
-    opening, sentence = conclusion(leading, present, metrics[0]) if metrics else (None, "")
+    opening, sentence = conclusion(given, present, metrics[0]) if metrics else (None, "")
     tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
     if not options.intervals:
         tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
@@ -137,7 +133,6 @@ def _tables(
     given: Sequence[Evaluation], present: Mapping[str, Metric], metrics: Sequence[str], options: ReportOptions
 ) -> list[Table]:
     everyone = with_baselines(given)
-    quality = present[metrics[0]] if metrics else None
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
     overview = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
@@ -150,8 +145,7 @@ def _tables(
         *overview,
         *as_zero_table(overview[0], list(present.values())),
         *_citations(given, present),
-        *user_tables(given, quality),
-        *usage_table(given, quality),
+        *usage_table(given, present[metrics[0]] if metrics else None),
         *plausibility_table(given),
         *turn_error_tables(given, n_examples=options.n_examples),
         *_ranking(overview),

@@ -18,10 +18,9 @@ from ragtasks.judges import (
     UnparsableReplyError,
     VerdictOutcome,
     read_coded_label,
-    read_coded_object,
     rubrics_named,
 )
-from ragtasks.judges._parsers import read_coded_rating, read_texts, read_yes_no
+from ragtasks.judges._parsers import read_coded_object, read_coded_rating, read_texts, read_yes_no
 from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm, rl_f
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability
