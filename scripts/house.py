@@ -1,12 +1,19 @@
-"""Counts the house: lines, modules, rooms, arrows between them, and the way from a task's YAML to its number.
+"""Count the lines, names, imports, commands and functions of the whole code and of its core.
 
-    python scripts/house.py                # the counts of this checkout, as a table
-    python scripts/house.py --walk         # also the files that one evaluation of the sample calls a function of
-    python scripts/house.py --list NAME    # what stands behind one count: rooms, arrows, faces, tests, walk
+    python scripts/house.py                  # the counts of this checkout, as a Markdown table
+    python scripts/house.py --walk           # also the functions that one evaluation of the sample calls
+    python scripts/house.py --list NAME      # the items behind one count, such as `commands`; `--core`: in the core
+    python scripts/house.py --root FOLDER    # another checkout; this interpreter must have its dependencies
 
-A room is a folder or a module right below `ragtasks/`, and `retrieval_cache` as a whole. An arrow is an import, of
-whatever kind, from one room to another; one that a room below points at a room above it, by the layers of
-`tests/test_imports.py`, goes back.
+The core is the code without its optional parts (`OPTIONAL`). A room is a folder or module directly in `ragtasks/`, or
+`retrieval_cache` as a whole. An arrow is an import of one room by another.
+
+A leaf command is a command without subcommands. All its parameters count, hidden ones too, but not `--help` and
+`--help-all`, and an option object that several commands share counts once. `run` counts the options that it declares:
+it passes lm_eval's arguments on as they are, so these are not parameters of ours.
+
+A private function is a function of a module or a method whose name begins with one underscore. Its references are the
+uses of its name in its own module, and in the modules that import it; imports, strings and its own body do not count.
 """
 
 from __future__ import annotations
@@ -17,39 +24,107 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ragtasks", "retrieval_cache")
-sys.path.insert(0, str(ROOT))
+OPTIONAL = (
+    *("ragtasks/arena/", "ragtasks/cli/arena.py", "ragtasks/synthesis/", "ragtasks/cli/synthesis.py"),
+    *("retrieval_cache/milvus.py", "retrieval_cache/ray_workers.py"),
+    *("tests/arena/", "tests/cli/test_arena.py"),
+    *("tests/synthesis/", "tests/cli/test_synthesize.py", "tests/cli/test_review.py"),
+    *("tests/retrieval_cache/test_milvus.py", "tests/retrieval_cache/test_ray_"),
+    "tests/retrieval_cache/retrievers/test_elser.py",
+)
+"""Beginnings of the paths that do not belong to the core."""
 
+_NOT_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+}
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PROFILED = """
 import json, sys
 called = set()
 def note(frame, event, value):
     code = frame.f_code
-    # The body of a module or class has no such flag; a comprehension that stands in one has, and is no function.
-    if event != "call" or not code.co_flags & 1:
-        return
-    caller = frame.f_back and frame.f_back.f_code.co_name
-    if code.co_name[0] != "<" or caller != "<module>":
-        called.add(code.co_filename)
+    if event == "call" and code.co_flags & 1 and code.co_name[0] != "<":  # the body of a class lacks the flag
+        called.add((code.co_filename, code.co_firstlineno, code.co_name))
 sys.setprofile(note)
 sys.argv = ["ragtasks", *{arguments!r}]
 from ragtasks.cli import main
 try:
     main()
-except SystemExit:
-    pass
+except SystemExit as end:
+    if end.code:
+        raise
 sys.setprofile(None)
 print(json.dumps(sorted(called)), file=sys.stderr)
 """
 
 
-def name_of(path: Path) -> str:
-    """Return the name that a file is imported by."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+@dataclass(frozen=True)
+class House:
+    """The modules and test files of a checkout, or of its core."""
+
+    root: Path
+    modules: dict[str, Path]
+    tests: list[Path]
+
+    def name(self, path: Path) -> str:
+        """Return a path in the checkout."""
+        return path.relative_to(self.root).as_posix()
+
+
+def read_house(root: Path, *, core: bool) -> House:
+    """Return the house of a checkout, or of its core."""
+
+    def files(folder: str) -> list[Path]:
+        found = sorted((root / folder).rglob("*.py"))
+        return [path for path in found if not (core and path.relative_to(root).as_posix().startswith(OPTIONAL))]
+
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in PACKAGES
+        for path in files(package)
+    }
+    return House(root, modules, files("tests"))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def n_lines(path: Path) -> int:
+    """Return the number of lines of a file."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def n_code_lines(path: Path) -> int:
+    """Return the number of lines without docstrings, comments and blank lines."""
+    code: set[int] = set()
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type not in _NOT_CODE:
+                code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(code)
+
+
+def with_sizes(house: House, paths: list[Path]) -> list[str]:
+    """Return `path: lines, code lines` of files, the longest first."""
+    rows = sorted(((n_lines(path), n_code_lines(path), house.name(path)) for path in paths), reverse=True)
+    return [f"{name}: {lines:,} lines, {code:,} of code" for lines, code, name in rows]
 
 
 def room_of(module: str) -> str:
@@ -58,127 +133,201 @@ def room_of(module: str) -> str:
     return ".".join(parts[:2]) if parts[0] == "ragtasks" else parts[0]
 
 
-MODULES = {name_of(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Yield the modules of ours that a file imports anywhere."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imported(house: House, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (module of the house, name taken from it or "") for each import of a file, at any depth."""
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                if inner in MODULES or node.module in MODULES:
-                    yield inner if inner in MODULES else node.module
+                if inner in house.modules:
+                    yield inner, ""
+                elif node.module in house.modules:
+                    yield node.module, alias.name
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in MODULES)
+            yield from ((alias.name, "") for alias in node.names if alias.name in house.modules)
 
 
-def rooms() -> list[str]:
+def rooms(house: House) -> list[str]:
     """Return the rooms."""
-    return sorted({room_of(name) for name in MODULES} - {"ragtasks"})
+    return sorted({room_of(name) for name in house.modules} - {"ragtasks"})
 
 
-def arrows() -> list[str]:
+def arrows(house: House) -> list[str]:
     """Return the arrows between rooms, as `from -> to`."""
-    found = set()
-    for name, path in MODULES.items():
-        found |= {f"{room_of(name)} -> {room_of(other)}" for other in imported(path)}
-    return sorted(
-        arrow for arrow in found if len(set(arrow.split(" -> "))) == 2 and not arrow.startswith("ragtasks ->")
-    )
+    found: set[tuple[str, str]] = set()
+    for name, path in house.modules.items():
+        found |= {(room_of(name), room_of(other)) for other, _ in imported(house, path)}
+    return sorted(f"{one} -> {other}" for one, other in found if one not in {other, "ragtasks"})
 
 
-def arrows_back() -> list[str]:
-    """Return the arrows that point at a room above."""
-    from tests.test_imports import LAYERS
-
-    pairs = [arrow.split(" -> ") for arrow in arrows()]
-    return [
-        f"{low} -> {high}" for low, high in pairs if low in LAYERS and high in LAYERS and LAYERS[high] > LAYERS[low] > 0
-    ]
-
-
-def only_their_face() -> list[str]:
-    """Return the modules that nothing but the `__init__.py` of their own folder imports."""
-    readers: dict[str, set[str]] = {name: set() for name in MODULES}
-    for name, path in MODULES.items():
-        for other in imported(path):
+def only_their_face(house: House) -> list[str]:
+    """Return the modules that only the `__init__.py` of their own folder imports."""
+    readers: dict[str, set[str]] = {name: set() for name in house.modules}
+    for name, path in house.modules.items():
+        for other, _ in imported(house, path):
             readers[other].add(name)
     return [name for name, found in readers.items() if found == {name.rpartition(".")[0]}]
 
 
-def private_imports_by_tests(*, across: bool) -> list[str]:
-    """Return `file: module` for each private module that a test imports; `across`: of another room than the test's."""
+def classes(house: House) -> dict[str, list[str]]:
+    """Return the modules of each class name, nested classes included."""
+    homes: dict[str, list[str]] = {}
+    for name, path in house.modules.items():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    return homes
+
+
+def shared_class_names(house: House) -> list[str]:
+    """Return `name: modules` of the class names that several modules define."""
+    return sorted(f"{name}: {', '.join(homes)}" for name, homes in classes(house).items() if len(set(homes)) > 1)
+
+
+def uses(node: ast.AST) -> Counter[str]:
+    """Return how often each name is used in a syntax tree, as a variable or as an attribute."""
+    return Counter(
+        inner.id if isinstance(inner, ast.Name) else inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, (ast.Name, ast.Attribute))
+    )
+
+
+def called_once(house: House) -> list[str]:
+    """Return `path:line name` of the private functions with one reference."""
+    used = {name: uses(tree_of(path)) for name, path in house.modules.items()}
+    importers: dict[tuple[str, str], list[str]] = {}
+    for name, path in house.modules.items():
+        for taken in set(imported(house, path)):
+            importers.setdefault(taken, []).append(name)
     found = []
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not node.module or node.module.split(".")[0] not in PACKAGES:
+    for name, path in house.modules.items():
+        scopes = [node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Module, ast.ClassDef))]
+        defined = [(scope, node) for scope in scopes for node in scope.body if isinstance(node, _FUNCTIONS)]
+        n_of = Counter(node.name for _, node in defined)
+        for scope, node in defined:
+            if not node.name.startswith("_") or node.name.startswith("__"):
                 continue
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                module = inner if inner in MODULES else node.module
-                own = f"ragtasks.{path.relative_to(ROOT / 'tests').parts[0]}"
-                if "._" in f".{module}" and not (across and room_of(module) in {own, own.removeprefix("ragtasks.")}):
-                    found.append(f"{path.relative_to(ROOT)}: {module}")
-    return sorted(set(found))
+            # Where several classes of a module have such a method, a reference belongs to the class around it.
+            own = used[name] if n_of[node.name] == 1 else uses(scope)
+            elsewhere = sum(used[other][node.name] for other in importers.get((name, node.name), ()))
+            if own[node.name] - uses(node)[node.name] + elsewhere == 1:
+                found.append(f"{house.name(path)}:{node.lineno} {node.name}")
+    return found
 
 
-def commands() -> list[str]:
-    """Return the commands of the command line's first level."""
+@cache
+def leaf_commands() -> dict[str, Any]:
+    """Return the leaf commands by the words that call them."""
     import typer.main
 
     from ragtasks.cli import app
 
-    return sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    def leaves(command: Any, *words: str) -> Iterator[tuple[str, Any]]:
+        if not getattr(command, "commands", None):
+            yield " ".join(words), command
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from leaves(inner, *words, name)
+
+    return dict(sorted(leaves(typer.main.get_command(app))))
 
 
-def walk() -> list[str]:
-    """Return the files of ours with a function that runs from a harness task's YAML to its number."""
+def commands(house: House) -> list[str]:
+    """Return the leaf commands whose function is in the house."""
+    return [words for words, command in leaf_commands().items() if command.callback.__module__ in house.modules]
+
+
+def parameters(house: House) -> list[str]:
+    """Return `command: parameter`; a parameter that commands share is listed at the first of them."""
+    pairs = [(words, one) for words in reversed(commands(house)) for one in leaf_commands()[words].params]
+    rows = {id(one): f"{words}: {max(one.opts, key=len)}" for words, one in pairs}
+    return sorted(rows.values())
+
+
+def private_imports_by_tests(house: House) -> list[str]:
+    """Return `file: module` for each private module that a test imports."""
+    pairs = {(house.name(path), module) for path in house.tests for module, _ in imported(house, path)}
+    return sorted(f"{name}: {module}" for name, module in pairs if "._" in module)
+
+
+@cache
+def profile(root: Path) -> list[tuple[str, int, str]]:
+    """Return (file, line, name) of each function that runs from a harness task's YAML to its number."""
     with tempfile.TemporaryDirectory() as folder:
         metadata = json.dumps({"data": "sample", "encoder": "none"})
         arguments = ["run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--metadata", metadata]
         arguments += ["--output_path", folder, "--log_samples"]
         code = _PROFILED.format(arguments=arguments)
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    called = {Path(name) for name in json.loads(done.stderr.strip().splitlines()[-1]) if name.startswith(str(ROOT))}
-    return sorted(str(path.relative_to(ROOT)) for path in called & set(MODULES.values()))
+        done = subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, text=True)
+    return [tuple(row) for row in json.loads(done.stderr.strip().splitlines()[-1])]
 
 
-def lines(paths: list[Path]) -> int:
-    """Return how many lines files have."""
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+def walked_files(house: House) -> list[Path]:
+    """Return the files with such a function."""
+    called = {Path(file) for file, _, _ in profile(house.root)}
+    return [path for path in house.modules.values() if path in called]
+
+
+def walked_functions(house: House) -> list[str]:
+    """Return `path:line name` of these functions."""
+    kept = set(walked_files(house))
+    rows = [(Path(file), line, name) for file, line, name in profile(house.root)]
+    return [f"{house.name(file)}:{line} {name}" for file, line, name in rows if file in kept]
+
+
+LISTS: dict[str, tuple[str, Callable[[House], list[str]]]] = {
+    "modules": ("modules", lambda house: with_sizes(house, list(house.modules.values()))),
+    "rooms": ("rooms", rooms),
+    "arrows": ("arrows between rooms", arrows),
+    "faces": ("modules that only their own `__init__.py` imports", only_their_face),
+    "classes": ("class names that several modules define", shared_class_names),
+    "private": ("private functions called once", called_once),
+    "commands": ("leaf commands", commands),
+    "parameters": ("parameters of leaf commands", parameters),
+    "tests": ("files of tests", lambda house: with_sizes(house, house.tests)),
+    "private-imports": ("private modules imported by tests", private_imports_by_tests),
+    "walk": ("files whose functions run from YAML to number", lambda house: with_sizes(house, walked_files(house))),
+    "functions": ("functions that run from YAML to number", walked_functions),
+}
+"""Name of a list -> (the row with its length, the list)."""
+
+
+def counts(house: House, *, walk: bool) -> Iterator[tuple[str, str]]:
+    """Yield the name of each row and its count."""
+    files, homes = list(house.modules.values()), list(classes(house).values())
+    n_classes, n_shared = sum(map(len, homes)), sum(len(found) for found in homes if len(set(found)) > 1)
+    yield "production lines", f"{sum(map(n_lines, files)):,}"
+    yield "production code lines (no docstrings, comments, blanks)", f"{sum(map(n_code_lines, files)):,}"
+    yield "test lines", f"{sum(map(n_lines, house.tests)):,}"
+    yield "test code lines", f"{sum(map(n_code_lines, house.tests)):,}"
+    yield "lines of the median module", f"{sorted(map(n_lines, files))[len(files) // 2]:,}"
+    yield "classes whose name several modules define", f"{n_shared} of {n_classes} ({n_shared / n_classes:.0%})"
+    for name, (row, found) in LISTS.items():
+        if walk or name not in {"walk", "functions"}:
+            yield row, f"{len(found(house)):,}"
+    if walk:
+        yield "lines of these files", f"{sum(map(n_lines, walked_files(house))):,}"
 
 
 def main() -> None:
-    """Print the counts."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Print the counts, or the items behind one of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--walk", action="store_true")
-    parser.add_argument("--list", choices=["rooms", "arrows", "back", "faces", "tests", "walk", "commands"])
+    parser.add_argument("--list", choices=list(LISTS), metavar="NAME", help=", ".join(LISTS))
+    parser.add_argument("--core", action="store_true", help="with --list: only of the core")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], metavar="FOLDER")
     asked = parser.parse_args()
-    lists = {
-        "rooms": rooms,
-        "arrows": arrows,
-        "back": arrows_back,
-        "faces": only_their_face,
-        "tests": lambda: private_imports_by_tests(across=True),
-        "walk": walk,
-        "commands": commands,
-    }
+    root = asked.root.resolve()
+    sys.path.insert(0, str(root))
+    whole, core = read_house(root, core=False), read_house(root, core=True)
     if asked.list:
-        print("\n".join(lists[asked.list]()))
+        print("\n".join(LISTS[asked.list][1](core if asked.core else whole)))
         return
-    sizes = sorted(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES.values())
-    print(f"production lines, modules            {sum(sizes):,} in {len(sizes)} (median {sizes[len(sizes) // 2]})")
-    print(f"rooms, arrows, arrows back           {len(rooms())}, {len(arrows())}, {len(arrows_back())}")
-    print(f"modules that only their face imports {len(only_their_face())}")
-    print(f"private imports by tests             {len(private_imports_by_tests(across=False))}, ", end="")
-    print(f"across folders {len(private_imports_by_tests(across=True))}")
-    print(f"top-level commands                   {len(commands())}")
-    if asked.walk:
-        found = walk()
-        print(
-            f"YAML to number                       {len(found)} files, {lines([ROOT / name for name in found]):,} lines"
-        )
+    print("| count | whole | core |\n| --- | ---: | ---: |")
+    for (row, of_whole), (_, of_core) in zip(
+        counts(whole, walk=asked.walk), counts(core, walk=asked.walk), strict=True
+    ):
+        print(f"| {row} | {of_whole} | {of_core} |")
 
 
 if __name__ == "__main__":
