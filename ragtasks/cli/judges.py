@@ -47,23 +47,16 @@ def calibrate(
         typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
     ] = 1,
     prompts: Annotated[str, typer.Option(help="Version of the judge prompts: ours or material_first.")] = "ours",
-    combination: Annotated[
-        Path | None,
-        typer.Option(help="File to write: people's ratings as these judges and free scores predict them, for `score`."),
-    ] = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.")
     ] = False,
     ragchecker: Annotated[
         Path | None, typer.Option(help="RAGChecker's human_labeled_data.json: ask judges about its pairs too.")
     ] = None,
-    force: FORCE = False,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.reports.calibration import calibrate_judges
 
-    if combination is not None and combination.exists() and not force:
-        raise ConfigurationError(f"{combination}: there is a file. Next step: another name, or --force")
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
     text, verdicts = calibrate_judges(
         root,
@@ -75,13 +68,10 @@ def calibrate(
         cards=card_folder(),
         repeats=repeats,
         prompts=prompts,
-        combination=combination,
         pairs=pairs,
         ragchecker=ragchecker,
     )
     echo(text)
-    if combination is not None:
-        echo(f"wrote {combination}")
     if verdicts is not None:
         verdicts.require_coverage()
 

@@ -267,12 +267,6 @@ class EvaluationConfig(BaseModel):
         description="answers that judges are asked again in each evaluation, to find a judge that changed: how many of "
         "the built-in ones, such as 40, or a file of `ragtasks judges anchors`; default: none",
     )
-    combination: str | None = Field(
-        default=None,
-        min_length=1,
-        description="file of `ragtasks judges calibrate --combination`: what people would say is predicted from the "
-        "scores of these judges and free ones; default: none",
-    )
     max_implausible: float = Field(
         default=0.2,
         ge=0,
@@ -324,8 +318,6 @@ class EvaluationConfig(BaseModel):
     def _judges_where_needed(self) -> EvaluationConfig:
         if self.idk == "judges" and not self.judges:
             raise ValueError('idk "judges" needs judges')
-        if self.combination is not None and not self.judges:
-            raise ValueError("combination needs the judges that it was fitted with")
         if self.anchors is not None and not self.judges:
             raise ValueError("anchors needs judges, who are asked them")
         return self

@@ -57,7 +57,7 @@ from ragtasks.errors import (
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars, step
 from ragtasks.records import Setting
-from ragtasks.scoring import check_retrieval, named_combination, ready_judge
+from ragtasks.scoring import check_retrieval, ready_judge
 from ragtasks.suites import suite_named
 
 if TYPE_CHECKING:
@@ -322,10 +322,6 @@ def _late_options(config: EvaluationConfig) -> Iterator[str]:
             check_retrieval(config, run_store(), secret)
         except RagtasksError as error:
             yield _on_one_line(error)
-    try:
-        named_combination(config)
-    except RagtasksError as error:
-        yield _on_one_line(error)
 
 
 def _rewriter(config: EvaluationConfig) -> Iterator[str]:

@@ -26,8 +26,9 @@ from ragtasks.benchmarks.ragchecker import load_labelled_pairs
 from ragtasks.clients import Secrets, endpoint_of
 from ragtasks.errors import ConfigurationError, MissingExtraError, close_matches
 from ragtasks.judges import (
-    JUDGED_INPUTS,
     PAIRWISE,
+    RB_LLM,
+    RL_F,
     CardRow,
     JudgeCard,
     JudgeIdk,
@@ -37,7 +38,6 @@ from ragtasks.judges import (
     latest_card,
     pair_of,
     store_card,
-    write_combination,
 )
 from ragtasks.judges import pairwise as rubric_of_pairs
 from ragtasks.metrics import (
@@ -58,12 +58,9 @@ from ragtasks.reports.judge_card import (
     JudgedAnswers,
     RatedPair,
     card_table,
-    combination_inputs,
-    combine,
     judge_card,
     pairwise_rows,
     rated_pairs,
-    weights_table,
 )
 from ragtasks.statistics import Repeatability, estimate_mean, repeatability
 from ragtasks.suites import suite_named
@@ -87,7 +84,6 @@ def calibrate_judges(
     cards: Path | None = None,
     repeats: int = 1,
     prompts: str = "ours",
-    combination: Path | None = None,
     pairs: bool = False,
     ragchecker: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
@@ -97,7 +93,8 @@ def calibrate_judges(
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
     """
-    _require_judges(judges, combination, for_pairs=pairs or ragchecker is not None)
+    if (pairs or ragchecker is not None) and not judges:
+        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
     rubrics = _rubrics(metrics, prompts)
     known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
@@ -135,18 +132,10 @@ def calibrate_judges(
         made = [_stored(card, cards) for card in made]
     if picture is not None:
         plot_calibration(calibration, picture)
-    sections = [Section("Cards of the judges", {}, tuple(map(card_table, made)))] if made else []
-    with step("scores that predict people's ratings together"):
-        sections += _combined(answers, found, list(idk.values())[-1], rubrics, combination)
-    parts = [render_calibration(calibration), *(render([item], Format.MARKDOWN) for item in sections)]
-    return "\n\n".join(parts), found
-
-
-def _require_judges(judges: Sequence[str], combination: Path | None, *, for_pairs: bool) -> None:
-    if combination is not None and not judges:
-        raise ConfigurationError("--combination: it is fitted with judges. Next step: name them with --judge")
-    if for_pairs and not judges:
-        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
+    text = render_calibration(calibration)
+    if made:
+        text += "\n\n" + render([Section("Cards of the judges", {}, tuple(map(card_table, made)))], Format.MARKDOWN)
+    return text, found
 
 
 def _refusals(answers: Sequence[RatedResponse], detector: IdkDetector) -> dict[AnswerKey, IdkVerdict | None]:
@@ -164,7 +153,7 @@ def _columns(
     """Return the scores of each judge by each metric."""
     return [
         Column(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk))
-        for name in (*JUDGED_INPUTS, *metrics)
+        for name in (RB_LLM, RL_F, *metrics)
         for judge in found.judges
     ]
 
@@ -196,39 +185,6 @@ def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: 
         judge: list(pairwise_rows(pairs, list(zip(given[::2], given[1::2], strict=True)), judge, people=people))
         for judge, given in values.items()
     }
-
-
-def _combined(
-    answers: Sequence[RatedResponse],
-    found: Verdicts | None,
-    idk: Mapping[AnswerKey, IdkVerdict | None],
-    rubrics: Sequence[Rubric],
-    output: Path | None,
-) -> list[Section]:
-    """Return what a combination of the judges, or of the published scores, is worth, and write it where asked to.
-
-    Where nothing is written, a combination that cannot be fitted has no section.
-    """
-    if found is None:
-        judged = {name: {row.key: row.metrics.get(name) for row in answers} for name in JUDGED_INPUTS}
-    else:
-        judged = {name: _conditioned(answers, found.scores(name), idk) for name in JUDGED_INPUTS}
-    try:
-        combination, table = combine(
-            answers,
-            combination_inputs(answers, judged, idk),
-            judges=found.judges if found is not None else (),
-            rubrics={rubric.name: rubric.fingerprint for rubric in rubrics} if found is not None else {},
-            data=_data(answers),
-            time=_now(),
-        )
-    except ConfigurationError:
-        if output is not None:
-            raise
-        return []
-    if output is not None:
-        write_combination(output, combination)
-    return [Section("Judges and free scores together", {}, (table, weights_table(combination)))]
 
 
 def _data(answers: Sequence[RatedResponse]) -> str:

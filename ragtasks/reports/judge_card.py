@@ -13,28 +13,18 @@ import numpy as np
 
 from ragtasks.benchmarks.mtrag import ALL_PROPERTIES, FANC, REFERENCE_MODEL, WIN_RATE, RatedResponse
 from ragtasks.clients import Usage
-from ragtasks.errors import ConfigurationError
-from ragtasks.files import canonical_hash
 from ragtasks.judges import (
-    IDK,
-    INPUTS,
-    JUDGED_INPUTS,
     PAIRS,
     PAIRWISE,
-    PREDICTED,
-    TARGETS,
     CardRow,
-    Combination,
     JudgeCard,
     VerdictOutcome,
     Verdicts,
-    left_out_predictions,
-    weights_of,
 )
-from ragtasks.metrics import answerability_accuracy, is_no_answer, k_precision, spearman
+from ragtasks.metrics import spearman
 from ragtasks.records import Answerability, IdkVerdict, Response
-from ragtasks.statistics import MIN_CLUSTERS, Repeatability, estimate_mean
-from ragtasks.tables import Cell, Table, Value
+from ragtasks.statistics import Repeatability, estimate_mean
+from ragtasks.tables import Table, Value
 
 _RATED = (*FANC, WIN_RATE, ALL_PROPERTIES)
 _RANK, _WITHOUT = "rank: ", "without a verdict"
@@ -354,117 +344,3 @@ def _cost(judged: JudgedAnswers) -> Iterator[CardRow]:
     if usage.cost is not None:
         yield CardRow("", "dollars for 1,000 prompts", 1000 * usage.cost / n, n=n)
     yield CardRow("", "seconds a prompt, side by side", judged.seconds / n, n=n)
-
-
-# Judges and free scores together: what a linear combination of them is worth, on conversations that were left out.
-
-_COMBINATION_NOTE = (
-    "Pairs as people, of each score alone and of a linear combination of all (ridge regression), which predicts each "
-    "answer by the ratings of the other conversations. It predicts ratings and is none. Below .5: the lower score is "
-    "preferred."
-)
-
-
-def combination_inputs(
-    answers: Sequence[RatedResponse],
-    judged: Mapping[str, Mapping[AnswerKey, float | None]],
-    idk: Mapping[AnswerKey, IdkVerdict | None],
-) -> dict[str, dict[AnswerKey, float | None]]:
-    """Return each of `INPUTS` -> systems' answers -> score, with the judged ones as given.
-
-    The reference answers are no system's, and judges compare with them.
-    """
-    rows = [row for row in answers if row.model_id != REFERENCE_MODEL]
-    return {
-        **{name: {row.key: judged[name].get(row.key) for row in rows} for name in JUDGED_INPUTS},
-        "ans_acc": {row.key: _ans_acc(row, idk.get(row.key)) for row in rows},
-        "k_precision": {
-            row.key: k_precision(
-                row.response.text, [item.text for item in row.response.passages], row.response.task.language
-            )
-            or 0.0
-            for row in rows
-        },
-        "length": {row.key: float(len(row.response.text)) for row in rows},
-    }
-
-
-def _ans_acc(row: RatedResponse, verdict: IdkVerdict | None) -> float | None:
-    is_answer = not is_no_answer(row.response.text)
-    return answerability_accuracy(row.response.task.answerability, verdict, is_answer=is_answer).value
-
-
-def combine(
-    answers: Sequence[RatedResponse],
-    inputs: Mapping[str, Mapping[AnswerKey, float | None]],
-    *,
-    judges: Sequence[str],
-    rubrics: Mapping[str, str],
-    data: str,
-    time: str,
-) -> tuple[Combination, Table]:
-    """Return the combination that is fitted on rated answers, and the table of what it is worth.
-
-    What people gave is predicted where the interval of its agreement on left-out conversations is above one half.
-    """
-    rows = [row for row in answers if all(inputs[name].get(row.key) is not None for name in INPUTS)]
-    n_conversations = len({row.response.task.conversation_id for row in rows})
-    if n_conversations < MIN_CLUSTERS:
-        expected = f"answers with all of {', '.join(INPUTS)} of at least {MIN_CLUSTERS} conversations"
-        found = f"{len(rows)} such answers of {n_conversations} conversations"
-        raise ConfigurationError(f"combination: {data}: expected {expected}, found {found}. Next step: have more rated")
-    columns = {name: [inputs[name][row.key] or 0.0 for row in rows] for name in INPUTS}
-    cells = {name: _left_out_agreement(rows, columns, name) for name in TARGETS}
-    reasons = {name: _why_not(found[0]) for name, found in cells.items()}
-    lines = tuple(found[0] for found in cells.values())
-    ratings = [[list(row.key), [row.rating(name) for name in TARGETS]] for row in rows]
-    name = f"combination of {', '.join(judges) or 'published scores'} and free scores"
-    combination = Combination(
-        time=time,
-        data=data,
-        fingerprint=canonical_hash([columns, ratings])[:16],
-        judges=tuple(judges),
-        rubrics={name: rubrics[name] for name in (*JUDGED_INPUTS, IDK) if name in rubrics},
-        ranges={name: (min(values), max(values)) for name, values in columns.items()},
-        weights={
-            name: weights_of(columns, [row.rating(name) for row in rows]) for name, why in reasons.items() if not why
-        },
-        without={name: why for name, why in reasons.items() if why},
-        card=JudgeCard(name, time, data, rubrics, lines).json_values,
-    )
-    table: list[tuple[Cell, ...]] = [
-        (name, found[0].n, *(Value(one.value, one.n, one.n, one.low, one.high) for one in found))
-        for name, found in cells.items()
-    ]
-    heads = ("people's", "pairs", "combination", *INPUTS)
-    return combination, Table("Combination of judges and free scores", heads, tuple(table), _COMBINATION_NOTE)
-
-
-def _left_out_agreement(
-    rows: Sequence[RatedResponse], columns: Mapping[str, Sequence[float]], name: str
-) -> list[CardRow]:
-    """Return how often the combination prefers what people prefer, on conversations left out, then each score alone."""
-    conversations = [row.response.task.conversation_id for row in rows]
-    predicted = left_out_predictions(columns, [row.rating(name) for row in rows], conversations)
-    pairs = rated_pairs(rows)
-    scores = [dict(zip((row.key for row in rows), values, strict=True)) for values in (predicted, *columns.values())]
-    return [row for one in scores for row in _agreements(PREDICTED + name, _by_scores(pairs, one), [name])]
-
-
-def _why_not(line: CardRow) -> str:
-    """Return why a rating is not predicted; empty where it is."""
-    if line.value is None or line.low is None:
-        return f"people decide too few pairs ({line.n}) to say whether it is predicted"
-    return "" if line.low > 0.5 else f"predicted on {line.value:.2f} of {line.n} pairs, no better than by chance"
-
-
-def weights_table(combination: Combination) -> Table:
-    """Return the weights of each prediction."""
-    rows = [(name, *(f"{value:.3g}" for value in weights.values())) for name, weights in combination.weights.items()]
-    return Table(
-        "Weights",
-        ("people's", "constant", *INPUTS),
-        tuple(rows),
-        f"Fitted on {combination.data}, {combination.fingerprint}. The length counts by its logarithm.",
-        tuple(f"{name}: {why}." for name, why in combination.without.items()),
-    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import response_of
-from ragtasks.errors import BenchmarkFileError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
@@ -207,6 +207,8 @@ def _evaluations(
         model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
+    for _, _, suite, _ in parts:
+        _require_suite(file, suite)
     samples = logged_samples(file, results, [task for names in parts.values() for task in names])
     found = [
         Evaluation(
@@ -225,6 +227,15 @@ def _evaluations(
         if evaluation.rows and (summaries := _saved_summaries(evaluation, results)):
             _require_sums(file, evaluation.rows, together(summaries))
     return found
+
+
+def _require_suite(file: Path, name: str) -> None:
+    """Raise BenchmarkFileError if a metric of a results file is not installed."""
+    try:
+        suite_named(name)
+    except ConfigurationError as error:
+        next_step = "install the package that adds it, or score the answers again with `ragtasks score`"
+        raise unusable("results", file, "metrics that are installed", str(error), next_step) from error
 
 
 _ROUNDING = 1e-6
@@ -331,8 +342,7 @@ def _judging(scoring: Mapping[str, Any]) -> str:
     if not judges:
         return str(scoring["idk_detector"])
     words = "" if prompts == _OUR_PROMPTS else f" (prompts: {prompts})"
-    combined = f"; combination {scoring['combination']}" if scoring.get("combination") else ""
-    return f"{scoring['idk_detector']}; judges: {judges}{words}{combined}"
+    return f"{scoring['idk_detector']}; judges: {judges}{words}"
 
 
 def model_of(results: Mapping[str, Any]) -> str:

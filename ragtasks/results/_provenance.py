@@ -19,7 +19,6 @@ from ragtasks.files import canonical_hash
 from ragtasks.judges import (
     CLARIFICATION,
     IDK,
-    PREDICTED,
     AnchorVerdicts,
     Drift,
     Recalibration,
@@ -361,7 +360,6 @@ def _merging_numbered(name: str) -> Iterator[str]:
 DRIFT = "drift"
 """How the reason begins by which a judge is not anchored because it moved."""
 _SAME = 1e-6
-_NOT_MAPPED = "its judge changed, and a combination holds for the judge that it was fitted with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,15 +537,7 @@ def _mapped_row(row: Row, maps: Mapping[tuple[str, str], Recalibration]) -> Row:
         for name in (rubric, f"{rubric}_raw"):
             if (value := values.get(name)) is not None and abs(value - before) < _SAME:
                 values[name], moves[name] = now, _moves_of(given, mapped, lines)
-    predicted = [name for name in values if moves and name.startswith(PREDICTED)]
-    return replace(
-        row,
-        verdicts=verdicts,
-        values=values | dict.fromkeys(predicted),
-        unscored={**row.unscored, **dict.fromkeys(predicted, _NOT_MAPPED)},
-        moves=moves,
-        again=(),
-    )
+    return replace(row, verdicts=verdicts, values=values, moves=moves, again=())
 
 
 def _moves_of(

@@ -23,7 +23,6 @@ from ragtasks.scoring._scoring import (
     ResponseScorer,
     ScoredResponse,
     given_metrics,
-    named_combination,
     ready_judge,
     shared_scorer,
 )
@@ -70,7 +69,6 @@ __all__ = [
     "find_implausible",
     "frozen_anchors",
     "given_metrics",
-    "named_combination",
     "note_turn_errors",
     "open_named",
     "pick_best",

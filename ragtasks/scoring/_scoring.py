@@ -40,7 +40,6 @@ from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, R
 from ragtasks.files import canonical_hash
 from ragtasks.judges import (
     IDK,
-    Combination,
     Finding,
     JudgeIdk,
     Rubric,
@@ -48,7 +47,6 @@ from ragtasks.judges import (
     Verdicts,
     judge_responses,
     latest_card,
-    read_combination,
 )
 from ragtasks.judges.official import IBM
 from ragtasks.metrics import (
@@ -122,9 +120,6 @@ class ResponseScorer:
                 )
             anchors = anchors_named(config.anchors, data_folder())
             self._anchors = AnchorJudging(anchors, self._rubrics, anchor_file())
-        self._combination = self._fitting_combination()
-        if self._combination is not None:
-            self.suite = replace(self.suite, score=partial(_predicted, self.suite.score, self._combination))
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
         self._offline_idk = self._offline_detector()
@@ -411,7 +406,6 @@ class ResponseScorer:
                 {"repeats": {"judgings": self._config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}
             ),
             **self._cards(),
-            **({"combination": self._combination.fingerprint} if self._combination is not None else {}),
             **(self._anchors.provenance() if self._anchors is not None else {}),
             **({"spending": spending} if spending else {}),
             "n_texts": self._n_texts,
@@ -421,36 +415,12 @@ class ResponseScorer:
             **({"retriever": self._search.describe()} if self._search is not None else {}),
         }
 
-    def _fitting_combination(self) -> Combination | None:
-        """Return the combination that the configuration names, fitted with its judges; None where it names none."""
-        found = named_combination(self._config)
-        if found is not None:
-            words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
-            path = Path(self._config.combination or "").expanduser()
-            found.require([judge.model for judge in self._config.judges], words, str(path))
-        return found
-
     def _cards(self) -> dict[str, Any]:
         """Return the newest card of each judge that has one on this machine."""
         words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
         found = [latest_card(card_folder(), judge.model, words) for judge in self._config.judges]
         cards = [card.json_values for card in found if card is not None]
-        if self._combination is not None:
-            cards.append(self._combination.card)
         return {"judge_cards": cards} if cards else {}
-
-
-def named_combination(config: EvaluationConfig) -> Combination | None:
-    """Return the combination of scores that a configuration names, read from its file; None where it names none."""
-    return read_combination(Path(config.combination).expanduser()) if config.combination is not None else None
-
-
-def _predicted(
-    score: Callable[[ScoringInputs], list[Scores]], combination: Combination, inputs: ScoringInputs
-) -> list[Scores]:
-    """Return the scores of a suite, with what a combination of them predicts that people would say."""
-    scores = score(inputs)
-    return scores if inputs.verdicts is None else [{**item, **combination.predictions(item)} for item in scores]
 
 
 def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:

@@ -16,11 +16,9 @@ from ragtasks.judges import (
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
     IDK,
-    PREDICTED,
     RL_F_CONVERSATION,
     RL_MTB,
     RL_R,
-    TARGETS,
     Rubric,
     Verdict,
     VerdictOutcome,
@@ -219,23 +217,3 @@ K_PRECISION = SuiteMetric(
     Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),
     partial(_by_passages, k_precision),
 )
-
-
-# What a combination of scores predicts that people would say; its file is applied to the scores of the whole suite.
-
-
-def _unpredicted(inputs: ScoringInputs) -> Sequence[Score]:
-    return [Score(None, "no combination is named: --combination FILE")] * len(inputs.responses)
-
-
-def _predicted(name: str) -> SuiteMetric:
-    low, high = TARGETS[name]
-    what = "mean of the four properties" if name == "all" else name.replace("_", " ")
-    text = f"people's {what}, {low:g} to {high:g}, as a combination of scores predicts it"
-    return SuiteMetric(Metric(PREDICTED + name, text, needs_judges=True, bounds=(low, high)), _unpredicted)
-
-
-PREDICTED_ALL = _predicted("all")
-PREDICTED_FAITHFULNESS = _predicted("faithfulness")
-PREDICTED_COMPLETENESS = _predicted("completeness")
-PREDICTED_WIN_RATE = _predicted("win_rate")

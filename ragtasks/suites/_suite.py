@@ -15,7 +15,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark
 from ragtasks.config import DEFAULT_ENCODER, EvaluationConfig
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import INPUTS, PREDICTED, TARGETS, Rubric, Verdicts, added_rubric_names, rubrics_named
+from ragtasks.judges import Rubric, Verdicts, added_rubric_names, rubrics_named
 from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics, SemanticScore
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Response, Score
@@ -228,10 +228,6 @@ METRICS = ExtensionPoint(
         FOLLOWED: "ragtasks.suites._agentic:INJECTED_FOLLOWED",
         "k_precision": "ragtasks.suites._added_metrics:K_PRECISION",
         "length": "ragtasks.suites._added_metrics:LENGTH",
-        "predicted_all": "ragtasks.suites._added_metrics:PREDICTED_ALL",
-        "predicted_completeness": "ragtasks.suites._added_metrics:PREDICTED_COMPLETENESS",
-        "predicted_faithfulness": "ragtasks.suites._added_metrics:PREDICTED_FAITHFULNESS",
-        "predicted_win_rate": "ragtasks.suites._added_metrics:PREDICTED_WIN_RATE",
         "rl_f_conversation": "ragtasks.suites._added_metrics:CONVERSATION",
         "rl_f_conversation_raw": "ragtasks.suites._added_metrics:CONVERSATION_RAW",
         "rl_mtb": "ragtasks.suites._added_metrics:MTB",
@@ -290,16 +286,9 @@ def known_metric_names() -> list[str]:
 
 
 def suite_with(name: str, config: EvaluationConfig) -> str:
-    """Return the name of a suite with exactly the metrics that a configuration adds; what it adds before is taken off.
-
-    A combination of scores adds what it predicts, and those of its inputs that the suite has not.
-    """
+    """Return the name of a suite with the metrics that a configuration adds, in place of those that it had added."""
     base, *parts = name.split(_PLUS)
     added = [*(part for part in parts if part == AGENTIC), *config.metrics]
     if config.injected:
         added.append(FOLLOWED)
-    if config.combination is not None:
-        own = {metric.name for metric in SUITES.get(base).metrics}
-        wanted = (*INPUTS, *(PREDICTED + target for target in TARGETS))
-        added += [metric for metric in wanted if metric in METRICS.names() and metric not in own]
     return _PLUS.join([base, *dict.fromkeys(added)])

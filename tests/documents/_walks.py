@@ -131,7 +131,6 @@ WALKS: dict[str, Walk] = {
             r"RESULTS\.\.\.|^ragtasks report --full$": FRAGMENT,
             "--until-decided": "asks a judge until it can tell; tests/scoring runs it",
             "judges calibrate": "needs the human evaluation of the official files; tests/reports runs it",
-            "--combination": "needs one that was fitted on the human evaluation; tests/scoring runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",
             "--send": "needs a service that takes batch files; tests/clients has one",

@@ -106,8 +106,6 @@ def test_what_cannot_be_done_is_refused_before_a_judge_is_asked(mtrag_root: Path
         ask([judge], ragchecker=broken)
     with pytest.raises(ConfigurationError, match="no judge to ask"):
         ask([], pairs=True)
-    with pytest.raises(ConfigurationError, match="fitted with judges"):
-        ask([], combination=tmp_path / "c.json")
 
 
 def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:

@@ -358,6 +358,17 @@ def test_samples_of_other_types_are_refused_by_line(tmp_path: Path, path: str, v
     assert found in str(error.value)
 
 
+def test_results_with_a_metric_that_is_not_installed_are_refused_with_the_way_to_score_them_again(folder: Path) -> None:
+    file = results_file(folder)
+    file.write_text(file.read_text().replace('"suite": "mtrag"', '"suite": "mtrag+predicted_all"'))
+    content = file.read_bytes()
+    with pytest.raises(BenchmarkFileError, match="unknown added metric 'predicted_all'") as caught:
+        read_evaluations([folder])
+    assert str(file) in str(caught.value)
+    assert "score the answers again with `ragtasks score`" in str(caught.value)
+    assert file.read_bytes() == content
+
+
 @pytest.mark.parametrize("name", ["mtrag/reference", "../mtrag", "m" * 300, ""])
 def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) -> None:
     def rename(results: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Ev
     for number in range(N):
         verdict = 0.5 + 0.3 * ((number * 7) % 10 - 5) / 10 + better + drift + float(rng.normal(0, NOISE))
         score = 1.0 if number % REFUSED == 0 else verdict
-        values = {"rb_llm": score, "rb_llm_raw": verdict, "ans_acc": 1.0, "predicted_all": 3.0}
+        values = {"rb_llm": score, "rb_llm_raw": verdict, "ans_acc": 1.0}
         rows.append(row(number, None, values=values, verdicts={("rb_llm", "j"): verdict}))
     given = anchors(f"2026-01-0{1 if drift == 0 else 2}T00:00:00", drift, seed=len(model), **anchored)
     provenance = {"mtrag_reference": {"scoring": {"judges": "j", "anchors": {"judges": [given]}}}}
@@ -64,8 +64,6 @@ def test_verdicts_are_mapped_and_what_a_refusal_decides_stays() -> None:
         assert new.values["ans_acc"] == 1
         assert new.values["rb_llm"] == (1.0 if old.turn % REFUSED == 0 else raw)
         assert ("rb_llm" in new.moves) == (old.turn % REFUSED != 0)
-        assert new.values["predicted_all"] is None
-        assert "its judge changed" in new.unscored["predicted_all"]
 
 
 def test_without_drift_nothing_is_mapped() -> None:

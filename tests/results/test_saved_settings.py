@@ -16,7 +16,6 @@ from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unus
 NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"} | {
     "repeats",
     "anchors",
-    "combination",
     "repeat_share",
     "price",
     "skip_settled",

@@ -18,7 +18,7 @@ from ragtasks.benchmarks.mtrag import (
     WIN_RATE,
     RatedResponse,
 )
-from ragtasks.judges import JUDGED_INPUTS, PREDICTED
+from ragtasks.judges import RB_LLM, RL_F
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
@@ -163,9 +163,6 @@ def _cells(answers: Sequence[tuple[Row, RatedResponse | None]], name: str) -> tu
 
 
 def _judge_of(rows: Sequence[Row], name: str) -> str:
-    """Return the score that stands in for people: the prediction where there is one, else a judge's; empty for none."""
-    judged = JUDGED_INPUTS[::-1] if name == FANC[0] else JUDGED_INPUTS
-    return next(
-        (metric for metric in (PREDICTED + name, *judged) if any(row.values.get(metric) is not None for row in rows)),
-        "",
-    )
+    """Return the judges' score that is used with people's ratings of a property; empty if nothing is judged."""
+    metrics = (RL_F, RB_LLM) if name == FANC[0] else (RB_LLM, RL_F)
+    return next((metric for metric in metrics if any(row.values.get(metric) is not None for row in rows)), "")

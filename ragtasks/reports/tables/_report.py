@@ -12,7 +12,6 @@ from typing import Protocol, runtime_checkable
 
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.judges import PREDICTED, TARGETS
 from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
@@ -58,7 +57,6 @@ _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9
 _OVERVIEW = (
     *("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rl_f_ibm", "rb_llm_ibm", "rb_alg_ibm"),
-    *(PREDICTED + name for name in TARGETS),
     *("ans_acc", "rouge_l", "coverage", "judge_coverage"),
 )
 _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
