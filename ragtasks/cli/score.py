@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,16 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.benchmarks import DEFAULT_BENCHMARK
-from ragtasks.cli.app import MORE, app, echo, may_be_replaced
+from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import FORCE, evaluation_options
 from ragtasks.cli.trec_rag import scores_track
-from ragtasks.clients import Batch, BatchWaits, Endpoint, SystemProtocol, system_endpoint
+from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.files import write_atomically, written_lines
-from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
 
 if TYPE_CHECKING:
@@ -69,23 +67,6 @@ def score(
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
-    batch: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for a batch service, at half the price: judges' questions are written to it as request files, "
-            "replies that lie there are taken in, and once none is missing the answers are scored (docs/judges.md).",
-            rich_help_panel=MORE,
-        ),
-    ] = None,
-    send: Annotated[
-        bool,
-        typer.Option(
-            "--send",
-            help="With --batch: hand the request files to the judge's service (OpenAI's Files and Batches API), wait, "
-            "fetch its replies, and score. The same command resumes it, and sends nothing twice.",
-            rich_help_panel=MORE,
-        ),
-    ] = False,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
@@ -96,19 +77,13 @@ def score(
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
     scoring.check_options()
     _require_there(given)
-    if send and batch is None:
-        raise ConfigurationError(
-            "--send is for request files. Next step: name their folder with --batch, or leave it out"
-        )
-    if batch is not None and not dry_run:
-        scoring = replace(scoring, batch=_batch(batch, options, endpoint, is_sent=send))
     if any(map(_is_saved, given)):
         if output is None or name is not None:
             raise ConfigurationError(
                 "results that are scored again keep their names and go to another folder: give --output DIR, and no "
                 "--name"
             )
-        _do(scoring, [partial(_score_again, given, benchmark, setting)])
+        _score_again(given, benchmark, setting, scoring)
         return
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
@@ -121,8 +96,9 @@ def score(
             _write_rows(rows_output, pieces[0].lines, force=force)
     else:
         pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
-    if (scoring.batch is not None and not send) or scoring.goes_on(pieces):
-        _do(scoring, [partial(_score_piece, piece) for piece in pieces])
+    if scoring.goes_on(pieces):
+        for piece in pieces:
+            _show(scoring.score(piece), scoring.output)
 
 
 def _require_there(paths: Sequence[Path]) -> None:
@@ -151,54 +127,6 @@ def _refuse_mixed(
         raise ConfigurationError("--name is for one file; several have the names of their files")
 
 
-def _batch(folder: Path, options: Mapping[str, Any], endpoint: str | None, *, is_sent: bool) -> Batch:
-    """Return the folder of a batch, where there is something to be judged that stays as it is."""
-    from ragtasks.clients import Batch as Folder
-
-    if not options.get("judges"):
-        raise ConfigurationError("--batch is for judges' questions, and no judge is named. Next step: add --judge")
-    if endpoint is not None:
-        raise ConfigurationError(
-            "--batch: a running system would be asked again each time. Next step: score it without judges, then its "
-            "saved results with --judge and --batch"
-        )
-    return Folder(folder, is_sent=is_sent)
-
-
-def _do(scoring: Scoring, works: Sequence[Callable[[Scoring], None]]) -> None:
-    """Score one after the other; with a batch only once every question of all has its reply."""
-    sent_again: frozenset[str] = frozenset()
-    while scoring.batch is not None:
-        for work in works:
-            with suppress(BatchWaits):
-                work(scoring)
-        lines = scoring.batch.close()
-        if not lines:
-            break
-        echo(*lines)
-        if not scoring.batch.is_sent:
-            return
-        sent_again = _send(scoring.batch, sent_again)
-        batch = type(scoring.batch)(scoring.batch.folder, is_sent=True)
-        scoring = replace(scoring, batch=batch, look=replace(scoring.look, probe=False))
-    for work in works:
-        work(scoring)
-
-
-def _send(batch: Batch, sent_again: frozenset[str]) -> frozenset[str]:
-    """Have a service answer the request files of a batch; return what was sent again so far."""
-    try:
-        with progress_bars() as show:
-            return batch.send(sent_again, show, echo)
-    except KeyboardInterrupt:
-        echo("interrupted: what was sent goes on at the service, and the same command takes its replies")
-        raise
-
-
-def _score_piece(piece: Piece, scoring: Scoring) -> None:
-    _show(scoring.score(piece), scoring.output)
-
-
 @dataclass(frozen=True)
 class Piece:
     """What is scored as one: rows of one's own, answers to a benchmark, or those that a running system will give."""
@@ -225,7 +153,6 @@ class Scoring:
     look: LookAhead
     force: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
-    batch: Batch | None = None
 
     def check_options(self) -> None:
         """Find what is wrong with the options before any file is read."""
@@ -292,7 +219,7 @@ class Scoring:
         """Score one and save it."""
         from ragtasks.scoring import score_answers
 
-        return score_answers(self._read(piece), own_place(), self.batch or _local_judge, self.notes)
+        return score_answers(self._read(piece), own_place(), _local_judge, self.notes)
 
     def _read(self, piece: Piece) -> SystemAnswers:
         """Return the answers that one will be scored by: those of its file, or what its system replies."""
@@ -407,8 +334,8 @@ def _score_again(paths: Sequence[Path], benchmark: str | None, setting: Setting 
         benchmark=benchmark,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),
-        local_judge=scoring.batch or _local_judge,
-        **({} if scoring.batch and not scoring.batch.is_sent else {"before": scoring.look_at_saved}),
+        local_judge=_local_judge,
+        before=scoring.look_at_saved,
     )
     if scoring.look.dry_run:
         return

@@ -240,7 +240,7 @@ def _is_of_track(file: Path) -> bool:
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
     """Raise where an option is given that the track's own scoring does not read."""
-    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting", "batch"}) - {"judges", "data"}
+    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting"}) - {"judges", "data"}
     named = sorted(name for name in unread if given.get(name) is not None and given[name] != [])
     if named := [*named, *(["dry_run"] if given["dry_run"] else [])]:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in named)

@@ -3,7 +3,6 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._batch import Batch, BatchWaits
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
@@ -63,8 +62,6 @@ __all__ = [
     "DEFAULT_KEY",
     "OPENAI_URL",
     "Amounts",
-    "Batch",
-    "BatchWaits",
     "CachedClient",
     "CachedReply",
     "CallUsage",

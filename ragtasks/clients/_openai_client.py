@@ -81,10 +81,6 @@ class OpenAIClient:
         """What replies are kept by beside the description: the address, or nothing where they are shared."""
         return self._endpoint.origin
 
-    def transport(self) -> Transport:
-        """Return connections to the endpoint, for requests that are no prompts."""
-        return Transport(self._endpoint, self._credentials, self._wire)
-
     def describe(self) -> dict[str, Any]:
         """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
         endpoint = self._endpoint
@@ -96,10 +92,6 @@ class OpenAIClient:
             sent["structured"] = True
         return {"model": self.name, "decoding": self._decoding.describe(), **sent}
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request as it is sent first, before anything is known of what the server takes."""
-        return self._wire.dialect(self._endpoint, self._decoding).request(prompt)
-
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
@@ -110,13 +102,13 @@ class OpenAIClient:
         """
         if not prompts:
             return []
-        require_libraries()
-        return run_async(lambda: self._answer(prompts, progress, journal))
+        _require_libraries()
+        return _run_async(lambda: self._answer(prompts, progress, journal))
 
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
         if is_open_to_others(self._endpoint.address):
             _warn_of_plain_http(self._endpoint.address)
-        async with self.transport() as transport:
+        async with Transport(self._endpoint, self._credentials, self._wire) as transport:
             tally = Tally(self.name, len(prompts), progress)
             call = Call(
                 transport,
@@ -148,7 +140,7 @@ def _warn_of_plain_http(address: str) -> None:
     _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
-def require_libraries() -> None:
+def _require_libraries() -> None:
     """Raise what to install where a library of endpoints is missing."""
     for library in ("openai", "aiohttp"):
         try:
@@ -157,7 +149,7 @@ def require_libraries() -> None:
             raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
 
 
-def run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
     try:
         asyncio.get_running_loop()
@@ -437,14 +429,14 @@ class Transport:
     """The connections to one endpoint, while an `async with` lasts."""
 
     def __init__(self, endpoint: Endpoint, credentials: Credentials, wire: Wire = CHAT) -> None:
-        self.endpoint, self.credentials, self._wire = endpoint, credentials, wire
-        self.sdk = _sdk(endpoint, credentials)
+        self._endpoint, self._credentials, self._wire = endpoint, credentials, wire
+        self._sdk = _sdk(endpoint, credentials)
 
     async def __aenter__(self) -> Transport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.sdk.close()
+        await self._sdk.close()
 
     async def exchange(
         self, sent: Mapping[str, Any], patience_seconds: float
@@ -453,27 +445,27 @@ class Transport:
         try:
             # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
             # SDK's time, and the body is wanted as it came.
-            sending = self.sdk.post(
-                self._wire.path or self.endpoint.address, cast_to=_http_library().Response, body=sent
+            sending = self._sdk.post(
+                self._wire.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
             )
             # The SDK's time limit holds between two bytes; a server that drips would never reach it.
-            async with _time_limit(max(min(self.endpoint.longest_reply_seconds, patience_seconds), 0.001)):
+            async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
                 response = await sending
-            body, headers = self.credentials.without_key(response.content), response.headers
+            body, headers = self._credentials.without_key(response.content), response.headers
         except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
-            _LOGGER.debug("endpoint %s: %s", self.endpoint.model, type(error).__name__)
-            return failure_of(error, self.credentials), {}
-        if failure := failure_in_body(body, headers, self.credentials):
+            _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
+            return failure_of(error, self._credentials), {}
+        if failure := failure_in_body(body, headers, self._credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
             return self._wire.read(body), headers
         except (ValueError, RecursionError):
-            return unreadable(body, self.credentials), headers
+            return unreadable(body, self._credentials), headers
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
         """Yield the parts of one reply as they come."""
         further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
-        chunks = await self.sdk.chat.completions.create(
+        chunks = await self._sdk.chat.completions.create(
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
         )
         async for chunk in chunks:

@@ -137,11 +137,6 @@ class CachedClient:
             )
 
 
-def reply_key(client: Client, prompt: Prompt) -> str:
-    """Return the key under which a cache keeps a client's reply to a prompt."""
-    return _Entry.of(prompt, dict(client.describe()), _origin(client)).key
-
-
 def _origin(client: Client) -> str:
     return client.origin if isinstance(client, Located) else ""
 

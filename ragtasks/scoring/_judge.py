@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import ROWS, Benchmark, benchmark_folder, open_benchmark, rows_benchmark
-from ragtasks.clients import Batch
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.metrics import Metric
@@ -179,10 +178,6 @@ def score_tasks(
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(_scorer_of(task, place, local_judge, deciding), []).append(index)
-    if isinstance(local_judge, Batch):
-        for scorer, indexes in parts.items():
-            scorer.ask_judges([response for index in indexes for response in tasks[index].responses])
-        local_judge.require_replies()
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():
         results = iter(scorer.score([response for index in indexes for response in tasks[index].responses]))

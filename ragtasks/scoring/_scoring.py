@@ -6,7 +6,6 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -16,14 +15,11 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import (
-    Batch,
     Client,
     Endpoint,
-    OpenAIClient,
     check_reply_cache,
     credentials_for,
     joined_spending,
-    no_progress,
 )
 from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.config.environment import (
@@ -112,12 +108,7 @@ class ResponseScorer:
         if self._rubrics:
             check_reply_cache(reply_cache_file())
         self._anchors: AnchorJudging | None = None
-        self._is_batch = isinstance(local_judge, Batch)
         if self._rubrics and config.anchors is not None:
-            if self._is_batch:
-                raise ConfigurationError(
-                    "--batch: anchors are asked anew each time, and a batch waits. Next step: leave anchors out"
-                )
             anchors = anchors_named(config.anchors, data_folder())
             self._anchors = AnchorJudging(anchors, self._rubrics, anchor_file())
         self._judges = ", ".join(item.model for item in config.judges)
@@ -180,16 +171,6 @@ class ResponseScorer:
 
             assert isinstance(self._bert, RayBertScorer)
             self._bert.connect()
-
-    def ask_judges(self, responses: Sequence[Response]) -> None:
-        """Ask all that scoring will ask, so that a batch knows it before anything is scored."""
-        answered = [response for response in responses if not response.no_answer]
-        if not self._rubrics or not answered:
-            return
-        self._judged(answered)
-        again = judged_again([item.task.conversation_id for item in answered], self._config.repeat_share)
-        for number in range(2, self._config.repeats + 1):
-            self._judged([answered[index] for index in again], f"repeat {number}")
 
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""
@@ -333,7 +314,7 @@ class ResponseScorer:
         judging: str = "",
         rubrics: Sequence[Rubric] | None = None,
     ) -> Verdicts:
-        with nullcontext(no_progress) if self._is_batch else progress_bars() as progress:
+        with progress_bars() as progress:
             return judge_responses(
                 responses,
                 judges or self._clients,
@@ -603,9 +584,6 @@ LocalJudge = Callable[[HarnessModel], Client]
 
 def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
     """Return what can be asked: an endpoint as it is, a model of this process as a client."""
-    if isinstance(judge, Endpoint) and isinstance(local_judge, Batch):
-        # Who only writes request files needs no key.
-        return local_judge.client(OpenAIClient(judge, credentials_for(judge, secret) if local_judge.is_sent else None))
     if isinstance(judge, Endpoint):
         for library in ("openai", "aiohttp"):
             if find_spec(library) is None:

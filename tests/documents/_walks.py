@@ -133,7 +133,6 @@ WALKS: dict[str, Walk] = {
             "judges calibrate": "needs the human evaluation of the official files; tests/reports runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",
-            "--send": "needs a service that takes batch files; tests/clients has one",
             "^ragtasks judges questions": "asks a judge about every question; tests/cli runs it on the samples",
         },
     ),

@@ -22,7 +22,7 @@ from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judg
 from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
 from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, refusal
-from tests.judges._demo import QUICK, DemoServer
+from tests.judges._demo import QUICK
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is Answerability.ANSWERABLE][:4]
@@ -152,21 +152,6 @@ def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why(
     assert "stand in" not in found.labels[1].reason
     alone = refusal_labels(responses, None, NgramIdk())
     assert (alone.labels, alone.n_by_judges, alone.n_stand_ins) == (NgramIdk().detect(responses), 0, 0)
-
-
-@pytest.mark.parametrize(("repeats", "share"), [(1, 1.0), (2, 0.5)])
-def test_all_that_scoring_asks_can_be_asked_before(repeats: int, share: float) -> None:
-    with DemoServer() as server:
-        judging = scorer(judges=[server.judge("one")], repeats=repeats, repeat_share=share)
-        responses = [Response(task, task.references, "From April, they say.") for task in TASKS]
-        failed = Response(TASKS[0], (), "", no_answer="HTTP 500")
-        judging.ask_judges([failed])
-        assert server.asked == []
-        judging.ask_judges([*responses, failed])
-        n_asked = len(server.asked)
-        assert n_asked >= len(TASKS)
-        judging.score([*responses, failed])
-        assert len(server.asked) == n_asked
 
 
 def test_results_hold_the_cards_of_their_judges() -> None:
