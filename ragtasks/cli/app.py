@@ -315,7 +315,6 @@ SUBCOMMANDS = {
     "results diff": "ragtasks results diff results/a results/b",
     "results remove": "ragtasks results remove bm25.last_turn",
     "results leaderboard": "ragtasks results leaderboard results --output leaderboard.html",
-    "results export inspector": "ragtasks results export inspector results/a results/b --output inspector.json",
     "results export every-eval-ever": "ragtasks results export every-eval-ever results --output records",
     "results export model-card": "ragtasks results export model-card results/a",
     "results export rows": "ragtasks results export rows results --output rows.csv",

@@ -31,7 +31,6 @@ class _Relationship(str, Enum):
 
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
-_PATHS = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
 _MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
 _SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]
@@ -161,22 +160,6 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
         echo(render_skipped(history.skipped, folder))
 
 
-@export.command()
-def inspector(
-    paths: _PATHS,
-    output: Annotated[Path, typer.Option(help="File to write, .json.")],
-    setting: _SETTING = None,
-    most_unscored: Annotated[
-        float, typer.Option(help="Leave out a metric if a larger share of tasks lacks it, otherwise those tasks.")
-    ] = 0.05,
-) -> None:
-    """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
-    from ragtasks.reports.inspector import export_inspector
-    from ragtasks.results import read_evaluations
-
-    echo(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
-
-
 @export.command("every-eval-ever")
 def every_eval_ever(
     folder: _FOLDER,
@@ -220,7 +203,7 @@ def rows(
 
 @export.command()
 def benchmark(
-    paths: _PATHS,
+    paths: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")],
     output: Annotated[Path, typer.Option(help="Folder to write.")],
     kind: Annotated[list[str] | None, typer.Option(help="What went wrong, such as invented; repeatable.")] = None,
     notes: Annotated[Path | None, typer.Option(help="Export of a page's notes: what is flagged there.")] = None,

@@ -135,7 +135,6 @@ class World:
                 [one, "--output", f"{out}/failed", "--kind", "unused"] for one in results
             ],
             ("results", "export", "every-eval-ever"): [[one, "--output", f"{out}/records"] for one in results],
-            ("results", "export", "inspector"): [[one, "--output", f"{out}/inspector.json"] for one in results],
             ("results", "export", "model-card"): [[one] for one in results],
             ("results", "export", "rows"): [[one, "--output", f"{out}/rows.csv"] for one in results],
             ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],

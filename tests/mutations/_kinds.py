@@ -115,7 +115,6 @@ _REPORTS = (
     "results leaderboard {w}/%s --output {w}/out/page.html",
     "results compare {w}/%s {w}/others",
     "compare {w}/%s {w}/others",
-    "results export inspector {w}/%s --output {w}/out/inspector.json",
     "report {w}/%s --format csv",
 )
 _SUBMIT = ("submit --task B --results {w}/answers --data {w}/mtrag --output {w}/out/b.jsonl",)
