@@ -33,7 +33,7 @@ from ragtasks.benchmarks.custom import search
 from ragtasks.files import Run
 from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Passage, Qrel
-from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 from ragtasks.tables import markdown_table
 from retrieval_cache import parse
 from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion

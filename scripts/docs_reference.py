@@ -5,6 +5,7 @@ Links that lead out of the pages' folder have no place on the site; their text s
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,7 +15,6 @@ from mkdocs.structure.files import File
 from pydantic import BaseModel
 
 from ragtasks.cli import app
-from ragtasks.cli.app import GROUPS, SUBCOMMANDS
 from ragtasks.clients import Endpoint
 from ragtasks.config import EvaluationConfig
 from ragtasks.suites import suite_named
@@ -75,10 +75,8 @@ def index() -> Iterator[str]:
     root: Any = typer.main.get_command(app)
     yield "\n## Commands\n"
     rows = [
-        (group, f"[`{name}`](commands.md#ragtasks-{name})", _first_line(root.commands[name]))
-        for group, names in GROUPS.items()
-        for name in names
-        if name in root.commands
+        (command.rich_help_panel, f"[`{name}`](commands.md#ragtasks-{name})", _first_line(command))
+        for name, command in _in_order(root)
     ]
     yield from markdown_table(("for", "command", "what it does"), rows, is_padded=False)
 
@@ -91,17 +89,21 @@ def commands() -> Iterator[str]:
     """Yield the page of commands, by group, as `ragtasks --help` orders them."""
     root: Any = typer.main.get_command(app)
     yield "# Commands"
-    for group, names in GROUPS.items():
-        yield f"\n## {group}"
-        for name, example in names.items():
-            if name in root.commands and not root.commands[name].hidden:
-                yield from _command(root.commands[name], f"ragtasks {name}", example)
+    for section, found in itertools.groupby(_in_order(root), lambda item: item[1].rich_help_panel):
+        yield f"\n## {section}"
+        for name, command in found:
+            yield from _command(command, f"ragtasks {name}")
 
 
-def _command(command: Any, words: str, example: str = "") -> Iterator[str]:
+def _in_order(root: Any) -> list[tuple[str, Any]]:
+    """Return the commands by section, with their names."""
+    return [(name, root.commands[name]) for name in root.list_commands(None) if not root.commands[name].hidden]
+
+
+def _command(command: Any, words: str) -> Iterator[str]:
     yield f"\n### `{words}`\n"
     yield (command.help or "").split("\f")[0].strip()
-    if example:
+    if example := str(command.epilog or "").removeprefix("Example: "):
         yield f"\n```\n{example}\n```"
     rows = [_option(item) for item in command.params if item.name != "help" and not getattr(item, "hidden", False)]
     if rows:
@@ -109,8 +111,7 @@ def _command(command: Any, words: str, example: str = "") -> Iterator[str]:
         yield from markdown_table(("option", "meaning"), rows, is_padded=False)
     for name, inner in getattr(command, "commands", {}).items():
         if not inner.hidden:
-            line = f"{words} {name}"
-            yield from _command(inner, line, SUBCOMMANDS.get(line.removeprefix("ragtasks "), ""))
+            yield from _command(inner, f"{words} {name}")
 
 
 def _option(item: Any) -> tuple[str, str]:

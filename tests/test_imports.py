@@ -41,11 +41,11 @@ LAYERS = {
     "ragtasks.harness": 9,
     "ragtasks.reports": 9,
     "ragtasks.submissions": 9,
-    "ragtasks.synthesis": 9,
     "ragtasks.api": 10,
-    "ragtasks.arena": 10,
     "ragtasks.cli": 11,
     "ragtasks.__main__": 12,
+    "ragtasks.arena": 12,
+    "ragtasks.synthesis": 13,
 }
 READ_BY_RETRIEVAL = {
     "ragtasks.benchmarks",
@@ -63,8 +63,17 @@ READ_BY_RETRIEVAL = {
 # Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.
 # The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.
 # Synthesis cuts its documents as corpora are cut, and trains what the precompute stage uses.
-MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
-MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.cli", "ragtasks.scoring"}
+MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.arena", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
+MAY_READ_ENVIRONMENT = {
+    "ragtasks.api",
+    "ragtasks.arena",
+    "ragtasks.cli",
+    "ragtasks.harness",
+    "ragtasks.scoring",
+    "ragtasks.synthesis",
+}
+OPTIONAL = ("ragtasks.arena", "ragtasks.synthesis")
+"""Parts that import the rest, which names them in entry points only."""
 
 
 NAMES = {name_of(path): path for path in MODULES}
@@ -140,6 +149,12 @@ def test_imports_point_one_way(path: Path) -> None:
             assert own in LAYERS, f"{own} has no layer: say in this test where it belongs"
             assert part != "ragtasks", "imports the package's face: importlib.metadata knows the version"
             assert LAYERS[part] < LAYERS[own] or LAYERS[own] == LAYERS[part] == 0, f"imports {module}"
+
+
+@each_module
+def test_the_core_imports_no_optional_part(path: Path) -> None:
+    if not name_of(path).startswith(OPTIONAL):
+        assert not [module for module in imported(path) if module.startswith(OPTIONAL)]
 
 
 @each_module
@@ -236,7 +251,18 @@ def loaded_after(*modules: str, of: tuple[str, ...] = HEAVY) -> set[str]:
 
 
 def test_importing_the_package_and_the_command_line_loads_nothing_heavy() -> None:
-    assert loaded_after("ragtasks", "ragtasks.cli", of=HEAVY + LATE) == set()
+    assert loaded_after("ragtasks", "ragtasks.cli", of=(*HEAVY, *LATE, *OPTIONAL)) == set()
+
+
+def test_the_help_loads_the_commands_of_parts_and_nothing_behind_them() -> None:
+    code = "from ragtasks.cli import app; import typer.main; typer.main.get_command(app).list_commands(None)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], check=True, capture_output=True, text=True
+    )
+    loaded = {name for name in done.stdout.split() if name.startswith(OPTIONAL)}
+    commands = {"ragtasks.arena.commands", "ragtasks.synthesis.commands", "ragtasks.synthesis.review_commands"}
+    assert loaded == {*OPTIONAL, "ragtasks.arena.votes", *commands}
+    assert not set(HEAVY + LATE) & set(done.stdout.split())
 
 
 def test_importing_every_part_but_the_harness_loads_nothing_heavy() -> None:

@@ -1,7 +1,6 @@
 """The command line; importing this package lets every command join the application."""
 
 from ragtasks.cli import (
-    arena,
     data,
     doctor,
     evaluation,
@@ -13,7 +12,6 @@ from ragtasks.cli import (
     retrieval,
     score,
     submissions,
-    synthesis,
     tasks,
     trec_rag,
 )
@@ -23,7 +21,6 @@ put_in_groups(app)
 
 __all__ = [
     "app",
-    "arena",
     "data",
     "doctor",
     "evaluation",
@@ -37,7 +34,6 @@ __all__ = [
     "retrieval",
     "score",
     "submissions",
-    "synthesis",
     "tasks",
     "trec_rag",
 ]

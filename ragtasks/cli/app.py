@@ -7,9 +7,9 @@ import gc
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -17,8 +17,9 @@ from typer.models import CommandInfo, TyperInfo
 
 from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
-from ragtasks.errors import RagtasksError, masked_text
+from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import write_atomically
+from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import plain, without_commands
 
 _MOST_CHARACTERS = 6_000  # of an error
@@ -39,7 +40,6 @@ OLD_NAMES = {
     "corpus deduplicate": "data corpus deduplicate",
     "corpus segment": "data corpus segment",
     "describe": "data describe NAME",
-    "quality": "data describe FOLDER",
     "calibrate": "judges calibrate",
     "judge-passages": "judges passages",
     "export-tasks": "tasks export",
@@ -72,15 +72,9 @@ MORE = "More options"
 """Panel of options that `--help` leaves out, and `--help-all` shows."""
 TREC_RAG = "TREC RAG"
 """Panel of options for that track; left out too."""
-SYNTHETIC = "Of dialogues that `ragtasks synthesize` made"
-"""Panel of options that measure these; left out too."""
-_LEFT_OUT = frozenset({MORE, TREC_RAG, SYNTHETIC})
+_LEFT_OUT = frozenset({MORE, TREC_RAG})
 MORE_OPTIONS = {
     "": {"install_completion", "show_completion"},
-    "synthesize": {
-        *("cut_by", "overlap", "tokenizer", "unit", "list_size", "unanswerable", "pool"),
-        *("domains", "most_megabytes", "collection", "json_mode"),
-    },
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "compare": {"recalibrate"},
     "score": {"protocol", "rows_output", "probe"},
@@ -141,6 +135,52 @@ class Group(FittingHelp, TyperGroup):
     """A group of commands."""
 
 
+COMMANDS = ExtensionPoint("ragtasks.commands", "command", typer.Typer, {})
+"""Commands that entry points add: a Typer application each, whose `rich_help_panel` is its section of the help."""
+
+
+class _AllCommands(Mapping[str, Any]):
+    """Our commands, then those of `ragtasks.commands`; an added one is imported when it is first read."""
+
+    def __init__(self, own: Mapping[str, Any]) -> None:
+        """Import nothing yet."""
+        self._own, self._loaded = tuple(own), dict(own)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names."""
+        return iter(dict.fromkeys([*self._own, *COMMANDS.plugin_names()]))
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return len(list(iter(self)))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the command of a name.
+
+        Raises:
+            KeyError: nothing has this name.
+            ConfigurationError: an added command cannot be imported, or is no Typer application.
+        """
+        if name not in self._loaded:
+            added = COMMANDS.find(name)
+            if added is None:
+                raise KeyError(name)
+            self._loaded[name] = _built(added, name)
+        return self._loaded[name]
+
+
+def _built(added: typer.Typer, name: str) -> Any:
+    """Return the command that a Typer application describes: its only command, or the group of its commands."""
+    holder = typer.Typer(add_completion=False)
+    if len(added.registered_commands) == 1 and not added.registered_groups and added.registered_callback is None:
+        (only,) = holder.registered_commands = added.registered_commands
+        only.name, only.rich_help_panel = name, added.rich_help_panel
+    else:
+        holder.add_typer(added, name=name, rich_help_panel=added.rich_help_panel)
+    _have_fitting_help(holder)
+    return typer.main.get_group(holder).commands[name]
+
+
 class _Commands(Group):
     """The commands, which take `--max_words` as `--max-words`, old names of options, and `--config` each.
 
@@ -148,9 +188,21 @@ class _Commands(Group):
     """
 
     def __init__(self, **given: Any) -> None:
-        """Take the commands as Typer builds them."""
+        """Take the commands as Typer builds them, and those of entry points."""
         super().__init__(**given)
         add_config_option(self)
+        self.commands = cast("Any", _AllCommands(self.commands))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands by section; an added one that cannot be imported is left out."""
+        sections: dict[str, list[str]] = {section: [] for section in GROUPS}
+        for name in self.commands:
+            try:
+                command: Any = self.commands[name]
+                sections.setdefault(command.rich_help_panel, []).append(name)
+            except ConfigurationError as error:
+                leave_out(str(error))
+        return list(itertools.chain(*sections.values()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of some arguments; an old name ends with the new one."""
@@ -270,12 +322,10 @@ GROUPS = {
         "eval": "ragtasks eval evaluation.yaml",
         "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score rows.jsonl; ragtasks score results --judge openai/gpt-4o-mini --output judged",
-        "arena": "ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
     },
     "Retrieve": {
         "retrieve": "ragtasks retrieve --retriever bm25 --queries rewrite",
         "evaluate-run": "ragtasks evaluate-run FILE.trec --qrels QRELS --measures nDCG@20,R@100",
-        "train": "ragtasks train rewriter benchmark --base t5-small --output rewriter",
     },
     "Report": {
         "report": "ragtasks report results --html page.html",
@@ -288,8 +338,6 @@ GROUPS = {
         "check": "ragtasks check mine.jsonl --benchmark mtrag_un; ragtasks check handbook",
     },
     "Your own data": {
-        "synthesize": "ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini",
-        "review": "ragtasks review serve benchmark",
         "data": "ragtasks data fetch mtrag; ragtasks data describe mtrag --data sample",
     },
     "Maintenance": {
@@ -301,15 +349,6 @@ GROUPS = {
 """Group -> command -> an example, in the order of the help."""
 
 SUBCOMMANDS = {
-    "arena battle": "ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
-    "arena ratings": "ragtasks arena ratings votes.jsonl",
-    "arena serve": "ragtasks arena serve results/a results/b --raters 2",
-    "arena invite": "ragtasks arena invite Ann Bob",
-    "arena import": "ragtasks arena import votes.jsonl",
-    "arena export": "ragtasks arena export --output people.jsonl",
-    "arena forms": "ragtasks arena forms results",
-    "train rewriter": "ragtasks train rewriter benchmark --base t5-small --output rewriter",
-    "train retriever": "ragtasks train retriever benchmark --output encoder",
     "results list": "ragtasks results list results --benchmark mtrag",
     "results show": "ragtasks results show results/a",
     "results diff": "ragtasks results diff results/a results/b",
@@ -319,10 +358,6 @@ SUBCOMMANDS = {
     "results export model-card": "ragtasks results export model-card results/a",
     "results export rows": "ragtasks results export rows results --output rows.csv",
     "results export benchmark": "ragtasks results export benchmark results --kind unused --output failed",
-    "review serve": "ragtasks review serve benchmark",
-    "review invite": "ragtasks review invite benchmark Ann Bob",
-    "review export": "ragtasks review export benchmark --out reviewed",
-    "review agreement": "ragtasks review agreement benchmark",
     "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",
     "data describe": "ragtasks data describe mtrag --data sample",
     "data serve": "ragtasks data serve mtrag --data sample --port 8765",

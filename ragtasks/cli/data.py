@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ragtasks.benchmarks import benchmark_names, download, retrieval_side, source_of
-from ragtasks.cli.app import SYNTHETIC, app, echo, put
+from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import (
     DATA,
     FORMAT,
     NAME_OR_FOLDER,
-    REWRITER,
-    REWRITER_ADDRESS,
     TABLES,
     named_benchmark,
     named_folder,
@@ -32,7 +28,6 @@ from ragtasks.config.environment import (
     secret,
 )
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.progress import progress_bars
 from ragtasks.tables import Format, Section, render
 
 commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
@@ -63,74 +58,21 @@ def fetch(
     echo(done.describe())
 
 
-# `ragtasks data describe`: what a benchmark holds, as its paper's data tables report it, and how good synthetic
-# dialogues are.
+# `ragtasks data describe`: what a benchmark holds, as its paper's data tables report it.
 
 
 @commands.command()
-def describe(  # noqa: PLR0917 (one parameter an option)
+def describe(
     name: NAME_OR_FOLDER,
     data: DATA = None,
     form: FORMAT = Format.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
     output: TABLES = None,
-    encoder: Annotated[
-        str,
-        typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", rich_help_panel=SYNTHETIC),
-    ] = "minilm",
-    language_model: Annotated[
-        str | None,
-        typer.Option(
-            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore.",
-            rich_help_panel=SYNTHETIC,
-        ),
-    ] = None,
-    retriever: Annotated[
-        list[str] | None,
-        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.", rich_help_panel=SYNTHETIC),
-    ] = None,
-    queries: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
-            "Default: context, contextualized, decontextualized.",
-            rich_help_panel=SYNTHETIC,
-        ),
-    ] = None,
-    rewriter: REWRITER = None,
-    base_url: REWRITER_ADDRESS = None,
-    min_rewritten: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Share of the questions that must be rewritten, else it stops.",
-            rich_help_panel=SYNTHETIC,
-        ),
-    ] = 0.95,
 ) -> None:
-    """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora.
-
-    Of a folder that `ragtasks synthesize` made also: lengths, rewriting and repetition beside published dialogues.
-    """
-    from ragtasks.synthesis import has_dialogues
-    from retrieval_cache import Rewriter
-
-    model = Rewriter(rewriter, base_url, min_rewritten)
-    measuring = _Measuring(encoder, language_model, retriever or [], queries, model)
+    """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora."""
     folder = named_folder(name, data)
-    is_synthetic = folder is not None and has_dialogues(folder)
-    if measuring.is_given and not is_synthetic:
-        raise ConfigurationError(
-            "--retriever, --queries, --rewriter, --base-url, --language-model measure dialogues that "
-            f"`ragtasks synthesize` made: {name} has none"
-        )
-    sections = [] if folder is None else [_holdings(form_of(folder) or "custom", str(folder), corpora=corpora)]
-    if folder is None:
-        sections = [_holdings(name, data, corpora=corpora)]
-    elif is_synthetic:
-        sections.append(_quality(folder, measuring))
-    put(render(sections, form), output)
+    named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
+    put(render([_holdings(named, place, corpora=corpora)], form), output)
 
 
 def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:
@@ -139,59 +81,6 @@ def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:
 
     opened = named_benchmark(name, data)
     return benchmark_section(opened, corpora_tables(opened) if corpora else ())
-
-
-@dataclass(frozen=True, slots=True)
-class _Measuring:
-    """The options that measure synthetic dialogues."""
-
-    encoder: str
-    language_model: str | None
-    retrievers: list[str]
-    queries: list[str] | None
-    rewriter: Any
-
-    @property
-    def is_given(self) -> bool:
-        return bool(self.language_model or self.retrievers or self.queries or self._rewrites)
-
-    @property
-    def _rewrites(self) -> bool:
-        return bool(self.rewriter.model or self.rewriter.base_url)
-
-    def forms(self) -> Sequence[str]:
-        """Return the query forms of the search; an option that no search would use is an error."""
-        from ragtasks.synthesis import PAPER_FORMS
-        from retrieval_cache import LLM_REWRITE, needs_model
-
-        if not self.retrievers and (self.queries or self._rewrites):
-            raise ConfigurationError(
-                "--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25"
-            )
-        forms = self.queries or PAPER_FORMS
-        if self._rewrites and not any(map(needs_model, forms)):
-            raise ConfigurationError(
-                f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
-            )
-        return forms
-
-
-def _quality(folder: Path, measuring: _Measuring) -> Section:
-    from ragtasks.synthesis import QRelScore, quality_section
-
-    forms = measuring.forms()
-    relevance = QRelScore(measuring.encoder, measuring.language_model) if measuring.language_model else None
-    with progress_bars() as progress:
-        return quality_section(
-            folder,
-            relevance,
-            measuring.retrievers,
-            forms,
-            progress,
-            store=run_store(),
-            rewriter=measuring.rewriter,
-            secrets=secret,
-        )
 
 
 # `ragtasks data serve`: the tools over a benchmark's corpora, for agents of any make.

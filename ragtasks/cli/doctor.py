@@ -56,7 +56,6 @@ _EXTRAS = {
     "judge": "LLM judges and rewriters",
     "retrieval": "retrievers beyond the built-in BM25",
     "report": "pictures",
-    "arena": "pages for people who compare answers",
     "mcp": "search tools for agents of any make",
 }
 """What is looked at where no model is named -> what it is for."""

@@ -142,18 +142,6 @@ NAME_OR_FOLDER = Annotated[
 ]
 JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
-HOST = Annotated[str, typer.Option(help="Outside this machine, --typed-names needs a token in RAGTASKS_ARENA_TOKEN.")]
-PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
-TYPED_NAMES = Annotated[
-    bool,
-    typer.Option(
-        "--typed-names",
-        help="Admit anyone who reaches the page, under any typed name: identities are not checked. "
-        "Default: invited people only.",
-    ),
-]
-NAMES = Annotated[list[str], typer.Argument(help="Names of raters; a new link takes the place of an earlier one.")]
-ADDRESS = Annotated[str, typer.Option(help="Where raters reach the server.")]
 DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
 
 
@@ -197,29 +185,6 @@ def names_results(name: str) -> bool:
     """Return whether a name is of results: a folder, a results file, or a path with nothing at its end."""
     path = Path(name)
     return path.is_dir() or path.suffix == ".json" or (len(path.parts) > 1 and not path.exists())
-
-
-def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
-    """Return a line a rater: the name, and the link that lets the rater in."""
-    from ragtasks.arena.store import VoteStore
-
-    store = VoteStore(database)
-    try:
-        known = [store.invite(name) for name in names]
-    finally:
-        store.close()
-    return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
-
-
-def served_votes(database: Path) -> Any:
-    """Return the votes of a server's database, to read; it must be there."""
-    from ragtasks.arena.store import VoteStore
-
-    if not database.is_file():
-        raise ConfigurationError(
-            f"--database {database}: there is no such file. Next step: name the one that was served"
-        )
-    return VoteStore(database, is_read_only=True)
 
 
 @contextmanager

@@ -18,9 +18,6 @@ RUNS_VARIABLE = "RAGTASKS_RUNS"
 EMBEDDINGS_VARIABLE = "RAGTASKS_EMBEDDINGS_GB"
 """Bounds the vectors of texts that BERTScore keeps, in GB; 0 keeps none."""
 
-ARENA_TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
-"""Holds what raters who type their names must give to enter an arena that others reach."""
-
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SECRET_LENGTH = 6  # shorter ones are placeholders, and words of any message
 

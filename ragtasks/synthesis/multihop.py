@@ -16,7 +16,6 @@ from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array
 from ragtasks.records import Passage, compact
-from ragtasks.synthesis._folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.asking import (
     Asker,
     Failure,
@@ -29,6 +28,7 @@ from ragtasks.synthesis.asking import (
     text_of,
 )
 from ragtasks.synthesis.documents import LeftOut, read_documents
+from ragtasks.synthesis.folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
 from retrieval_cache import segment
 
 # From articles to MultiHop-RAG's two files, so that its harness tasks run on one's own news.

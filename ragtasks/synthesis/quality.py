@@ -19,8 +19,8 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import retrieval_metric, score_run, whole_weights
 from ragtasks.records import Answerability, Qrel, Task
-from ragtasks.synthesis._folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.asking import terms
+from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Section, Table, fixed
 from retrieval_cache import LLM_REWRITE, Place, Rewriter, fallbacks_of, load_model, needs_model, read_run, retrieve
@@ -169,11 +169,6 @@ def quality_section(
                 benchmark, retrievers, queries, place=place, rewriter=rewriter or Rewriter(None), progress=progress
             )
     return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
-
-
-def has_dialogues(folder: Path) -> bool:
-    """Return whether a folder is one that `ragtasks synthesize` made of documents, with dialogues."""
-    return (folder / DETAILS / DIALOGUES).is_file()
 
 
 def _removed(folder: Path) -> Counter[str]:

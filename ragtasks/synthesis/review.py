@@ -19,7 +19,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
 from ragtasks.records import Task, task_id
-from ragtasks.synthesis._folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
+from ragtasks.synthesis.folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
 from ragtasks.tables import Cell, Section, Table, dashed
 
 # What one reviewer said of one pair, and when; a later decision on the same pair takes the place of an earlier one.

@@ -73,7 +73,7 @@ def test_each_long_step_is_named_while_it_lasts(
         named.append(what)
         return nullcontext()
 
-    for module in ("ragtasks.cli.arena", "ragtasks.cli.judges"):
+    for module in ("ragtasks.arena.commands", "ragtasks.cli.judges"):
         monkeypatch.setattr(f"{module}.step", step)
     with DemoServer() as server:
         judge = json.dumps(server.judge("m"))

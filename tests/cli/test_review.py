@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.arena.store import VoteStore
-from ragtasks.synthesis import decide, read_pairs
+from ragtasks.synthesis.review import decide, read_pairs
 from tests._commands import run_command
 from tests.cli.test_retrieve import printed
 from tests.synthesis._making import rows

@@ -47,7 +47,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
     assert "asked at" in made[-2]
     assert made[-1] == "next: ragtasks check town"
     assert printed("check", "town")[0] == "town: no error"
-    assert "All dialogues" in "\n".join(printed("data", "describe", "town"))
+    assert "All dialogues" in "\n".join(printed("review", "quality", "town"))
     lines = printed(
         "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
         "--metadata", json.dumps({"data": "town", "encoder": "minilm"}), "--limit", "4", "--full",

@@ -141,6 +141,13 @@ def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(
         report_sections(saved, ReportOptions(tables=("refusals",)))
 
 
+def test_its_command_is_in_the_help_and_runs(ask: Ask) -> None:
+    (section,) = [part for part in ask("--help").split("╭─ ") if part.startswith("Your own data")]
+    assert "harbour-questions" in section
+    assert "Example: ragtasks harbour-questions --word ferry" in ask("harbour-questions", "--help")
+    assert len(ask("harbour-questions", "--word", "ferry").splitlines()) == 2
+
+
 def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:
     assert added_benchmark_names() == ["harbour_faq"]
     printed = ask("doctor")

@@ -23,4 +23,4 @@ def test_the_page_shows_the_file_as_it_is(path: Path) -> None:
 
 def test_the_page_shows_every_entry_point() -> None:
     assert SHOWN["pyproject.toml"] in (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
-    assert SHOWN["pyproject.toml"].count("[project.entry-points") == 7
+    assert SHOWN["pyproject.toml"].count("[project.entry-points") == 8

@@ -82,6 +82,7 @@ class World:
                 for run in names
             ],
             ("judges", "questions"): [[own, "--judge", "openai/none", "--output", f"{out}/kinds.jsonl"]],
+            ("review", "quality"): [[own]],
             ("review", "agreement"): [[own, "--database", answers]],
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import open_benchmark
-from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 
 _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
 FITTINGS = {
@@ -47,7 +47,7 @@ def _child(kind: str, root: Path, base: Path, folder: Path, moment: int) -> None
 def train_and_kill(kind: str, root: Path, base: Path, folder: Path, moment: int = 0) -> int:
     """Train in a process of its own, which dies at a change of files; 0 for never. Return how it ended."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["torch", "sentence_transformers", "transformers", "ragtasks.synthesis"])
+    context.set_forkserver_preload(["torch", "sentence_transformers", "transformers", "ragtasks.synthesis.training"])
     process = context.Process(target=_child, args=(kind, root, base, folder, moment))
     process.start()
     process.join()

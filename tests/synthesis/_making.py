@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.clients import CachedClient, OpenAIClient, endpoint_of
-from ragtasks.synthesis import Cut, Outcome, Settings, synthesize
+from ragtasks.synthesis.documents import Cut
+from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.pipeline import Settings, synthesize
 
 SETTINGS: dict[str, Any] = {"cut": Cut(size=60, stride=50), "list_size": 8}
 ENDPOINT: dict[str, Any] = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}

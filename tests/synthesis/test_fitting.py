@@ -13,9 +13,9 @@ import pytest
 from ragtasks.benchmarks import NO_REWRITE, Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Role, Task
-from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
 from ragtasks.synthesis.training import (
     RETRIEVER_FITTING,
+    Fitting,
     _checksum,
     _end_where_it_ended,
     _example,
@@ -24,9 +24,12 @@ from ragtasks.synthesis.training import (
     _trainer,
     needs_new_folder,
     publish_model,
+    read_qrecc,
     relevant,
     score_retriever,
     split_by_dialogue,
+    train_retriever,
+    train_rewriter,
 )
 from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
 from tests.synthesis._tiny import (

@@ -14,7 +14,10 @@ from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage
-from ragtasks.synthesis._folder import (
+from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.dialogues import Dialogue, Pool, Removed, Turn
+from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.folder import (
     Synthesis,
     is_made,
     lines_of,
@@ -23,9 +26,6 @@ from ragtasks.synthesis._folder import (
     publish_folder,
     write_synthesis,
 )
-from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import Dialogue, Pool, Removed, Turn
-from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, rows

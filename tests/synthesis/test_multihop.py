@@ -13,7 +13,8 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.synthesis import MultihopSettings, Outcome, synthesize_multihop
+from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from tests.clients._server import Action, chat_server, completion
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, writer

@@ -13,9 +13,9 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import ConfigurationError
-from ragtasks.synthesis import UNITS, Cut, Outcome, Settings, synthesize
-from ragtasks.synthesis._pipeline import _made_by
-from ragtasks.synthesis.documents import Document
+from ragtasks.synthesis.documents import Cut, Document
+from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.pipeline import UNITS, Settings, _made_by, synthesize
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._documents import town, write_towns
 from tests.synthesis._making import SETTINGS, rows

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.synthesis import quality_section
+from ragtasks.synthesis.quality import quality_section
 from tests.clients._server import Action, chat_server, completion
 from tests.synthesis._documents import write_towns
 from tests.synthesis._making import make
@@ -130,8 +130,8 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
     options = [part for form in forms for part in ("--queries", form)]
     with chat_server(standalone) as server:
         asking = [
-            "data",
-            "describe",
+            "review",
+            "quality",
             folder,
             "--format",
             "json",
@@ -141,9 +141,9 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
             server.base_url,
             *options,
         ]
-        (_, section) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
+        (section,) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
         n_asked = len(server.asked)
-        (_, again) = json.loads(printed(*asking, "--retriever", "bm25s"))
+        (again,) = json.loads(printed(*asking, "--retriever", "bm25s"))
         assert len(server.asked) == n_asked, "replies are kept for all retrievers, and for the next time"
     table, other = (one["tables"][1] for one in (section, again))
     rows = {(row["retriever"], row["query"]): float(row["AP"]) for row in table["rows"] if row["questions"] != "-"}
@@ -169,7 +169,7 @@ def test_a_search_that_cannot_be_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], expected: str
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    done = CliRunner().invoke(app, ["data", "describe", str(with_dialogues(tmp_path / "b")), *options])
+    done = CliRunner().invoke(app, ["review", "quality", str(with_dialogues(tmp_path / "b")), *options])
     assert isinstance(done.exception, ConfigurationError)
     assert expected in str(done.exception)
 

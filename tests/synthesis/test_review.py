@@ -12,14 +12,14 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability
-from ragtasks.synthesis import (
-    Cut,
+from ragtasks.synthesis.documents import Cut
+from ragtasks.synthesis.quality import quality_section
+from ragtasks.synthesis.review import (
     DecisionError,
     Pair,
     Review,
     decide,
     export_reviewed,
-    quality_section,
     read_pairs,
     read_reviews,
     review_section,

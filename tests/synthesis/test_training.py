@@ -13,8 +13,15 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.metrics import token_f1
-from ragtasks.synthesis import Fitting, read_qrecc, train_retriever, train_rewriter
-from ragtasks.synthesis.training import TrainedOne, _keep_only, split_by_dialogue
+from ragtasks.synthesis.training import (
+    Fitting,
+    TrainedOne,
+    _keep_only,
+    read_qrecc,
+    split_by_dialogue,
+    train_retriever,
+    train_rewriter,
+)
 from retrieval_cache import (
     Place,
     Recipe,

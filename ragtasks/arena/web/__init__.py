@@ -3,11 +3,26 @@
 from ragtasks.errors import MissingExtraError as _MissingExtraError
 
 try:
+    from ragtasks.arena.web._guard import Application
     from ragtasks.arena.web._live import Pipeline, live_systems, pipeline_of
-    from ragtasks.arena.web._server import serve, serve_review
+    from ragtasks.arena.web._server import print_now, serve, serve_application
+    from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ragtasks"):
         raise
     raise _MissingExtraError(error.name or "a library", "arena", "the arena's server") from error
 
-__all__ = ["Pipeline", "live_systems", "pipeline_of", "serve", "serve_review"]
+__all__ = [
+    "Application",
+    "Identity",
+    "Pipeline",
+    "Site",
+    "Wording",
+    "entrance",
+    "guarded",
+    "live_systems",
+    "pipeline_of",
+    "print_now",
+    "serve",
+    "serve_application",
+]

@@ -20,14 +20,12 @@ from ragtasks.arena.web._guard import Application, settings
 from ragtasks.arena.web._interface import interface
 from ragtasks.arena.web._live import LiveBattles, Pipeline, live_pages
 from ragtasks.arena.web._pages import form_pages, pages, pair_pages, refused
-from ragtasks.arena.web._review import ReviewDesk, review_application
 from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Message
-from ragtasks.synthesis import Pair
 
 _SHORTEST_TOKEN = 12
-_print_now = partial(print, flush=True)  # a pipe would hold the address back for as long as the server runs
+print_now = partial(print, flush=True)  # a pipe would hold the address back for as long as the server runs
 
 
 def serve(
@@ -43,7 +41,7 @@ def serve(
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
-    echo: Callable[[str], object] = _print_now,
+    echo: Callable[[str], object] = print_now,
 ) -> None:
     """Serve the arena until the process is stopped."""
 
@@ -59,30 +57,10 @@ def serve(
             patience_seconds=patience_seconds,
         )
 
-    _serve(made, database, host, port, echo, token=token, types_names=types_names)
+    serve_application(made, database, host, port, echo, token=token, types_names=types_names)
 
 
-def serve_review(
-    pairs: Sequence[Pair],
-    database: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    token: str | None = None,
-    types_names: bool = False,
-    title: str = "",
-    echo: Callable[[str], object] = _print_now,
-) -> None:
-    """Serve the review of a benchmark until the process is stopped."""
-
-    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
-        desk = ReviewDesk(store, pairs)
-        return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
-
-    _serve(made, database, host, port, echo, token=token, types_names=types_names)
-
-
-def _serve(
+def serve_application(
     make: Callable[[VoteStore, frozenset[str] | None], Application],
     database: Path,
     host: str,
@@ -92,7 +70,7 @@ def _serve(
     token: str | None,
     types_names: bool,
 ) -> None:
-    """Serve what is made of a database and the names under which it may be addressed."""
+    """Serve an application, made of a database and the accepted host names, until the process is stopped."""
     if types_names:
         _check_token(host, token)
     store = VoteStore(database)

@@ -17,8 +17,9 @@ import uvicorn
 
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.store import LEASE_SECONDS, VoteStore
+from ragtasks.arena.web import Application
 from ragtasks.arena.web._comparing import Arena
-from ragtasks.arena.web._guard import Application, settings
+from ragtasks.arena.web._guard import settings
 from ragtasks.arena.web._server import application
 from tests.arena._made import answer
 

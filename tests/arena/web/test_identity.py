@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.arena.store import VoteStore
-from ragtasks.arena.web._site import Identity, Session
+from ragtasks.arena.web import Identity
+from ragtasks.arena.web._site import Session
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ import pytest
 
 from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.store import Assignment, VoteStore
-from ragtasks.arena.web import _guard, serve
+from ragtasks.arena.web import Identity, _guard, serve
 from ragtasks.arena.web._comparing import DisplayedAnswer, DisplayedBattle
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
-from ragtasks.arena.web._site import Identity
 from ragtasks.errors import ConfigurationError
 from tests.arena._made import answer
 from tests.arena.web._served import Served, Visitor, serving, small_pool

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ragtasks.arena.store import Standing, VoteStore
-from ragtasks.arena.web._review import ReviewDesk, review_application
-from ragtasks.synthesis import DecisionError, read_pairs
+from ragtasks.synthesis.review import DecisionError, read_pairs
+from ragtasks.synthesis.review_pages import ReviewDesk, review_application
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import LOCAL, Visitor, running
 from tests.synthesis._tiny import write_dialogues
@@ -62,8 +62,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from ragtasks.arena.store import VoteStore
-from ragtasks.arena.web._review import ReviewDesk
-from ragtasks.synthesis import read_pairs
+from ragtasks.synthesis.review_pages import ReviewDesk
+from ragtasks.synthesis.review import read_pairs
 folder = Path(sys.argv[1])
 desk = ReviewDesk(VoteStore(folder / "reviews.sqlite"), read_pairs(folder))
 for pair in desk.pairs:

@@ -8,29 +8,36 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, app, echo, put
-from ragtasks.cli.options import (
-    ADDRESS,
-    DATA,
-    DECIDED_SEED,
-    FORMAT,
-    HOST,
-    JUDGES,
-    NAMES,
-    PORT,
-    TYPED_NAMES,
-    asking,
-    invited,
-    named_benchmark,
-    served_votes,
-)
-from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, run_store, secret
+from ragtasks.cli.app import MORE, echo, put
+from ragtasks.cli.options import DATA, DECIDED_SEED, FORMAT, JUDGES, asking, named_benchmark
+from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import step
 from ragtasks.tables import Format, render
 
-commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
-app.add_typer(commands, name="arena")
+commands = typer.Typer(
+    help="Which of two answers is better: judges, people, ratings.",
+    rich_help_panel="Evaluate",
+    epilog="Example: ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
+    no_args_is_help=True,
+)
+
+# Options of every command that serves pages to people.
+
+TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
+"""Environment variable with the token that raters enter who type their names on a server that others reach."""
+HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs a token in {TOKEN_VARIABLE}.")]
+PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free one.")]
+TYPED_NAMES = Annotated[
+    bool,
+    typer.Option(
+        "--typed-names",
+        help="Admit anyone who reaches the page, under any typed name: identities are not checked. "
+        "Default: invited people only.",
+    ),
+]
+NAMES = Annotated[list[str], typer.Argument(help="Names of raters; a new link replaces an earlier one.")]
+ADDRESS = Annotated[str, typer.Option(help="Where raters reach the server.")]
 
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
@@ -58,7 +65,9 @@ def _tables(votes: Sequence[Any], form: Format) -> str:
         return render(rating_sections(votes), form)
 
 
-@commands.command()
+@commands.command(
+    epilog="Example: ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl"
+)
 def battle(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
     judge: JUDGES,
@@ -127,7 +136,7 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
     found.require_coverage()
 
 
-@commands.command()
+@commands.command(epilog="Example: ragtasks arena ratings votes.jsonl")
 def ratings(
     votes: _VOTES,
     output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
@@ -145,7 +154,7 @@ _SAVED_RESULTS = Annotated[
 ]
 
 
-@commands.command()
+@commands.command(epilog="Example: ragtasks arena serve results/a results/b --raters 2")
 def serve(  # noqa: PLR0917 (one parameter an option)
     results: _SAVED_RESULTS = None,
     database: _DATABASE = Path("arena.sqlite"),
@@ -181,7 +190,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         database,
         host=host,
         port=port,
-        token=secret(ARENA_TOKEN_VARIABLE),
+        token=secret(TOKEN_VARIABLE),
         types_names=typed_names,
         raters_per_battle=raters,
         lease_seconds=60 * lease,
@@ -208,7 +217,7 @@ def _live(systems: list[str], benchmark: str | None, data: str | None, domain: s
     return live_systems(systems, search, secret), conversations
 
 
-@commands.command()
+@commands.command(epilog="Example: ragtasks arena invite Ann Bob")
 def invite(
     names: NAMES,
     database: _DATABASE = Path("arena.sqlite"),
@@ -218,7 +227,7 @@ def invite(
     echo(*invited(database, names, address))
 
 
-@commands.command()
+@commands.command(epilog="Example: ragtasks arena export --output people.jsonl")
 def export(
     output: Annotated[
         Path | None, typer.Option(help="File for the votes, .jsonl; what happened comes beside it, .events.jsonl.")
@@ -242,7 +251,7 @@ def export(
         echo(f"wrote {copy}: a copy to read")
 
 
-@commands.command()
+@commands.command(epilog="Example: ragtasks arena forms results")
 def forms(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
     database: _DATABASE = Path("arena.sqlite"),
@@ -268,7 +277,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
         echo(f"wrote {write_human_evaluation(output, pool, found)}")
 
 
-@commands.command(name="import")
+@commands.command("import", epilog="Example: ragtasks arena import votes.jsonl")
 def import_votes(
     files: _VOTES,
     database: _DATABASE = Path("arena.sqlite"),
@@ -282,4 +291,24 @@ def import_votes(
     echo(f"{database}: {n_new} of {len(votes)} votes were new")
 
 
-__all__: list[str] = []
+def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
+    """Return a line a rater: the name, and the link that lets the rater in."""
+    from ragtasks.arena.store import VoteStore
+
+    store = VoteStore(database)
+    try:
+        known = [store.invite(name) for name in names]
+    finally:
+        store.close()
+    return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
+
+
+def served_votes(database: Path) -> Any:
+    """Return the votes of a server's database, to read; it must be there."""
+    from ragtasks.arena.store import VoteStore
+
+    if not database.is_file():
+        raise ConfigurationError(
+            f"--database {database}: there is no such file. Next step: name the one that was served"
+        )
+    return VoteStore(database, is_read_only=True)

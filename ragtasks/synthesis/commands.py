@@ -1,4 +1,4 @@
-"""`ragtasks synthesize`: makes a benchmark out of documents."""
+"""`ragtasks synthesize` and `ragtasks train`: a benchmark made of documents, and what it trains."""
 
 from __future__ import annotations
 
@@ -12,24 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.options import (
-    ADDRESS,
-    FORMAT,
-    HOST,
-    NAMES,
-    PORT,
-    TABLES,
-    TYPED_NAMES,
-    invited,
-    named_benchmark,
-    served_votes,
-)
+from ragtasks.cli.app import MORE, echo
+from ragtasks.cli.options import named_benchmark
 from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
-from ragtasks.config.environment import ARENA_TOKEN_VARIABLE, reply_cache_file, secret
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.config.environment import reply_cache_file, secret
+from ragtasks.errors import ConfigurationError
 from ragtasks.progress import progress_bars
-from ragtasks.tables import Format, render
 
 
 class Kind(str, Enum):
@@ -46,10 +34,17 @@ _MODEL = Annotated[
     str, typer.Option(help="Who writes: openai/NAME, NAME with --base-url, or a JSON object (docs/endpoints.md).")
 ]
 _BASE_URL = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-_JSON_MODE = Annotated[bool, typer.Option("--json-mode", help="Ask the server for JSON objects, where it can.")]
+_JSON_MODE = Annotated[
+    bool, typer.Option("--json-mode", help="Ask the server for JSON objects, where it can.", rich_help_panel=MORE)
+]
 
 
-@app.command()
+synthesize_command = typer.Typer(rich_help_panel="Your own data")
+
+
+@synthesize_command.command(
+    epilog="Example: ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini"
+)
 def synthesize(  # noqa: PLR0917 (one parameter an option)
     documents: _DOCUMENTS,
     out: _OUT,
@@ -59,17 +54,23 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
         Kind,
         typer.Option(help="dialogues; multihop: questions over several articles, as MultiHop-RAG has them; mtrag-s."),
     ] = Kind.DIALOGUES,
-    cut_by: Annotated[str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.")] = "tokens",
+    cut_by: Annotated[
+        str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.", rich_help_panel=MORE)
+    ] = "tokens",
     size: Annotated[int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.")] = None,
     overlap: Annotated[
-        int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.")
+        int | None,
+        typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.", rich_help_panel=MORE),
     ] = None,
-    tokenizer: Annotated[str, typer.Option(help="An encoder's tokeniser; default: words and signs.")] = "",
+    tokenizer: Annotated[
+        str, typer.Option(help="An encoder's tokeniser; default: words and signs.", rich_help_panel=MORE)
+    ] = "",
     unit: Annotated[
-        str, typer.Option(help="What dialogues are written from: propositions or sentences.")
+        str, typer.Option(help="What dialogues are written from: propositions or sentences.", rich_help_panel=MORE)
     ] = "propositions",
     list_size: Annotated[
-        int, typer.Option(min=1, help="Propositions or sentences for one dialogue, each used once.")
+        int,
+        typer.Option(min=1, help="Propositions or sentences for one dialogue, each used once.", rich_help_panel=MORE),
     ] = 30,
     turns: Annotated[int, typer.Option(min=1, help="Largest number of turns in a dialogue.")] = 8,
     dialogues: Annotated[
@@ -77,22 +78,29 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     types: Annotated[str | None, typer.Option(help="Question types, separated by commas; default: MTRAG's.")] = None,
     unanswerable: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of questions that lose their passages.")
+        float, typer.Option(min=0, max=1, help="Share of questions that lose their passages.", rich_help_panel=MORE)
     ] = 0.0,
-    pool: Annotated[str, typer.Option(help="What is searched: passages or propositions.")] = "passages",
+    pool: Annotated[
+        str, typer.Option(help="What is searched: passages or propositions.", rich_help_panel=MORE)
+    ] = "passages",
     domains: Annotated[
-        bool, typer.Option("--domains", help="Make each folder in DOCUMENTS a corpus of its own.")
+        bool, typer.Option("--domains", help="Make each folder in DOCUMENTS a corpus of its own.", rich_help_panel=MORE)
     ] = False,
-    most_megabytes: Annotated[float, typer.Option(min=0, help="Largest file that is read.")] = 50.0,
-    collection: Annotated[str, typer.Option(help="mtrag-s: the corpus of MTRAG that DOCUMENTS stand for.")] = "govt",
+    most_megabytes: Annotated[
+        float, typer.Option(min=0, help="Largest file that is read.", rich_help_panel=MORE)
+    ] = 50.0,
+    collection: Annotated[
+        str, typer.Option(help="mtrag-s: the corpus of MTRAG that DOCUMENTS stand for.", rich_help_panel=MORE)
+    ] = "govt",
     json_mode: _JSON_MODE = False,
 ) -> None:
     """Make conversations with reference answers out of documents.
 
     The folder is for `ragtasks check` and the harness tasks custom_*.
     """
-    from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
-    from ragtasks.synthesis import synthesize as make
+    from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
+    from ragtasks.synthesis.pipeline import Settings
+    from ragtasks.synthesis.pipeline import synthesize as make
 
     more: dict[str, Any] = {"question_types": tuple(part.strip() for part in types.split(","))} if types else {}
     settings = Settings(
@@ -130,7 +138,7 @@ def _next(kind: Kind, out: Path) -> str:
 
 
 def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:
-    from ragtasks.synthesis import Cut
+    from ragtasks.synthesis.documents import Cut
 
     usual_size, usual_overlap = (10, 5) if cut_by == "sentences" else (512, 100)
     size = usual_size if size is None else size
@@ -150,111 +158,14 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
     return CachedClient(client, reply_cache_file()), endpoint.price
 
 
-# `ragtasks review`: people accept, edit or reject the pairs of a benchmark.
-
-review_commands = typer.Typer(help="Accept, edit or reject the pairs of a benchmark.", no_args_is_help=True)
-app.add_typer(review_commands, name="review")
-
-_FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
-_DATABASE = Annotated[Path | None, typer.Option(help="File of decisions (SQLite). Default: reviews.sqlite in FOLDER.")]
-_REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")]
-
-
-@review_commands.command()
-def serve(
-    folder: _FOLDER,
-    database: _DATABASE = None,
-    host: HOST = "127.0.0.1",
-    port: PORT = 8765,
-    *,
-    typed_names: TYPED_NAMES = False,
-) -> None:
-    """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
-    from ragtasks.arena.web import serve_review
-
-    serve_review(
-        _pairs(folder),
-        _file(folder, database),
-        host=host,
-        port=port,
-        token=secret(ARENA_TOKEN_VARIABLE),
-        types_names=typed_names,
-        title=folder.resolve().name,
-        echo=echo,
-    )
-
-
-@review_commands.command()
-def invite(
-    folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
-) -> None:
-    """Print a personal link for each reviewer."""
-    echo(*invited(_file(folder, database), names, address))
-
-
-@review_commands.command()
-def export(
-    folder: _FOLDER,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the accepted pairs, as a benchmark.")] = None,
-    output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
-    database: _DATABASE = None,
-    reviewer: _REVIEWER = None,
-) -> None:
-    """Write the decisions as JSON lines, and what everybody keeps as a benchmark; one rejection removes a pair."""
-    from ragtasks.synthesis import export_reviewed, write_reviews
-
-    if out is None and output is None:
-        raise ConfigurationError("nothing to write: name a folder with --out, a file with --output, or both")
-    found = _reviews(folder, database, reviewer)
-    if output is not None:
-        write_reviews(output, found)
-        echo(f"wrote {output}: {len(found)} decisions")
-    if out is not None:
-        echo(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
-
-
-@review_commands.command()
-def agreement(
-    folder: _FOLDER,
-    database: _DATABASE = None,
-    form: FORMAT = Format.MARKDOWN,
-    output: TABLES = None,
-) -> None:
-    """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
-    from ragtasks.synthesis import review_section
-
-    section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
-    put(render([section], form), output)
-
-
-def _pairs(folder: Path) -> Any:
-    from ragtasks.synthesis import read_pairs
-
-    return read_pairs(folder)
-
-
-def _file(folder: Path, database: Path | None) -> Path:
-    return database or folder / "reviews.sqlite"
-
-
-def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
-    """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
-    from ragtasks.synthesis import read_reviews
-
-    file, pairs = _file(folder, database), _pairs(folder)
-    found, n_others = read_reviews(pairs, served_votes(file).reviews())
-    if n_others:
-        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
-    names = sorted({review.reviewer for review in found})
-    if reviewer is not None and reviewer not in names:
-        raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
-    return [review for review in found if reviewer in {None, review.reviewer}]
-
-
 # `ragtasks train`: a light query rewriter and a bi-encoder, trained on synthetic dialogues.
 
-train_commands = typer.Typer(help="Train a query rewriter or a retriever on dialogues.", no_args_is_help=True)
-app.add_typer(train_commands, name="train")
+train_commands = typer.Typer(
+    help="Train a query rewriter or a retriever on dialogues.",
+    rich_help_panel="Retrieve",
+    epilog="Example: ragtasks train rewriter benchmark --base t5-small --output rewriter",
+    no_args_is_help=True,
+)
 
 _DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
 _QUESTIONS = Annotated[
@@ -270,7 +181,7 @@ _SEEDS = Annotated[
 ]
 
 
-@train_commands.command()
+@train_commands.command(epilog="Example: ragtasks train rewriter benchmark --base t5-small --output rewriter")
 def rewriter(  # noqa: PLR0917 (one parameter an option)
     data: _QUESTIONS,
     out: _TRAIN_OUT,
@@ -285,7 +196,7 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
     ] = False,
 ) -> None:
     """Train a model to write questions so that they can be understood alone."""
-    from ragtasks.synthesis import Fitting, read_qrecc, train_rewriter
+    from ragtasks.synthesis.training import Fitting, read_qrecc, train_rewriter
 
     benchmark = read_qrecc(data) if data.is_file() else named_benchmark("custom", str(data))
     numbers = _numbers(seeds)
@@ -304,7 +215,7 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
         echo(f"next: ragtasks retrieve --benchmark {place} --retriever bm25 --queries llm_rewrite:{folder}")
 
 
-@train_commands.command()
+@train_commands.command(epilog="Example: ragtasks train retriever benchmark --output encoder")
 def retriever(  # noqa: PLR0917 (one parameter an option)
     data: _DATA,
     out: _TRAIN_OUT,
@@ -317,7 +228,7 @@ def retriever(  # noqa: PLR0917 (one parameter an option)
     patience: _PATIENCE = 15,
 ) -> None:
     """Train an encoder to find what a question in its conversation rests on."""
-    from ragtasks.synthesis import Fitting, train_retriever
+    from ragtasks.synthesis.training import Fitting, train_retriever
 
     benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)
     for number, folder in _places(out, numbers):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.store import Standing, VoteStore
-from ragtasks.arena.web._guard import Application
-from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
-from ragtasks.synthesis import (
+from ragtasks.arena.web import Application, Identity, Site, Wording, entrance, guarded, print_now, serve_application
+from ragtasks.synthesis.review import (
     LONGEST_NOTE,
     LONGEST_TEXT,
     DecisionError,
@@ -89,6 +89,26 @@ _WORDING = Wording(
 _TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"))
 _A_PAGE = 100
 _FormText = Annotated[str, Form()]
+
+
+def serve_review(
+    pairs: Sequence[Pair],
+    database: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    types_names: bool = False,
+    title: str = "",
+    echo: Callable[[str], object] = print_now,
+) -> None:
+    """Serve the review of a benchmark until the process is stopped."""
+
+    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+        desk = ReviewDesk(store, pairs)
+        return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
+
+    serve_application(made, database, host, port, echo, token=token, types_names=types_names)
 
 
 def review_application(

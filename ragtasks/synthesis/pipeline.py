@@ -16,16 +16,6 @@ from ragtasks.clients import Client, Price, Progress, no_progress
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
 from ragtasks.records import Passage, task_id
-from ragtasks.synthesis._folder import (
-    Outcome,
-    Synthesis,
-    lines_of,
-    make_once,
-    outcome_lines,
-    prompt_hashes,
-    publish_folder,
-    write_synthesis,
-)
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import QUESTION_TYPES, Dialogue, Pool, make_unanswerable, write_dialogues
 from ragtasks.synthesis.documents import (
@@ -37,6 +27,16 @@ from ragtasks.synthesis.documents import (
     LeftOut,
     cut_documents,
     read_documents,
+)
+from ragtasks.synthesis.folder import (
+    Outcome,
+    Synthesis,
+    lines_of,
+    make_once,
+    outcome_lines,
+    prompt_hashes,
+    publish_folder,
+    write_synthesis,
 )
 from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists, whole_passages
 

@@ -1,0 +1,172 @@
+"""`ragtasks review`: people accept, edit or reject the pairs of a benchmark, and how good its dialogues are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.arena.commands import ADDRESS, HOST, NAMES, PORT, TOKEN_VARIABLE, TYPED_NAMES, invited, served_votes
+from ragtasks.cli.app import echo, put
+from ragtasks.cli.options import FORMAT, REWRITER, REWRITER_ADDRESS, TABLES
+from ragtasks.config.environment import run_store, secret
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.progress import progress_bars
+from ragtasks.tables import Format, render
+
+commands = typer.Typer(
+    help="Accept, edit or reject the pairs of a benchmark; measure its dialogues.",
+    rich_help_panel="Your own data",
+    epilog="Example: ragtasks review serve benchmark",
+    no_args_is_help=True,
+)
+
+_FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
+_DATABASE = Annotated[Path | None, typer.Option(help="File of decisions (SQLite). Default: reviews.sqlite in FOLDER.")]
+_REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")]
+
+
+@commands.command(epilog="Example: ragtasks review serve benchmark")
+def serve(
+    folder: _FOLDER,
+    database: _DATABASE = None,
+    host: HOST = "127.0.0.1",
+    port: PORT = 8765,
+    *,
+    typed_names: TYPED_NAMES = False,
+) -> None:
+    """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
+    from ragtasks.synthesis.review_pages import serve_review
+
+    serve_review(
+        _pairs(folder),
+        _file(folder, database),
+        host=host,
+        port=port,
+        token=secret(TOKEN_VARIABLE),
+        types_names=typed_names,
+        title=folder.resolve().name,
+        echo=echo,
+    )
+
+
+@commands.command(epilog="Example: ragtasks review invite benchmark Ann Bob")
+def invite(
+    folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
+) -> None:
+    """Print a personal link for each reviewer."""
+    echo(*invited(_file(folder, database), names, address))
+
+
+@commands.command(epilog="Example: ragtasks review export benchmark --out reviewed")
+def export(
+    folder: _FOLDER,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the accepted pairs, as a benchmark.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
+    database: _DATABASE = None,
+    reviewer: _REVIEWER = None,
+) -> None:
+    """Write the decisions as JSON lines, and what everybody keeps as a benchmark; one rejection removes a pair."""
+    from ragtasks.synthesis.review import export_reviewed, write_reviews
+
+    if out is None and output is None:
+        raise ConfigurationError("nothing to write: name a folder with --out, a file with --output, or both")
+    found = _reviews(folder, database, reviewer)
+    if output is not None:
+        write_reviews(output, found)
+        echo(f"wrote {output}: {len(found)} decisions")
+    if out is not None:
+        echo(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
+
+
+@commands.command(epilog="Example: ragtasks review agreement benchmark")
+def agreement(
+    folder: _FOLDER,
+    database: _DATABASE = None,
+    form: FORMAT = Format.MARKDOWN,
+    output: TABLES = None,
+) -> None:
+    """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
+    from ragtasks.synthesis.review import review_section
+
+    section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
+    put(render([section], form), output)
+
+
+def _pairs(folder: Path) -> Any:
+    from ragtasks.synthesis.review import read_pairs
+
+    return read_pairs(folder)
+
+
+def _file(folder: Path, database: Path | None) -> Path:
+    return database or folder / "reviews.sqlite"
+
+
+def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
+    """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
+    from ragtasks.synthesis.review import read_reviews
+
+    file, pairs = _file(folder, database), _pairs(folder)
+    found, n_others = read_reviews(pairs, served_votes(file).reviews())
+    if n_others:
+        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
+    names = sorted({review.reviewer for review in found})
+    if reviewer is not None and reviewer not in names:
+        raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
+    return [review for review in found if reviewer in {None, review.reviewer}]
+
+
+@commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")
+def quality(  # noqa: PLR0917 (one parameter an option)
+    folder: _FOLDER,
+    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore."
+        ),
+    ] = None,
+    retriever: Annotated[
+        list[str] | None, typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.")
+    ] = None,
+    queries: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
+            "Default: context, contextualized, decontextualized."
+        ),
+    ] = None,
+    rewriter: REWRITER = None,
+    base_url: REWRITER_ADDRESS = None,
+    min_rewritten: Annotated[
+        float, typer.Option(min=0, max=1, help="Smallest share of the questions that must be rewritten.")
+    ] = 0.95,
+    form: FORMAT = Format.MARKDOWN,
+    output: TABLES = None,
+) -> None:
+    """Print the quality of made dialogues: lengths, rewriting and repetition, next to published dialogues."""
+    from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, quality_section
+    from retrieval_cache import LLM_REWRITE, Rewriter, needs_model
+
+    is_rewriting = bool(rewriter or base_url)
+    if not retriever and (queries or is_rewriting):
+        raise ConfigurationError("--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25")
+    forms = queries or PAPER_FORMS
+    if is_rewriting and not any(map(needs_model, forms)):
+        raise ConfigurationError(
+            f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
+        )
+    with progress_bars() as progress:
+        section = quality_section(
+            folder,
+            QRelScore(encoder, language_model) if language_model else None,
+            retriever or [],
+            forms,
+            progress,
+            store=run_store(),
+            rewriter=Rewriter(rewriter, base_url, min_rewritten),
+            secrets=secret,
+        )
+    put(render([section], form), output)
