@@ -615,8 +615,7 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
     definitions["HarnessModel"] = HarnessModel.model_json_schema()
     _as_objects(definitions)
     options = definitions["EvaluationConfig"]["properties"]
-    for name in ("picker", "rewriter"):
-        options[name] = {**judge, "description": options[name]["description"]}
+    options["rewriter"] = {**judge, "description": options["rewriter"]["description"]}
     for place in (options, schema["properties"]):
         some = [{"type": "array", "items": judge}, *judge["anyOf"]]
         place["judges"] = {"anyOf": some, "description": place["judges"]["description"]}

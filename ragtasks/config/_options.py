@@ -80,21 +80,21 @@ Judge = Endpoint | HarnessModel
 """A judge as the configuration names it."""
 
 
-def judge_of(named: Any, key: str = "judges") -> Judge:
+def judge_of(named: Any) -> Judge:
     """Return what names a judge as a record."""
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
     if not isinstance(named, (str, Mapping)):
-        raise ConfigurationError(f"{key}: must be names or objects, such as {JUDGES_EXAMPLE}")
+        raise ConfigurationError(f"judges: must be names or objects, such as {JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
-        return endpoint_of(named, key)
+        return endpoint_of(named, "judges")
     problems: list[str] = []
     try:
         return HarnessModel.model_validate(dict(named))
     except ValidationError as error:
         problems = misfits(error)
     # Outside the handler, and without the values: the chained error would show what may be a key.
-    raise ConfigurationError(f"{key}: " + "; ".join(problems))
+    raise ConfigurationError("judges: " + "; ".join(problems))
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
@@ -236,15 +236,6 @@ class EvaluationConfig(BaseModel):
         description="dollars per million tokens of the model's prompts, of its answers, and maybe of prompt tokens "
         "that its server had cached: what answers cost is a score then",
     )
-    best_of: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="answers sampled a task, of which `picker` picks one; needs --gen_kwargs",
-    )
-    picker: Judge | None = Field(
-        default=None, description="LLM judge that picks the best of several samples, named as one of `judges`"
-    )
     min_judge_coverage: float = Field(
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
     )
@@ -298,17 +289,6 @@ class EvaluationConfig(BaseModel):
         refuse_namesakes([judge.model for judge in judges])
         return judges
 
-    @field_validator("picker", mode="before")
-    @classmethod
-    def _name_picker(cls, value: Any) -> Judge | None:
-        return None if value is None else judge_of(value, "picker")
-
-    @model_validator(mode="after")
-    def _picker_for_samples(self) -> EvaluationConfig:
-        if (self.best_of > 1) != (self.picker is not None):
-            raise ValueError("best_of, above 1, and picker go together: name both or none")
-        return self
-
     @field_validator("rewriter", mode="before")
     @classmethod
     def _name_rewriter(cls, value: Any) -> Endpoint | None:
@@ -340,7 +320,7 @@ class EvaluationConfig(BaseModel):
 KEYS = frozenset(EvaluationConfig.model_fields)
 MODEL_KEYS = (
     *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
-    *("best_of", "picker", "queries", "rewriter", "search_calls", "search_k", "search_protocol", "keep_searches"),
+    *("queries", "rewriter", "search_calls", "search_k", "search_protocol", "keep_searches"),
     "injected",
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""

@@ -38,7 +38,7 @@ from ragtasks.files import run_key, seconds_a_query, spending_of_run
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
-from ragtasks.harness.scores import BestOf, TaskAnswers, TaskScores, score_together
+from ragtasks.harness.scores import TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
 from ragtasks.records import Passage, Response, Setting
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
@@ -65,9 +65,6 @@ class ConversationTask(ConfigurableTask):
     `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
     """
 
-    _has_samples_to_pick = True
-    """Whether its replies are answers to a question, of which `best_of` may pick one."""
-
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, check every option and template, and that the encoder can be had, before a model runs."""
         settings = {key: value for key, value in dict(config or {}).items() if key != "class"}
@@ -80,12 +77,8 @@ class ConversationTask(ConfigurableTask):
         self._is_distributed = False
         self._read_rows: tuple[Dataset, list[Doc]] | None = None
         self._fitting = Fitting()
-        self._best_of = BestOf(self.evaluation)
-        if self._best_of.n > 1:
-            if not self._has_samples_to_pick:
-                raise ConfigurationError(f"best_of: {settings.get('task')} has no answers that a judge could pick from")
-            settings["repeats"] = self._best_of.n
-        self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
+        _require_one_reply(settings)
+        self._answers = TaskAnswers(self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
         self._search_seconds = seconds_a_query(run_store(), self.evaluation.run)
         self._run_spending = _of_run(self.evaluation.run, spending_of_run(run_store(), self.evaluation.run))
@@ -194,7 +187,6 @@ class ConversationTask(ConfigurableTask):
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
         self._fitting = fitting
         self._scores.forget()
-        self._best_of.forget()
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
         self._fitting.check(self.task_name, len(self._instances))
@@ -230,7 +222,6 @@ class ConversationTask(ConfigurableTask):
             "docs": self._rows(),
             **self._prompts.decides(),
             "generation_kwargs": self.config.generation_kwargs,
-            **({"best_of": self._best_of.n} if self._best_of.n > 1 else {}),
         }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
@@ -239,7 +230,7 @@ class ConversationTask(ConfigurableTask):
 
         The harness asks a model for all answers before the first task's filters are applied.
         """
-        self._answers.settle(self._instances, self._fitting.kept)
+        self._answers.take(self._instances)
         super().apply_filters()
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answers.text(instance)
@@ -254,12 +245,12 @@ class ConversationTask(ConfigurableTask):
 
     def responses(self) -> list[Response]:
         """Return the answers to this task's docs."""
-        self._answers.settle(self._instances, self._fitting.kept)
+        self._answers.take(self._instances)
         return [response_of(self._reported(item.doc), self._answers.text(item)) for item in self._instances]
 
     def replies(self) -> list[str]:
         """Return what the model gave to this task's docs, thinking text included."""
-        self._answers.settle(self._instances, self._fitting.kept)
+        self._answers.take(self._instances)
         return [str(instance.resps[0] or "") for instance in self._instances]
 
     def _reported(self, doc: Doc) -> Doc:
@@ -280,7 +271,7 @@ class ConversationTask(ConfigurableTask):
         A score of all responses together has a pair here, the response and its reference answers, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
+        doc.update(self._reported(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         doc["scoring"] = self._scores.notes(doc["task_id"])
@@ -316,7 +307,6 @@ class ConversationTask(ConfigurableTask):
                 "scoring": self.scorer.provenance(),
                 **self._scores.plausibility(),
                 **self._summary(),
-                **self._best_of.provenance(),
             },
         }
 
@@ -362,6 +352,18 @@ def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: 
         found="; ".join(found),
         next_step="take `metric_list` out of the YAML",
     )
+
+
+def _require_one_reply(settings: Mapping[str, Any]) -> None:
+    """Refuse `repeats` of lm_eval above 1: a task is scored by one reply, and the others would be lost."""
+    if (repeats := settings.get("repeats", 1)) != 1:
+        raise ConfigurationError(
+            f"repeats of task {settings.get('task')}",
+            where="its YAML",
+            expected="1, as each task is scored by one reply",
+            found=str(repeats),
+            next_step="take `repeats` out of the YAML; run the task once for each reply to score several",
+        )
 
 
 def warn_of_secrets(metadata: Mapping[str, Any]) -> None:

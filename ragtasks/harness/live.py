@@ -48,14 +48,6 @@ class RoundsTask(ConversationTask):
         self._is_building = False
         super().__init__(config)
 
-    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
-        if self.evaluation.best_of > 1:
-            raise ConfigurationError(
-                f"best_of: {self.config.task} goes on with one answer to each request. Next step: leave best_of and "
-                "picker out"
-            )
-        super()._take_docs(benchmark, options)
-
     def _whole(self, limit: int | None) -> int | None:
         """Return how many docs a limit allows."""
         return limit

@@ -42,8 +42,6 @@ class ReferencePerplexityTask(ConversationTask):
     reference answers are apologies.
     """
 
-    _has_samples_to_pick = False
-
     def _declared_metrics(self) -> Sequence[Metric]:
         return METRICS
 

@@ -75,12 +75,12 @@ def _prompts(
     tasks: _Docs, count: Count, reply_tokens: int | None, progress: Progress
 ) -> tuple[tuple[int, ...], int, int]:
     tokens: list[int] = []
-    reply, n_answered, n_docs = 0, 0, sum(len(docs) * task.evaluation.best_of for task, docs in tasks.items())
+    reply, n_answered, n_docs = 0, 0, sum(map(len, tasks.values()))
     for task, docs in tasks.items():
         reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
         for doc in docs:
-            tokens += [count(task.messages(doc))] * task.evaluation.best_of
-            n_answered += task.evaluation.best_of * tokens_of_text(count, doc["target"] or _REFUSAL)
+            tokens.append(count(task.messages(doc)))
+            n_answered += tokens_of_text(count, doc["target"] or _REFUSAL)
             progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
     return tuple(sorted(tokens)), reply_tokens or reply, n_answered
 

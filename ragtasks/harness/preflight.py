@@ -310,7 +310,7 @@ def _reach_hub(name: str, instead: str) -> None:
 
 def _judges(config: EvaluationConfig) -> Iterator[str]:
     """Yield what judges lack before they are asked: a library, a key."""
-    for judge in [*config.judges, *([config.picker] if config.picker else [])]:
+    for judge in config.judges:
         if not isinstance(judge, HarnessModel):
             yield from _endpoint("judge", judge)
 

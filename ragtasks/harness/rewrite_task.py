@@ -23,8 +23,6 @@ class RewriteTask(ConversationTask):
     `conditional`). Templates are filled with `history` and `question`.
     """
 
-    _has_samples_to_pick = False
-
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, and check options, templates and the retriever's name, before a model runs."""
         self._contract = CONTRACTS[dict((config or {}).get("dataset_kwargs") or {})["contract"]]

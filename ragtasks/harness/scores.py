@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 
-from ragtasks.benchmarks import Doc, passage_rows, response_of
-from ragtasks.config import EvaluationConfig
+from ragtasks.benchmarks import Doc, passage_rows
 from ragtasks.files import OFFICIAL
 from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
-from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
 from ragtasks.results import Row, row_of, saved_summary
 from ragtasks.scoring import (
-    Picked,
     ScoredResponse,
     check_together,
     note_turn_errors,
-    pick_best,
     plausibility_of,
-    ready_judge,
     record_checked,
 )
 
@@ -200,24 +195,20 @@ def _check(scored: Sequence[tuple[ConversationTask, list[Response], list[ScoredR
         record_checked(checked, first.evaluation.max_implausible)
 
 
-# What came back for the requests of one harness task: the reply that counts, its text, the passages it rests on.
+# What came back for the requests of one harness task: the text of each reply, and the passages that it is based on.
 
 
 class TaskAnswers:
     """The answers to one harness task's docs."""
 
-    def __init__(self, best_of: BestOf, end_of_thinking: str) -> None:
-        self._best_of, self._end_of_thinking = best_of, end_of_thinking
+    def __init__(self, end_of_thinking: str) -> None:
+        self._end_of_thinking = end_of_thinking
         self._no_answers: dict[str, str] = {}
         self._system_passages: dict[str, list[dict[str, str]]] = {}
         self._usage: dict[str, Mapping[str, Any]] = {}
 
-    def settle(self, instances: Sequence[Instance], kept: Mapping[str, int]) -> None:
-        """Make the reply that counts the first of each request, and note which did not come; safe to repeat.
-
-        All replies can be written to a file then (see `writable`).
-        """
-        self._best_of.settle(instances, lambda instance, reply: self._response(instance, reply, kept))
+    def take(self, instances: Sequence[Instance]) -> None:
+        """Note which replies did not come, and make each reply one that a file can hold; safe to repeat."""
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
         known = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
@@ -227,18 +218,9 @@ class TaskAnswers:
         for instance in instances:
             instance.resps = [writable(reply) for reply in instance.resps]
 
-    def _response(self, instance: Instance, reply: Any, kept: Mapping[str, int]) -> Response:
-        """Return one of several replies as a response."""
-        used = self._with_passages_used(instance.doc, kept)
-        doc = {**used, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else used
-        return response_of(doc, self._text_of(reply))
-
     def text(self, instance: Instance) -> str:
         """Return the answer to a request."""
-        return self._text_of(instance.resps[0])
-
-    def _text_of(self, reply: Any) -> str:
-        return answer_text(str(reply or ""), self._end_of_thinking)
+        return answer_text(str(instance.resps[0] or ""), self._end_of_thinking)
 
     def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
@@ -267,73 +249,3 @@ def writable(reply: Any) -> Any:
         return reply
     written = reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return reply if written == reply else written  # a reply that knows more than its text stays what it is
-
-
-# Best of n inside the harness: n samples of every request, one of which becomes the answer.
-
-
-class BestOf:
-    """Picks one of the samples of each request, once, and remembers what there was to pick from."""
-
-    def __init__(self, config: EvaluationConfig) -> None:
-        """Take the number of samples and the judge, and warn of a judge that scores what it picked."""
-        self.n = config.best_of
-        self._picker = config.picker
-        self._judge = ready_judge(config.picker, JudgeModel) if config.picker else None
-        self._min_coverage = config.min_judge_coverage
-        self._scores_too = self._picker is not None and self._picker.model in {judge.model for judge in config.judges}
-        self._picks: dict[str, Picked] = {}
-        self._n_different = 0
-        if self._scores_too:
-            _LOGGER.warning(
-                "best of %d: %s picks the answers and scores them too, so its scores favour what it picked. Next step: "
-                "name another model as picker or as judge",
-                self.n,
-                config.picker and config.picker.model,
-            )
-
-    def settle(self, instances: Sequence[Instance], response_to: Callable[[Instance, Any], Response]) -> None:
-        """Put the picked reply of each request first; the second call does nothing."""
-        if self._judge is None or self._picks or not instances:
-            return
-        candidates = [[response_to(instance, reply) for reply in instance.resps] for instance in instances]
-        for instance, picked in zip(instances, pick_best(candidates, self._judge, self._min_coverage), strict=True):
-            self._picks[instance.doc["task_id"]] = picked
-            self._n_different += len(set(map(str, instance.resps)))
-            instance.resps.insert(0, instance.resps.pop(picked.index))
-        if self._n_different == len(instances):
-            _LOGGER.warning(
-                "best of %d: all samples of each request are equal, so there was nothing to pick. Next step: sample, "
-                "such as --gen_kwargs do_sample=true,temperature=0.7",
-                self.n,
-            )
-
-    def forget(self) -> None:
-        """Begin anew: other requests are asked."""
-        self._picks, self._n_different = {}, 0
-
-    def note(self, task_id: str) -> dict[str, Any]:
-        """Return what a log keeps about one answer; nothing where none was picked."""
-        picked = self._picks.get(task_id)
-        if picked is None or self._picker is None:
-            return {}
-        note: dict[str, Any] = {"by": self._picker.model, "index": picked.index, "ratings": list(picked.ratings)}
-        calls = [call.json_values for call in picked.calls]
-        return {"picked": {**note, **({"calls": calls} if calls else {})}}
-
-    def provenance(self) -> dict[str, Any]:
-        """Return what results say of the picking; nothing where there is one sample a request."""
-        if self._picker is None:
-            return {}
-        picks = self._picks.values()
-        return {
-            "best_of": {
-                "n": self.n,
-                "by": self._picker.model,
-                "scores_too": self._scores_too,
-                "n_picked": len(picks),
-                "n_unrated": sum(not picked.is_rated for picked in picks),
-                "n_not_first": sum(picked.index > 0 for picked in picks),
-                "different_samples": self._n_different / len(picks) if picks else None,
-            }
-        }

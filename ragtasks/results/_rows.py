@@ -54,7 +54,7 @@ class Row:
     again: tuple[Mapping[str, float | None], ...] = ()
     """Metric -> value in each further judging, where judges were asked about this response again; None if unscored."""
     spending: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """Who was asked (`model`, `judge NAME`, `picker NAME`) -> what each reply took, useless or not."""
+    """Who was asked (`model`, `judge NAME`) -> what each reply took, useless or not."""
     served: tuple[tuple[str, str], ...] = ()
     """(Judge, model that its server named) of the verdicts, each once; none where servers name no model."""
     recall_after: tuple[float, ...] = ()
@@ -207,8 +207,6 @@ def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def _spending(doc: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return who was asked -> what each reply took, of all judgings."""
     found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(doc.get("usage", {}).get("calls", ()))}
-    picked = doc.get("picked", {})
-    found[f"picker {picked.get('by')}"] = list(picked.get("calls", ()))
     judgings = [notes, *notes.get("repeats", ())]
     for item in (item for judging in judgings for item in judging.get("verdicts", ())):
         found.setdefault(f"judge {item['judge']}", []).extend(item.get("calls", ()))

@@ -388,6 +388,8 @@ def require_origin(task: str, said: object) -> None:
     _require(_Origin, said)
     if value_at(said, "history", "user") is not None:
         raise ValueError(f"harness task {task}: a simulated user asked the questions in place of the benchmark's own")
+    if value_at(said, "best_of") is not None:
+        raise ValueError(f"harness task {task}: a judge picked each answer as the best of several")
 
 
 def _require(model: type[_Part], value: object) -> None:

@@ -4,7 +4,6 @@ from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
-from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
     EXEMPT,
     CheckedAnswers,
@@ -46,7 +45,6 @@ __all__ = [
     "Decided",
     "LiveRetrieval",
     "LocalJudge",
-    "Picked",
     "Place",
     "Plausibility",
     "Question",
@@ -71,7 +69,6 @@ __all__ = [
     "given_metrics",
     "note_turn_errors",
     "open_named",
-    "pick_best",
     "plausibility_of",
     "ready_judge",
     "record_checked",

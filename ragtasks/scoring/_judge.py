@@ -25,7 +25,6 @@ from ragtasks.results import (
     read_predictions,
     read_results,
     unused_note,
-    value_at,
 )
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
@@ -66,7 +65,6 @@ def rescore(
     refuse_replacing(paths, output, evaluations, files)
     require_leave(output, files, may_replace)
     _show_unused(evaluations)
-    _warn_of_pickers(evaluations)
     if not before(evaluations):
         return []
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
@@ -85,14 +83,6 @@ def rescore(
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
     require_plausible(checked, config_from_options(given).max_implausible, f"everything is saved in {output}")
     return lines
-
-
-def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
-    """Say where a judge scores answers that it picked among several before."""
-    tasks = [task for evaluation in evaluations for task in evaluation.tasks]
-    pickers = [(value_at(task.provenance, "best_of", "by"), task.config.judges) for task in tasks]
-    for name in sorted({picker for picker, judges in pickers if picker in {judge.model for judge in judges}}):
-        _LOGGER.warning("%s scores answers that it picked as the best of several, so its scores favour them", name)
 
 
 def read_saved(

@@ -326,7 +326,6 @@ def test_several_processes_are_refused(load_task: Callable[..., ConversationTask
         ({"run": "bm25.last_turn"}, "a run was searched for before"),
         ({"queries": "rewrite"}, "own rewrites are of its own history"),
         ({"queries": "last_trun"}, "last_turn"),
-        ({"best_of": 2, "picker": "openai/m"}, "one answer to each request"),
         ({"queries": "llm_rewrite"}, "needs one"),
         ({"rewriter": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}, "no other form takes one"),
         ({"retriever": "bm26"}, "bm25"),

@@ -115,7 +115,6 @@ def test_answers_to_each_benchmark_count_where_no_passages_are_needed(
     ("options", "who"),
     [
         ({"judges": ["openai/j"]}, "judge openai/j"),
-        ({"judges": ["openai/j"], "best_of": 2, "picker": "openai/p"}, "judge openai/p"),
         ({"rewriter": "openai/r"}, "rewriter openai/r"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What pickers, rewriters and rerankers took, held against what their server says that it reported."""
+"""What rewriters and rerankers took, held against what their server says that it reported."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ragtasks.records import Passage
 from ragtasks.results import Evaluation, read_evaluations
 from retrieval_cache import Place, Rewriter, parse, retrieve, spending_of
 from tests.clients._server import ChatServer, chat_server
-from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
-from tests.judges._demo import QUICK, _demo
+from tests.judges._demo import QUICK
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 from tests.scoring.test_usage import CountingServer, all_calls, spending_table, summed
 
@@ -54,29 +53,6 @@ def extractive(command: Command, output: Path, task: str, *options: str, **metad
     )  # fmt: skip
     assert done.status == 0, done.err
     return evaluation_in(output)
-
-
-def test_a_picker_is_counted_with_the_answers_that_it_picked(
-    command: Command, endpoint: Endpoint, tmp_path: Path
-) -> None:
-    counting = CountingServer(lambda text, _: "no" if len(text) % 3 == 0 else str(_demo().verdict(text)))
-    with chat_server(counting.script) as server:
-        picker = {"model": "p", "base_url": server.base_url, **QUICK, "price": [2.0, 8.0]}
-        done = command(
-            "--model", "local-chat-completions", "--apply_chat_template", "--limit", "3", "--log_samples",
-            "--model_args", f"model=loopback,base_url={endpoint.chat_url},max_retries=1",
-            "--tasks", "mtrag_reference_clapnq", "--output_path", str(tmp_path / "out"),
-            metadata={"best_of": 3, "picker": picker, "min_judge_coverage": 0.0},
-        )  # fmt: skip
-    assert done.status == 0, done.err
-    evaluation = evaluation_in(tmp_path / "out")
-    assert {who for row in evaluation.rows for who in row.spending} == {"picker p"}
-    assert len(all_calls(evaluation)) == counting.reported["n"] > 0
-    assert summed(all_calls(evaluation)) == counting.sums
-    n_input, n_output, _ = counting.sums
-    (line,) = [line for line in spending_table([evaluation]).legend if "picker p" in line]
-    assert f"in reference, picker p: spent {n_input:,} + {n_output:,} tokens" in line
-    assert f"${(n_input * 2 + n_output * 8) / 1e6:.4f}" in line
 
 
 @pytest.mark.slow

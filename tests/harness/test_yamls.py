@@ -246,6 +246,16 @@ def own_yaml(folder: Path, content: str) -> Callable[..., ConversationTask]:
     return load
 
 
+def test_several_replies_to_a_task_are_refused_as_one_is_scored(tmp_path: Path) -> None:
+    assert own_yaml(tmp_path, "repeats: 1\n")().config.repeats == 1
+    with pytest.raises(ConfigurationError) as caught:
+        own_yaml(tmp_path, "repeats: 3\n")()
+    text = str(caught.value)
+    assert "repeats of task own" in text
+    assert "found: 3" in text
+    assert "take `repeats` out of the YAML" in text
+
+
 def test_a_yaml_of_ones_own_names_a_file_beside_it_and_the_cache_key_moves_with_its_text(tmp_path: Path) -> None:
     (tmp_path / "mine.jinja").write_text("Mine, {{ max_words }} words: {{ passages|length }}", encoding="utf-8")
     (tmp_path / "plain.jinja").write_text("{{ system }} Q: {{ question }} A:", encoding="utf-8")

@@ -380,16 +380,25 @@ def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) ->
         read_evaluations([tmp_path])
 
 
-def test_results_of_a_simulated_user_are_refused_and_stay_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("origin", "found"),
+    [
+        ({"history": {"answers": "own", "user": {"model": "m"}}}, "a simulated user asked the questions"),
+        ({"best_of": {"n": 4, "by": "m"}}, "a judge picked each answer as the best of several"),
+    ],
+)
+def test_results_that_are_made_no_more_are_refused_and_stay_as_they_are(
+    tmp_path: Path, origin: dict[str, Any], found: str
+) -> None:
     def mark(results: dict[str, Any]) -> None:
         for config in results["configs"].values():
-            config["metadata"]["ragtasks"]["history"] = {"answers": "own", "user": {"model": "gpt-4o-mini"}}
+            config["metadata"]["ragtasks"].update(origin)
 
     file = save(tmp_path, change=mark)
     before = file.read_bytes()
     text = message_of(file)
     assert str(file) in text
-    assert "a simulated user asked the questions" in text
+    assert found in text
     assert file.read_bytes() == before
 
 
