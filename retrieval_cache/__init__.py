@@ -40,7 +40,7 @@ from retrieval_cache.queries import (
     source_text,
     write_recipe,
 )
-from retrieval_cache.ray_workers import RayBertScorer, encoding_workers
+from retrieval_cache.ray_workers import encoding_workers
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of
 from retrieval_cache.retrievers.vectors import load_model, passage_text
@@ -74,7 +74,6 @@ __all__ = [
     "DenseRetriever",
     "Place",
     "Queries",
-    "RayBertScorer",
     "Recipe",
     "Retriever",
     "Rewriter",

@@ -146,11 +146,6 @@ class EvaluationConfig(BaseModel):
         min_length=1,
         description="torch device of the encoder; default: the GPU if there is one, else `minilm` runs without torch",
     )
-    encode_with: str | None = Field(
-        default=None,
-        min_length=1,
-        description="workers of a Ray cluster that run the encoder, `ray[:ADDRESS]`; default: this process",
-    )
     retriever: str = Field(
         default="bm25",
         min_length=1,

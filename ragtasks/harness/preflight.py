@@ -214,7 +214,7 @@ def _encoder(intention: Intention, benchmarks: Mapping[str, tuple[Benchmark, int
         name = config.encoder or (SAMPLE_ENCODER if is_sample else suite.encoder)
         # Of one's own rows main scores need no encoder: only one that was named must be there.
         is_own = benchmark in intention.opened
-        if not suite.uses_encoder or name == NO_ENCODER or config.encode_with is not None:
+        if not suite.uses_encoder or name == NO_ENCODER:
             continue
         if is_own and config.encoder is None:
             continue
@@ -317,7 +317,7 @@ def _judges(config: EvaluationConfig) -> Iterator[str]:
 
 def _late_options(config: EvaluationConfig) -> Iterator[str]:
     """Yield what is wrong with options whose values are read when the first answers are there."""
-    if config.model_fields_set & {"retriever", "queries", "encode_with"}:
+    if config.model_fields_set & {"retriever", "queries"}:
         try:
             check_retrieval(config, run_store(), secret)
         except RagtasksError as error:

@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 
 
 def check_retrieval(config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
-    """Refuse a retriever, a query form or workers that are named and that there are not, before a model is asked."""
-    from retrieval_cache import RunStore, checked_form, encoding_workers, parse
+    """Refuse an unknown retriever or query form before a request is sent to a model."""
+    from retrieval_cache import RunStore, checked_form, parse
 
     if "retriever" in config.model_fields_set:
         parse(config.retriever, secrets, RunStore(store).replies)
     if "queries" in config.model_fields_set:
         checked_form(config.queries, has_rewriter=config.rewriter is not None)
-    if config.encode_with is not None:
-        encoding_workers(config.encode_with)
 
 
 class LiveRetrieval:

@@ -127,11 +127,10 @@ class ResponseScorer:
         if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
         check_device(config.encoder_device)
-        _check_workers(config.encode_with)
         max_bytes = embedding_cache_bytes()
         self._embeddings = EmbeddingCache(embedding_cache_file(), max_bytes) if max_bytes else None
         try:
-            self._bert = _shared_bert(self.encoder, config.encoder_device, config.encode_with)
+            self._bert = _shared_bert(self.encoder, config.encoder_device)
         except RagtasksError as error:
             if config.encoder is not None:
                 raise
@@ -166,11 +165,6 @@ class ResponseScorer:
         """Do what scoring responses in some domains will need, so that what is missing shows before a model runs."""
         if self._search is not None:
             self._search.prepare(domains)
-        if self._bert is not None and self._config.encode_with is not None:
-            from retrieval_cache import RayBertScorer
-
-            assert isinstance(self._bert, RayBertScorer)
-            self._bert.connect()
 
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""
@@ -459,24 +453,12 @@ def shared_scorer(
     return ResponseScorer(opened, config, suite, local_judge, deciding)
 
 
-def _check_workers(line: str | None) -> None:
-    """Refuse a line that names no workers; the precompute stage, where these are, is loaded by who needs it only."""
-    if line is not None:
-        from retrieval_cache import encoding_workers
-
-        encoding_workers(line)
-
-
 @functools.lru_cache(maxsize=2)
-def _shared_bert(name: str, device: str | None, workers: str | None) -> BertScorer:
-    """Return the scorer on an encoder that is there; its weights are loaded at first use."""
+def _shared_bert(name: str, device: str | None) -> BertScorer:
+    """Return the scorer on an installed encoder; its weights are loaded at first use."""
     spec = resolve_encoder(name)
     check_encoder(spec, device)
-    if workers is None:
-        return BertScorer(spec, device=device)
-    from retrieval_cache import RayBertScorer
-
-    return RayBertScorer(spec, workers, device=device)
+    return BertScorer(spec, device=device)
 
 
 # The scores of one response, and what a log notes beside them.

@@ -89,7 +89,6 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eval evaluation.yaml --dry-run --set model.generation.top_p=x", ["top_p: expected a number, found 'x'"]),
         ("eval evaluation.yaml --dry-run --set options.retriever=bm26", ["did you mean 'bm25'"]),
         ("eval evaluation.yaml --dry-run --set options.queries=last_trun", ["did you mean 'last_turn'"]),
-        ("eval evaluation.yaml --dry-run --set options.encode_with=rai", ["--encode-with: rai", "ray[:ADDRESS]"]),
         ("eval evaluation.yaml --dry-run --set options.anchors=40", ["options.anchors needs judges"]),
         ("eval evaluation.yaml --dry-run --set options.prompts=our", ["options.prompts: expected 'ours'"]),
         ("eval evaluation.yaml --dry-run --set report.htlm=x", ["report.htlm: no such option; did you mean 'html'?"]),

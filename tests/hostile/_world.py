@@ -229,7 +229,7 @@ def _settings(world: World) -> dict[str, dict[str, Any]]:
     return {
         "endpoint": {"judges": [judge]},
         "in-process": {"judges": [in_process], "min_judge_coverage": 0.0},
-        "encoder": {"encoder": model, "encoder_device": "cuda:9", "encode_with": "ray:theirs"},
+        "encoder": {"encoder": model, "encoder_device": "cuda:9"},
         "retriever": {"retriever": f"run:{world.outside / 'secret.jsonl'}"},
         "templates": {"system_prompt": "/etc/passwd", "plain_prompt": str(world.outside / "secret.jsonl")},
         "data": {"data": str(world.outside), "run": "../../../outside"},

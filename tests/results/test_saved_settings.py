@@ -13,7 +13,7 @@ from ragtasks.config import KEYS, config_from_options
 from ragtasks.results import unused_note
 from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unused
 
-NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"} | {
+NEVER = {"judges", "encoder_device", "retriever", "min_judge_coverage", "max_implausible"} | {
     "repeats",
     "anchors",
     "repeat_share",
@@ -42,7 +42,6 @@ def test_every_setting_is_harmless_recorded_or_never_used() -> None:
         ("encoder", "./minilm"),
         ("encoder", "roberta-large"),
         ("encoder_device", "cuda:7"),
-        ("encode_with", "ray:198.51.100.7:6379"),
         ("idk", "judges"),
         ("prompts", "/tmp/prompts"),
         ("retriever", "run:/etc/passwd"),

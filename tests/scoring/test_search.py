@@ -371,7 +371,6 @@ def test_a_reranker_of_live_questions_has_its_key_and_its_replies_are_counted(
         ({"retriever": "bm26"}, "did you mean 'bm25'"),
         ({"queries": "last_trun"}, "did you mean 'last_turn'"),
         ({"queries": "llm_rewrite"}, "'llm_rewrite' needs one"),
-        ({"encode_with": "nobody"}, "another form"),
     ],
 )
 def test_what_cannot_search_is_refused_before_a_model_is_asked(
@@ -384,7 +383,7 @@ def test_what_cannot_search_is_refused_before_a_model_is_asked(
 def test_what_can_search_and_what_nobody_named_is_not_refused(tmp_path: Path) -> None:
     for options in (
         {},
-        {"retriever": "bm25s", "queries": "last_2_turns", "encode_with": "ray"},
+        {"retriever": "bm25s", "queries": "last_2_turns"},
         rewriting("http://127.0.0.1:9/v1"),
     ):
         check_retrieval(config_from_options(options), tmp_path, no_secrets)
