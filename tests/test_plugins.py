@@ -11,8 +11,9 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.tasks import task_folders
 from ragtasks.plugins import ExtensionPoint, is_import_path
+from tests._commands import run_command
 
-Install = Callable[[str, dict[str, str]], None]
+Install = Callable[..., None]
 
 POINT = ExtensionPoint("ragtasks.tests", "number", int, {"ours": "string:digits", "one": "sys:maxsize"})
 
@@ -70,6 +71,20 @@ def test_a_package_that_is_broken_harms_only_those_who_ask_for_it(
         assert f"number {name!r}: package broken-one (" in str(caught.value)
         assert f"found: {found}" in str(caught.value)
         assert "next step: " in str(caught.value)
+
+
+def test_benchmarks_of_packages_are_listed_with_ours_and_a_broken_one_is_named(
+    install: Install, module: Callable[[str, str], None]
+) -> None:
+    source = "Source('theirs', 'theirs', 'x', '', '', '', (SourceFile('x', None, 2_000_000, 'tasks'),))"
+    imports = "from ragtasks.benchmarks import BenchmarkDefinition\nfrom ragtasks.benchmarks.sources import"
+    module("their_files", f"{imports} Source, SourceFile\nDEFINITION = BenchmarkDefinition({source}, open)\n")
+    install("theirs", {"theirs": "their_files:DEFINITION", "bad": "no_such_module:x"}, "ragtasks.benchmarks")
+    done = run_command("data", "fetch", "--list")
+    assert done.status == 0
+    listed = [line.replace(" ", "") for line in done.out.splitlines()]
+    assert {"|mtrag|tasks|20|-|", "|theirs|tasks|1|2.0|"} <= set(listed)
+    assert "benchmark 'bad': package theirs (no_such_module:x)" in done.out
 
 
 def test_what_is_of_another_kind_is_refused(install: Install) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.benchmarks import benchmark_names, download, retrieval_side, source_of
+from ragtasks.benchmarks import added_benchmark_names, benchmark_names, download, retrieval_side, source_of
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import (
     DATA,
@@ -48,7 +48,13 @@ def fetch(
     from ragtasks.benchmarks.sources import listing
 
     if listed or benchmark is None:
-        echo(*listing([source_of(name) for name in benchmark_names()]))
+        sources, broken = [source_of(name) for name in benchmark_names()], []
+        for name in added_benchmark_names():
+            try:
+                sources.append(source_of(name))
+            except ConfigurationError as error:
+                broken.append(str(error))
+        echo(*listing(sources), *broken)
         return
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
     if checkout:

@@ -236,7 +236,8 @@ class Entry:
     def title(self) -> str:
         """Label of the benchmark, with the suite where that is no benchmark's: the same tasks, other metrics."""
         suite = self.provenance["suite"]
-        return self.benchmark if suite in benchmark_names() else f"{self.benchmark}, {suite}"
+        name = self.benchmark.partition(" ")[0].rstrip(":")
+        return self.benchmark if suite in {name, *benchmark_names()} else f"{self.benchmark}, {suite}"
 
     @property
     def setting(self) -> str:
