@@ -301,8 +301,8 @@ def real_answers(root: Path, data: Path) -> Iterator[tuple[str, list[Response]]]
 
 
 SAMPLES = (
-    *("coral", "custom", "doc2dial", "faithdial", "inscit", "liverag", "mtrag", "mtrag_s", "mtrag_un"),
-    *("multidoc2dial", "multihop_rag", "topiocqa", "trec_rag24"),
+    *("custom", "doc2dial", "inscit", "mtrag", "mtrag_s", "mtrag_un"),
+    *("multidoc2dial", "multihop_rag", "trec_rag24"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from ragtasks.benchmarks.download import storing
-from ragtasks.benchmarks.sources import Source, SourceFile
+from ragtasks.benchmarks.sources import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import Problems, Run, broken_statistics, canonical_hash, sample_statistics, written_aside
+from ragtasks.files import Run, broken_statistics, canonical_hash, sample_statistics, written_aside
 from ragtasks.languages import ENGLISH, UNKNOWN, is_foreign, language_of, settled
 from ragtasks.records import LANGUAGE, Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
@@ -165,27 +164,6 @@ def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], se
     )
 
 
-# Benchmarks of one file of tasks, each task with its reference passages: most of those on the Hugging Face hub.
-
-
-def hub_source(name: str, folder: str, dataset: str, commit: str, *files: SourceFile, marker: str = "data") -> Source:
-    """Return the files of a dataset of the Hugging Face hub."""
-    address = f"https://huggingface.co/datasets/{dataset}"
-    return Source(name, folder, marker, address, commit, f"{address}/resolve/{commit}/", files)
-
-
-def load_tasks(root: Path, source: Source, sizes: Sizes, read: Callable[[Problems], Iterable[Task]]) -> Benchmark:
-    """Return the benchmark whose one file lies under `root`; `read` makes its tasks and notes what is wrong."""
-    name, title = source.name, source.folder
-    is_sample, revision, sizes = read_edition(root, source.commit, sizes, Sizes.of)
-    file = official_file(root / source.files[0].path, title, name)
-    problems = Problems(file, f"{title} file", "fetch the file again, or correct it")
-    tasks = tuple(read(problems))
-    check_sizes(tasks, sizes, problems)
-    contexts = functools.partial(reference_contexts, name, f"{name}_reference", tasks)
-    return Benchmark(name, root, is_sample, revision, "answerability", tasks, contexts, suite=name)
-
-
 def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the reference passages of each task as relevant, of a benchmark with one corpus."""
     del domain
@@ -195,11 +173,6 @@ def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) 
 def has_references(task: Task, setting: Setting) -> bool:
     """Return whether a task has a part in a setting: one without reference passages has none to be given."""
     return setting is not Setting.REFERENCE or bool(task.references)
-
-
-def is_text(value: object) -> bool:
-    """Return whether a value of a file is a text with more than blanks."""
-    return isinstance(value, str) and bool(value.strip())
 
 
 # Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.
@@ -238,30 +211,6 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
         next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder with RAGTASKS_DATA or "
         "--metadata '{\"data\": ...}'",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What a file of conversations must hold."""
-
-    conversations: int
-    tasks: int | None
-    """None where it is not published."""
-
-    @staticmethod
-    def of(raw: Mapping[str, int]) -> Sizes:
-        """Return what a sample says of itself."""
-        return Sizes(**raw)
-
-
-def check_sizes(tasks: Sequence[Task], sizes: Sizes, problems: Problems) -> None:
-    """Refuse a file without errors that has not as many conversations and tasks as it must have."""
-    problems.raise_if_any()
-    n_tasks = None if sizes.tasks is None else len(tasks)
-    found = Sizes(len({task.conversation_id for task in tasks}), n_tasks)
-    if found != sizes:
-        problems.add(0, str(sizes), found)
-    problems.raise_if_any()
 
 
 def read_edition(

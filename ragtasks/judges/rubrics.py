@@ -419,51 +419,6 @@ def multihop_answer() -> Rubric:
     return Rubric(MULTIHOP_ANSWER, "whether the reply gives the reference answer", open_, (prompt.source,))
 
 
-# LiveRAG's two scores by judges, in our words (Carmel et al. 2025, section 4): the challenge's prompts are not public.
-
-LIVERAG_CORRECTNESS, LIVERAG_FAITHFULNESS = "liverag_correctness", "liverag_faithfulness"
-LIVERAG_POINTS = {
-    LIVERAG_CORRECTNESS: {"clean": 2, "padded": 1, "none": 0, "wrong": -1},
-    LIVERAG_FAITHFULNESS: {"full": 1, "partial": 0, "no": -1},
-}
-"""Rubric -> label -> points."""
-
-
-def liverag_correctness() -> Rubric:
-    """Return the rubric `liverag_correctness`: the reply against the reference answer and its direct statements."""
-    prompt = shipped_template(f"judges/{LIVERAG_CORRECTNESS}")
-
-    def open_(response: Response) -> Question:
-        task = response.task
-        statements = [*task.extra["claims"]["direct"]]
-        texts = {"question": task.question, "reference": task.target, "statements": statements, "answer": response.text}
-        return ask(prompt, _LABEL_FORM, partial(_points, LIVERAG_CORRECTNESS), **texts)
-
-    return Rubric(LIVERAG_CORRECTNESS, "whether the reply is right and to the point", open_, (prompt.source,))
-
-
-def liverag_faithfulness() -> Rubric:
-    """Return the rubric `liverag_faithfulness`: how far the passages that the model was shown support the reply."""
-    prompt = shipped_template(f"judges/{LIVERAG_FAITHFULNESS}")
-
-    def open_(response: Response) -> Question | Finding:
-        if not response.passages:
-            return Finding(None, None, VerdictOutcome.NOT_ASKED, "no passages were shown")
-        passages = [passage.text for passage in response.passages]
-        read = partial(_points, LIVERAG_FAITHFULNESS)
-        return ask(prompt, _LABEL_FORM, read, passages=passages, answer=response.text)
-
-    return Rubric(LIVERAG_FAITHFULNESS, "how far the passages support the reply", open_, (prompt.source,))
-
-
-def _points(rubric: str, reply: str, code: str) -> Finding:
-    """Return the label with its points as a share of the scale: verdicts go from 0 to 1."""
-    points = LIVERAG_POINTS[rubric]
-    label = read_coded_label(reply, code, tuple(points))
-    low, high = min(points.values()), max(points.values())
-    return Finding(label, (points[label] - low) / (high - low))
-
-
 # What judges are asked about nuggets: which an answer states, how much each matters, which a topic has.
 #
 # Lists are worked through in windows of ten, one question after the other, as the track's own tool does

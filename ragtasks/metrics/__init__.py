@@ -76,10 +76,10 @@ from ragtasks.metrics.grounding import (
 )
 from ragtasks.metrics.lexical import (
     corpus_bleu,
-    exact_match,
     extractiveness,
     k_precision,
     meteor,
+    normalised_tokens,
     rouge_l,
     sentence_bleu,
     token_f1,
@@ -197,7 +197,6 @@ __all__ = [
     "copied",
     "corpus_bleu",
     "describe_embeddings",
-    "exact_match",
     "extractiveness",
     "ground",
     "grounded",
@@ -218,6 +217,7 @@ __all__ = [
     "meteor",
     "most_different",
     "n_words",
+    "normalised_tokens",
     "nugget_scores",
     "nugget_scores_official",
     "null_accuracy",

@@ -169,7 +169,7 @@ def _stripped(text: str, language: str) -> str:
     return _NO_WORD.sub("", text.replace("\n", " ")).lower()
 
 
-# Overlap of a response with its reference answer as dialogue benchmarks report it: BLEU, token F1, exact match.
+# Overlap of a response with its reference answer as dialogue benchmarks report it: BLEU and token F1.
 # BLEU is a score of a corpus: a mean over sentences is another number, so it goes by another name here.
 
 
@@ -222,14 +222,6 @@ def token_f1(response: str, target: str, language: str = ENGLISH) -> float:
     left, right = (Counter(normalised_tokens(text, language)) for text in (response, target))
     shared = (left & right).total()
     return 2 * shared / (left.total() + right.total()) if shared else 0.0
-
-
-def exact_match(response: str, target: str) -> float:
-    """Return 1 where two texts have the same tokens in the same order, normalised as for `token_f1`, else 0.
-
-    Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1).
-    """
-    return float(normalised_tokens(response) == normalised_tokens(target))
 
 
 # METEOR by nltk, on a WordNet that is there; without one it has no value, since matching words only is no METEOR.

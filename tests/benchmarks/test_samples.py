@@ -22,7 +22,6 @@ BUILDERS = {
     "build_sample": "mtrag",
     "build_sample_un": "mtrag_un",
     "build_sample_s": "mtrag_s",
-    "build_sample_dialogues": "",
     "build_sample_ikat": "ikat",
     "build_sample_inscit": "inscit",
     "build_sample_multihop": "multihop_rag",

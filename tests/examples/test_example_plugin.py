@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib import invalidate_caches
 from pathlib import Path
@@ -22,23 +19,15 @@ from ragtasks.suites import added_metric_names, suite_named
 from retrieval_cache import parse
 from tests._commands import run_command
 from tests.clients._server import chat_server, completion
+from tests.examples._installed import install
 from tests.reports._saved import save
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "examples" / "ragtasks_example_plugin"
 Ask = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package into a folder of its own, from the files that lie here, without a network."""
-    pytest.importorskip("pip", reason="no pip here")
-    pytest.importorskip("hatchling", reason="hatchling (extra dev) is not installed")
-    copy, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("installed")
-    shutil.copytree(EXAMPLE, copy)
-    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target)]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(copy)], check=True)
-    return target
+    return install("ragtasks_example_plugin", tmp_path_factory)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_samples_have_the_new_scores_in_the_place_of_the_old_ones() -> None:
 
 
 def test_a_score_of_all_answers_together_is_made_of_responses_and_references(place: Place, tmp_path: Path) -> None:
-    benchmark = open_benchmark("faithdial", benchmark_folder("faithdial", "sample", Path()).resolve())
+    benchmark = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()).resolve())
 
     def reply(number: int, task: Task) -> GivenAnswer:
         return GivenAnswer(f" {task.target} ") if number else GivenAnswer("", no_answer="HTTP 500")
@@ -141,7 +141,7 @@ def test_a_score_of_all_answers_together_is_made_of_responses_and_references(pla
         assert response == row["filtered_resps"][0].strip()
         assert references[0] == row["doc"]["target"]
     assert results["results"][name]["sacrebleu,sample"] == pytest.approx(100)
-    assert results["groups"]["faithdial_reference"]["sacrebleu,sample"] == pytest.approx(100)
+    assert results["groups"]["inscit_reference"]["sacrebleu,sample"] == pytest.approx(100)
     assert isinstance(others[0]["rouge_l"], float)
 
 

@@ -13,7 +13,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Task
 from ragtasks.scoring import ResponseScorer
-from ragtasks.suites._beside_mtrag import inscit_bleu, response_type
+from ragtasks.suites._inscit import inscit_bleu, response_type
 from tests.clients._server import chat_server, completion
 from tests.judges._demo import QUICK
 from tests.judges._scripted import obedient

@@ -34,8 +34,6 @@ PLACEHOLDERS = {
     "clarification": {"answer", "code", "conversation", "form", "question"},
     "context_precision": {"code", "conversation", "form", "passages", "question", "reference"},
     "idk": {"answer", "code", "form", "question"},
-    "liverag_correctness": {"answer", "code", "form", "question", "reference", "statements"},
-    "liverag_faithfulness": {"answer", "code", "form", "passages"},
     "multihop_answer": {"answer", "code", "form", "question", "reference"},
     "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
     "nugget_creation": {"code", "form", "most", "nuggets", "passages", "question"},

@@ -1,0 +1,210 @@
+"""CORAL: conversations made of Wikipedia's articles, with long answers that cite their passages (Cheng et al. 2025).
+
+A task is a turn of the test split. The files write citations into answers as `[12]`, 12 being the passage's id; targets
+and earlier turns are without them, and `extra["cited"]` has the ids. Four ways to walk through an article make four
+kinds of conversation (LDS, SIDS, STRW, DTRW): `question_types`, as the id of the conversation says it.
+
+The corpus has the texts of the passages. Each question has a rewritten form that needs no conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    derived_file,
+    official_file,
+    read_edition,
+    reference_contexts,
+    reference_qrels,
+)
+from ragtasks.benchmarks.sources import SourceFile
+from ragtasks.files import Problems, json_array, json_lines
+from ragtasks.metrics import PERCENT, Metric, Pair, Scores, corpus_bleu, parse_cited, token_f1
+from ragtasks.records import Answerability, Contexts, Message, Passage, Response, Role, Score, Setting, Task, task_id
+from ragtasks.suites import ScoringInputs, extended, suite_named
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, check_sizes, hub_source, is_text
+
+DOMAIN = "wikipedia"
+SIZES = Sizes(conversations=800, tasks=6480)
+"""The test split, as the official README counts it: 200 conversations of each kind; 651, 1727, 1949 and 2153 turns."""
+
+_TASK_FILE = "test/test_conversation.json"
+_CORPUS = "passage_corpus.json"
+_COMMIT = "e6b8fb6"
+_NEXT_STEP = "fetch the file again, or correct it"
+_CITATION = re.compile(r"\s*\[\d+(?:\s*[,;-]\s*\d+)*\]")
+
+SOURCE = hub_source(
+    "coral",
+    "CORAL",
+    "ariya2357/CORAL",
+    _COMMIT,
+    SourceFile(_TASK_FILE, None, None, "tasks"),
+    SourceFile(_CORPUS, None, None, "tasks"),
+    marker="test",
+)
+"""The official files, whose checksums are not known here, nor the rest of the commit's id."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
+    problems = Problems(official_file(root / _TASK_FILE, "CORAL", "coral"), "CORAL file", _NEXT_STEP)
+    conversations, texts = json_array(problems), _texts(root)
+    tasks = tuple(task for item in conversations for task in _tasks(item, texts, problems))
+    check_sizes(tasks, sizes, problems)
+    contexts = partial(_contexts, tasks)
+    return Benchmark(
+        "coral", root, is_sample, revision, "answerability", tasks, contexts, suite="coral", belongs=_belongs
+    )
+
+
+def _belongs(task: Task, setting: Setting) -> bool:
+    return setting is not Setting.REFERENCE or bool(task.references)
+
+
+def _contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    given = tuple(task for task in tasks if _belongs(task, setting))
+    return reference_contexts("coral", "coral_reference", given, setting)
+
+
+def _tasks(item: Any, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:
+    """Yield the tasks of a conversation, up to the first turn with something wrong, which is noted."""
+    fields = item if isinstance(item, dict) else {}
+    name, turns = fields.get("conv_id"), fields.get("turns")
+    if not is_text(name) or not isinstance(turns, list) or not turns:
+        problems.add(0, "a conversation with `conv_id` and `turns`", item)
+        return
+    messages: list[Message] = []
+    for number, row in enumerate(turns, start=1):
+        said = [row.get(key) for key in ("question", "response")] if isinstance(row, dict) else [None]
+        pids = row.get("golden_docs_pids") if isinstance(row, dict) else None
+        if not all(map(is_text, said)) or not isinstance(pids, list) or row.get("turn_id") != number:
+            expected = f"turn {number} with `question`, `response` and `golden_docs_pids`"
+            problems.add(0, expected, row, str(name))
+            return
+        missing = [pid for pid in pids if str(pid) not in texts]
+        if missing:
+            problems.add(0, f"`golden_docs_pids` of passages in {_CORPUS}", missing, f"{name}, turn {number}")
+            return
+        messages.append(Message(Role.USER, str(said[0])))
+        yield _task(str(name), tuple(messages), row, texts)
+        messages.append(Message(Role.ASSISTANT, without_citations(str(said[1]))))
+
+
+def _task(name: str, messages: tuple[Message, ...], row: Mapping[str, Any], texts: Mapping[str, str]) -> Task:
+    turn, ids = row["turn_id"], tuple(dict.fromkeys(str(pid) for pid in row["golden_docs_pids"]))
+    return Task(
+        task_id=task_id(name, turn),
+        conversation_id=name,
+        turn=turn,
+        domain=DOMAIN,
+        messages=messages,
+        target=without_citations(row["response"]),
+        answerability=Answerability.ANSWERABLE,
+        question_types=tuple(name.split("_")[1:2]),
+        multi_turn="N/A" if turn == 1 else "Follow-up",
+        references=tuple(Passage(pid, texts[pid]) for pid in ids),
+        extra={"cited": list(ids), "rewrite": row.get("golden_rewrite")},
+    )
+
+
+def without_citations(text: str) -> str:
+    """Return an answer without its citations, `[12]`."""
+    return _CITATION.sub("", text).strip()
+
+
+# Passages: tasks name them, and the corpus has their texts.
+
+
+def _texts(root: Path) -> dict[str, str]:
+    """Return passage id -> text of the corpus: JSON lines of `ref_id` and `ref_string`."""
+    problems = Problems(official_file(root / _CORPUS, "CORAL", "coral"), "CORAL corpus", _NEXT_STEP)
+    texts: dict[str, str] = {}
+    for line, row in json_lines(problems):
+        if isinstance(row.get("ref_id"), int | str) and isinstance(row.get("ref_string"), str):
+            texts[str(row["ref_id"])] = row["ref_string"]
+        else:
+            problems.add(line, "`ref_id` and `ref_string`", row)
+    problems.raise_if_any()
+    return texts
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the corpus as rows, made now where it is not there."""
+    rows = ({"_id": pid, "text": text} for pid, text in _texts(root).items())
+    return derived_file(root, f"{domain}.jsonl", lambda: rows)
+
+
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return task id -> the question in the form that needs no conversation, where the file has one."""
+    del domain
+    return {task.task_id: task.extra["rewrite"] for task in load(root).tasks if task.extra["rewrite"]}
+
+
+DEFINITION = BenchmarkDefinition(
+    SOURCE,
+    load,
+    RetrievalSide((DOMAIN,), corpus_file, partial(reference_qrels, load), load_rewrites=load_rewrites),
+    PACKAGE / "sample" / "coral",
+)
+
+
+# The suite: MTRAG's scores of the answer without its citations, BLEU, and citations (Cheng et al. 2025, whose
+# repository has no evaluation script). Citations are compared by passage with those of the reference answer: `[2]` in
+# an answer is the second passage that the model was shown.
+
+MTRAG = suite_named("mtrag")
+
+
+def bleu(pairs: Iterable[Pair]) -> float:
+    """Return SacreBLEU of all answers together, without their citations."""
+    return corpus_bleu((without_citations(text), targets) for text, targets in pairs)
+
+
+METRICS = (
+    Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=bleu),
+    Metric("citation_precision", "share of the cited passages that the reference answer cites; 0 for no citation"),
+    Metric("citation_recall", "share of the passages that the reference answer cites which the answer cites"),
+)
+
+
+def scores(inputs: ScoringInputs) -> list[Scores]:
+    """Return what CORAL adds of each response, in order."""
+    return [_score(response) for response in inputs.responses]
+
+
+def _score(response: Response) -> Scores:
+    cited, gold = cited_passages(response), set(response.task.extra["cited"])
+    shared = len(cited & gold)
+    citations = {
+        "citation_precision": Score(shared / len(cited) if cited else 0.0),
+        "citation_recall": Score(shared / len(gold)) if gold else Score(None, ""),
+    }
+    if not gold:
+        citations = dict.fromkeys(citations, Score(None, "the reference answer cites no passage"))
+    # The score is made of all answers; this value only says that the answer is among them.
+    return {"sacrebleu": Score(token_f1(without_citations(response.text), response.task.target)), **citations}
+
+
+def cited_passages(response: Response) -> set[str]:
+    """Return the ids of the passages that an answer cites by their numbers."""
+    sentences = parse_cited(response.text, len(response.passages))
+    return {response.passages[place].passage_id for sentence in sentences for place in sentence.citations}
+
+
+def _score_text(inputs: ScoringInputs) -> list[Scores]:
+    plain = [replace(response, text=without_citations(response.text)) for response in inputs.responses]
+    return MTRAG.score(replace(inputs, responses=plain))
+
+
+SUITE = extended(replace(MTRAG, score=_score_text), METRICS, scores)

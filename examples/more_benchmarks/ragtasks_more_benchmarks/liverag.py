@@ -1,0 +1,225 @@
+"""LiveRAG: the questions of SIGIR 2025's challenge, made by DataMorgana from web pages (Carmel et al. 2025).
+
+A task is one question without a conversation. Its passages are the one or two documents that it was made from, its
+target the answer that was made with it; `extra["claims"]` are that answer's statements, sorted by use. What kind of
+question and user DataMorgana was told to write for stands in `extra["categories"]` as in the file.
+
+The challenge's corpus is FineWeb-10BT, which is not fetched: retrieval here searches the documents of all questions, so
+it is easier than in the challenge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, reference_qrels
+from ragtasks.benchmarks.sources import SourceFile
+from ragtasks.files import Problems, parquet_rows, parse_json
+from ragtasks.judges import Finding, Question, Rubric, VerdictOutcome, ask, read_coded_label
+from ragtasks.metrics import Metric, Scores
+from ragtasks.prompts import PromptTemplate
+from ragtasks.records import Answerability, Message, Passage, Response, Role, Score, Task, task_id
+from ragtasks.suites import ScoringInputs, extended, suite_named
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, is_text, load_tasks
+
+DOMAIN = "fineweb"
+"""The pool of all questions' documents."""
+CLAIMS = ("direct", "useful", "useless")
+"""Kinds of statements of an answer."""
+SIZES = Sizes(conversations=895, tasks=895)
+"""As the dataset's page counts its questions."""
+
+_FILE = "LiveRAG_banchmark_20250910.parquet"  # as it is spelled there
+
+SOURCE = hub_source(
+    "liverag",
+    "LiveRAG",
+    "LiveRAG/Benchmark",
+    "9deaaa8efdbf4e04be758a0333736a2ccd0216a2",
+    SourceFile(_FILE, None, None, "tasks"),
+    marker=_FILE,
+)
+"""The official file, whose checksum is not known here."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    return load_tasks(root, SOURCE, SIZES, _tasks)
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    for number, row in _rows(problems):
+        if (task := _task(number, row, problems)) is not None:
+            yield task
+
+
+def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (number from 1, row), and note where the file is corrupt."""
+    number = 0
+    try:
+        for number, row in enumerate(parquet_rows(problems.path), start=1):
+            yield number, row
+    except (OSError, ValueError) as error:
+        problems.add(number + 1, "a row of a Parquet file", str(error))
+
+
+def _task(number: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
+    """Return the task of one row, or None after noting what is wrong with it."""
+    before, index = len(problems), row.get("Index")
+    if not isinstance(index, int) or not all(is_text(row.get(key)) for key in ("Question", "Answer")):
+        problems.add(number, "`Index`, `Question` and `Answer`", {key: row.get(key) for key in ("Index", "Question")})
+    documents = _passages(_plain(row.get("Supporting_Documents")))
+    if not documents:
+        problems.add(number, "`Supporting_Documents` of `doc_id` and `content`", row.get("Supporting_Documents"))
+    claims = _claims(_plain(row.get("Answer_Claims")))
+    if claims is None:
+        problems.add(number, f"`Answer_Claims` with lists of texts: {', '.join(CLAIMS)}", row.get("Answer_Claims"))
+    if len(problems) > before:
+        return None
+    name = f"question-{index}"
+    return Task(
+        task_id=task_id(name, 1),
+        conversation_id=name,
+        turn=1,
+        domain=DOMAIN,
+        messages=(Message(Role.USER, row["Question"]),),
+        target=row["Answer"],
+        answerability=Answerability.ANSWERABLE,
+        question_types=("two documents" if len(documents) > 1 else "one document",),
+        references=documents,
+        extra={
+            "claims": claims,
+            "session": row.get("Session"),
+            "categories": _plain(row.get("DataMorgana_Config")),
+        },
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a column that holds JSON objects, as columns or as their text."""
+    try:
+        return parse_json(value.encode()) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def _passages(rows: Any) -> tuple[Passage, ...]:
+    """Return the documents of a row, () where one is not as it should be."""
+    found = [
+        Passage(row["doc_id"], row["content"])
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict) and is_text(row.get("doc_id")) and is_text(row.get("content"))
+    ]
+    return tuple(found) if found and len(found) == len(rows) else ()
+
+
+def _claims(raw: Any) -> dict[str, Sequence[str]] | None:
+    found = {name: raw.get(name) or [] for name in CLAIMS} if isinstance(raw, dict) else {}
+    texts = [text for claims in found.values() for text in (claims if isinstance(claims, list) else [None])]
+    return found if found and all(map(is_text, texts)) else None
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the documents of all questions as rows, made now where they are not there."""
+    documents = {passage.passage_id: passage.text for task in load(root).tasks for passage in task.references}
+    rows = ({"_id": name, "text": text} for name, text in documents.items())
+    return derived_file(root, f"{domain}.jsonl", lambda: rows)
+
+
+DEFINITION = BenchmarkDefinition(
+    SOURCE,
+    load,
+    RetrievalSide((DOMAIN,), corpus_file, partial(reference_qrels, load)),
+    PACKAGE / "sample" / "liverag",
+)
+
+
+# Two rubrics in our words (Carmel et al. 2025, section 4): the challenge's prompts are not public.
+
+CORRECTNESS, FAITHFULNESS = "liverag_correctness", "liverag_faithfulness"
+POINTS = {
+    CORRECTNESS: {"clean": 2, "padded": 1, "none": 0, "wrong": -1},
+    FAITHFULNESS: {"full": 1, "partial": 0, "no": -1},
+}
+"""Rubric -> label -> points."""
+_FORM = "Verdict CODE: LABEL"
+
+
+def _template(rubric: str) -> PromptTemplate:
+    return PromptTemplate(rubric, (PACKAGE / "prompts" / f"{rubric}.jinja").read_text(encoding="utf-8"))
+
+
+def correctness() -> Rubric:
+    """Return the rubric `liverag_correctness`: the reply against the reference answer and its direct statements."""
+    prompt = _template(CORRECTNESS)
+
+    def open_(response: Response) -> Question:
+        task = response.task
+        statements = [*task.extra["claims"]["direct"]]
+        texts = {"question": task.question, "reference": task.target, "statements": statements, "answer": response.text}
+        return ask(prompt, _FORM, partial(_points, CORRECTNESS), **texts)
+
+    return Rubric(CORRECTNESS, "whether the reply is right and to the point", open_, (prompt.source,))
+
+
+def faithfulness() -> Rubric:
+    """Return the rubric `liverag_faithfulness`: how far the passages that the model was shown support the reply."""
+    prompt = _template(FAITHFULNESS)
+
+    def open_(response: Response) -> Question | Finding:
+        if not response.passages:
+            return Finding(None, None, VerdictOutcome.NOT_ASKED, "no passages were shown")
+        passages = [passage.text for passage in response.passages]
+        read = partial(_points, FAITHFULNESS)
+        return ask(prompt, _FORM, read, passages=passages, answer=response.text)
+
+    return Rubric(FAITHFULNESS, "how far the passages support the reply", open_, (prompt.source,))
+
+
+def _points(rubric: str, reply: str, code: str) -> Finding:
+    """Return the label with its points as a share of the scale: verdicts go from 0 to 1."""
+    points = POINTS[rubric]
+    label = read_coded_label(reply, code, tuple(points))
+    low, high = min(points.values()), max(points.values())
+    return Finding(label, (points[label] - low) / (high - low))
+
+
+# The suite: MTRAG's scores, and the challenge's two by judges.
+#
+# Correctness goes from -1 to 2, faithfulness from -1 to 1. The challenge's own prompts and judge are not public, so
+# its leaderboard is another scale.
+
+MTRAG = suite_named("mtrag")
+METRICS = tuple(
+    Metric(name, f"{description}, by LLM judges", needs_judges=True, bounds=(low, high), rubrics=frozenset({name}))
+    for name, description, low, high in (
+        (CORRECTNESS, "2 correct, 1 correct with what is beside the point, 0 no answer, -1 wrong", -1, 2),
+        (FAITHFULNESS, "1 all of it, 0 a part of it, -1 nothing of it from the passages", -1, 1),
+    )
+)
+
+
+def scores(inputs: ScoringInputs) -> list[Scores]:
+    """Return what LiveRAG adds of each response, in order: nothing where nobody was asked."""
+    verdicts = inputs.verdicts
+    if verdicts is None:
+        return [{} for _ in inputs.responses]
+    columns = {name: [in_points(name, score) for score in verdicts.scores(name)] for name in POINTS}
+    return [{name: column[index] for name, column in columns.items()} for index in range(len(inputs.responses))]
+
+
+def in_points(rubric: str, score: Score) -> Score:
+    """Return a share of a rubric's scale as points."""
+    low, high = min(POINTS[rubric].values()), max(POINTS[rubric].values())
+    return score if score.value is None else Score(low + score.value * (high - low))
+
+
+def rubrics() -> Sequence[Rubric]:
+    """Return what judges are asked."""
+    return [*MTRAG.rubrics(), correctness(), faithfulness()]
+
+
+SUITE = extended(MTRAG, METRICS, scores, rubrics=rubrics)

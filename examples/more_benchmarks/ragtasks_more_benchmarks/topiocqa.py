@@ -1,0 +1,211 @@
+"""TopiOCQA: conversations over Wikipedia that go from topic to topic, with short answers (Adlakha et al. 2022).
+
+A task is a question of the published dev split. It has one answer, and three more in the turns that other people
+answered too: all stand in `extra["answers"]`, the first is the task's own. An answer `UNANSWERABLE` is a label: such a
+question is unanswerable. Each question has one gold passage, which also is the relevance judgement.
+
+The corpus is 25,700,592 segments of Wikipedia of 2020-10-20, in a dataset of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, reference_qrels
+from ragtasks.benchmarks.sources import SourceFile
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Problems, json_lines, parquet_rows
+from ragtasks.metrics import Metric, Scores, normalised_tokens, token_f1
+from ragtasks.records import Answerability, Message, Passage, Role, Score, Task, task_id
+from ragtasks.suites import ScoringInputs, extended, suite_named
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, is_text, load_tasks
+
+DOMAIN = "wikipedia"
+PROMPT = str(PACKAGE / "prompts" / "short_answer.jinja")
+UNANSWERABLE = "UNANSWERABLE"
+"""The answer to a question that nothing in Wikipedia answers."""
+SIZES = Sizes(conversations=205, tasks=2514)
+"""The dev split, as the paper counts it (Table 3)."""
+
+_CORPUS_FOLDER = "wiki_corpus"
+
+SOURCE = hub_source(
+    "topiocqa",
+    "TopiOCQA",
+    "McGill-NLP/TopiOCQA",
+    "47baa2cc8e6f36caa486d314cb5d34b11fbda388",
+    SourceFile(
+        "data/topiocqa_valid.jsonl",
+        "1bba9512b24b2e5de22704766dd80b1dc497bb7262799f66c3912e6f413ac1c6",
+        7650455,
+        "tasks",
+    ),
+)
+"""The official file; size and checksum are those of its pointer in the repository."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    return load_tasks(root, SOURCE, SIZES, _tasks)
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    for line, row in json_lines(problems):
+        if (task := _task(line, row, problems)) is not None:
+            yield task
+
+
+def _task(line: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
+    """Return the task of one line, or None after noting what is wrong with it."""
+    before = len(problems)
+    conversation, turn, question = row.get("Conversation_no"), row.get("Turn_no"), row.get("Question")
+    if not isinstance(conversation, int) or not isinstance(turn, int) or turn < 1 or not is_text(question):
+        problems.add(line, "`Conversation_no`, `Turn_no` from 1 and `Question`", row)
+    texts = row.get("Context")
+    if not isinstance(texts, list) or len(texts) % 2 or not all(map(is_text, texts)):
+        problems.add(line, "`Context` of texts, questions and answers in turn", texts)
+    others = row.get("Additional_answers")
+    answers = [row, *others] if isinstance(others, list) else [None]
+    if not all(isinstance(one, dict) and is_text(one.get("Answer")) for one in answers):
+        problems.add(line, "`Answer`, and `Additional_answers` with an `Answer` each", others)
+    passage = _passage(row.get("Gold_passage"))
+    if passage is None:
+        problems.add(line, "`Gold_passage` of `id`, `title` and `text`", row.get("Gold_passage"))
+    if len(problems) > before or passage is None:
+        return None
+    first, *more = (one["Answer"].strip() for one in answers if one)
+    return Task(
+        task_id=task_id(str(conversation), int(str(turn))),
+        conversation_id=str(conversation),
+        turn=int(str(turn)),
+        domain=DOMAIN,
+        messages=tuple(
+            Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate([*(texts or ()), str(question)])
+        ),
+        target=first,
+        answerability=_answerability(first),
+        question_types=(),
+        multi_turn="N/A" if turn == 1 else "Follow-up",
+        references=(passage,),
+        extra={
+            "answers": [first, *more],
+            "topic": row.get("Topic"),
+            "section": row.get("Topic_section"),
+            "rationale": row.get("Rationale"),
+            "other_labels": [{"target": text, "answerability": _answerability(text).value} for text in more],
+        },
+    )
+
+
+def _answerability(answer: str) -> Answerability:
+    return Answerability.UNANSWERABLE if answer == UNANSWERABLE else Answerability.ANSWERABLE
+
+
+def _passage(row: Any) -> Passage | None:
+    fields = row if isinstance(row, dict) else {}
+    name, title, text = fields.get("id"), fields.get("title"), fields.get("text")
+    if not is_text(name) or not isinstance(title, str) or not isinstance(text, str):
+        return None
+    return Passage(str(name), text, title.replace(" [SEP] ", " - "))
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the corpus as rows, made now where it is not there."""
+    folder = root / _CORPUS_FOLDER
+    shards = sorted(folder.glob("*.parquet"))
+    if not shards:
+        raise BenchmarkFileError(
+            "corpus of TopiOCQA",
+            where=str(folder),
+            expected="the Parquet files of the dataset McGill-NLP/TopiOCQA-wiki-corpus",
+            found="no files",
+            next_step="download its folder `data` from the Hugging Face hub (27 files, about 7 GB), and name it so",
+        )
+    return derived_file(root, f"{domain}.jsonl", lambda: _corpus_rows(shards))
+
+
+def _corpus_rows(shards: list[Path]) -> Iterator[dict[str, Any]]:
+    for path in shards:
+        try:
+            for row in parquet_rows(path):
+                yield {"_id": row["id"], "title": f"{row['title']} - {row['sub_title']}", "text": row["contents"]}
+        except (LookupError, OSError, ValueError) as error:
+            raise BenchmarkFileError(
+                "corpus of TopiOCQA",
+                where=str(path),
+                expected="columns `id`, `title`, `sub_title` and `contents`",
+                found=str(error),
+                next_step="download the file again",
+            ) from error
+
+
+DEFINITION = BenchmarkDefinition(
+    SOURCE,
+    load,
+    RetrievalSide((DOMAIN,), corpus_file, partial(reference_qrels, load)),
+    PACKAGE / "sample" / "topiocqa",
+)
+
+
+# The suite: MTRAG's scores, and exact match and F1 as its paper reports them (Adlakha et al. 2022, 5.2).
+#
+# MTRAG's scores take the best of several answers. The official ones do not: see `official_scores`.
+
+METRICS = (
+    Metric("em", "exact match as officially scored: with several answers, the mean of leaving each out in turn"),
+    Metric("f1", "F1 of normalised tokens as officially scored: with several answers, the mean of leaving each out"),
+    Metric("em_best", "exact match with the best of several answers"),
+    Metric("f1_best", "F1 of normalised tokens with the best of several answers"),
+)
+
+
+def scores(inputs: ScoringInputs) -> list[Scores]:
+    """Return what TopiOCQA adds of each response, in order."""
+    return [_score(response.text, response.task.extra["answers"]) for response in inputs.responses]
+
+
+def _score(text: str, answers: Sequence[str]) -> Scores:
+    em, f1 = official_scores(text, answers)
+    return {
+        "em": Score(em),
+        "f1": Score(f1),
+        "em_best": Score(max(exact_match(text, answer) for answer in answers)),
+        "f1_best": Score(max(_f1(text, answer) for answer in answers)),
+    }
+
+
+def official_scores(text: str, answers: Sequence[str]) -> tuple[float, float]:
+    """Return exact match and F1, 0 to 1, higher is better, as the official script computes them.
+
+    Where there are several answers, each is left out in turn, the best of the others counts, and the mean of that is
+    the score: people, who are scored against the others' answers, and models then have as many chances. A model that
+    gives one of the answers word for word so need not have 1.
+
+    Source: `evaluate_reader.py` of McGill-NLP/topiocqa at 49b710e, over 100 and not rounded.
+    """
+    rest = [[*answers[:place], *answers[place + 1 :]] for place in range(len(answers))] if answers[1:] else [answers]
+
+    def mean(value: Callable[[str, str], float]) -> float:
+        return fmean(max(value(text, answer) for answer in others) for others in rest)
+
+    return mean(exact_match), mean(_f1)
+
+
+def exact_match(text: str, answer: str) -> float:
+    """Return 1 if two texts have the same tokens in the same order, normalised as for `token_f1`, else 0.
+
+    Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1).
+    """
+    return float(normalised_tokens(text) == normalised_tokens(answer))
+
+
+def _f1(text: str, answer: str) -> float:
+    """Return F1 of tokens; 1 for two texts that normalisation leaves nothing of, as the official script has it."""
+    return max(token_f1(text, answer), exact_match(text, answer))
+
+
+SUITE = extended(suite_named("mtrag"), METRICS, scores, known_refusals=(UNANSWERABLE,))

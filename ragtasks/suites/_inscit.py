@@ -1,0 +1,93 @@
+"""INSCIT's suite: MTRAG's scores, and those that its paper reports (Wu et al. 2023, section 5).
+
+Where two people labelled a turn, each score is the better of the two; corpus BLEU has both as references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragtasks.benchmarks.inscit import passage_id
+from ragtasks.metrics import (
+    PERCENT,
+    RESCALED,
+    IdkLabel,
+    Metric,
+    Pair,
+    Scores,
+    SemanticScore,
+    bert_scores,
+    corpus_bleu,
+    token_f1,
+)
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.suites._mtrag import SUITE as MTRAG
+from ragtasks.suites._suite import ScoringInputs, extended
+
+
+def inscit_bleu(pairs: Iterable[Pair]) -> float:
+    """Return SacreBLEU of all responses against all their references, as the official script computes it.
+
+    Source: `eval/eval.py` at 2319fb8, which puts texts in lower case and single blanks first.
+    """
+    return corpus_bleu((_plain(text), tuple(map(_plain, targets))) for text, targets in pairs)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+METRICS = (
+    Metric(
+        "sacrebleu", "SacreBLEU of all answers together, 0 to 100, lower case", bounds=PERCENT, aggregate=inscit_bleu
+    ),
+    Metric("token_f1", "F1 of normalised tokens, as in SQuAD; the official script cuts words with spaCy first"),
+    Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
+    Metric("response_type", "share of responses of the labelled type: answer, part of one, question back, refusal"),
+    Metric("passage_f1", "F1 of the passages that the answer had, by those that the label rests on"),
+)
+
+
+def scores(inputs: ScoringInputs) -> list[Scores]:
+    """Return the scores beyond MTRAG's of each response, in order."""
+    return [_score(*answer, inputs.semantics.reason) for answer in inputs.answers()]
+
+
+def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
+    found = response_type(response.text, label)
+    overlap = token_f1(response.text, response.task.target)
+    return {
+        "sacrebleu": Score(overlap),  # the score is made of all answers; this only says that the answer is among them
+        "token_f1": Score(overlap),
+        "bert_f1": bert_scores(semantic, reason)["bert_f1"],
+        "response_type": Score(float(found is response.task.answerability)) if found else Score(None, label.reason),
+        "passage_f1": Score(_passage_f1(response)),
+    }
+
+
+def response_type(text: str, label: IdkLabel) -> Answerability | None:
+    """Return what a response takes its question for, None where nobody can tell whether it refuses.
+
+    A response that ends in a question asks back; else the refusal label decides.
+    """
+    if text.rstrip().endswith("?"):
+        return Answerability.UNDERSPECIFIED
+    types = {
+        IdkVerdict.YES: Answerability.UNANSWERABLE,
+        IdkVerdict.PARTIAL: Answerability.PARTIAL,
+        IdkVerdict.NO: Answerability.ANSWERABLE,
+    }
+    return types[label.verdict] if label.verdict else None
+
+
+def _passage_f1(response: Response) -> float:
+    """Return the largest F1 over the labels' passages; 0 where none is shared, also where a label has none.
+
+    Source: `eval_evidence_passages` of `eval/eval.py` at 2319fb8, over 100.
+    """
+    given = {passage_id(passage.passage_id) for passage in response.passages}
+    labels = [set(ids) for ids in response.task.extra["evidence"]]
+    return max(2 * len(given & ids) / (len(given) + len(ids)) if given & ids else 0.0 for ids in labels)
+
+
+SUITE = extended(MTRAG, METRICS, scores)
