@@ -22,7 +22,7 @@ from ragtasks.judges._anchors import (
 )
 from ragtasks.judges._cards import PAIRS, CardRow, JudgeCard, latest_card, store_card
 from ragtasks.judges._panel import judge_responses
-from ragtasks.judges._parsers import UnparsableReplyError, json_values, read_coded_label
+from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
 from ragtasks.judges._question_labels import LABELLINGS, label_questions
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, JudgeIdk, Verdict, VerdictOutcome, Verdicts
@@ -74,6 +74,7 @@ __all__ = [
     "RL_MTB",
     "RL_R",
     "UNASKED",
+    "YES_NO",
     "AnchorVerdicts",
     "Anchors",
     "CardRow",
