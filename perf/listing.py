@@ -1,7 +1,7 @@
 """Seconds and bytes of `ragtasks results list` over many evaluations, with their summaries and without.
 
-One evaluation is copied until its samples have the wanted size. The listing is timed in turn as it is and as an older
-version's results are listed, whose means have to be made of all samples; both must print the same.
+One evaluation is copied until its samples have the wanted size. The listing is timed in turn as it is and without
+summaries, as of results that several processes made; both must print the same.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --encoder none --output RESULTS
     python perf/listing.py RESULTS [--megabytes 1000] [--repeats 3]
@@ -37,7 +37,7 @@ def copied(source: Path, target: Path, n: int) -> list[Path]:
 
 
 def without_summaries(files: list[Path]) -> None:
-    """Make results those of an older version."""
+    """Remove the summaries from results files."""
     for file in files:
         content = json.loads(file.read_text("utf-8"))
         for config in content["configs"].values():

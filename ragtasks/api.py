@@ -66,7 +66,6 @@ from ragtasks.scoring import (
     Question,
     ResponseScorer,
     check_together,
-    checked_again,
     decide,
     scored_row,
     take_failures,
@@ -186,7 +185,7 @@ def read_results(path: str | Path | Sequence[str | Path]) -> Results:
         BenchmarkFileError: no results there, logged samples that are not all there, or a broken file.
     """
     paths = [path] if isinstance(path, (str, Path)) else path
-    return Results(tuple(checked_again(item) for item in read_evaluations([Path(item) for item in paths])))
+    return Results(tuple(read_evaluations([Path(item) for item in paths])))
 
 
 def _as_dict(evaluation: Evaluation, row: Row) -> dict[str, Any]:

@@ -106,8 +106,8 @@ def _added(head: str, parts: list[str], line: str) -> Retriever:
     else:
         make = RETRIEVERS.find(head)
         if make is None:
-            instead = _GONE.get(kind) or close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"])
-            raise refused(line, instead, f"retriever {kind!r}")
+            expected = close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"])
+            raise refused(line, expected, f"retriever {kind!r}")
         made = _built(make, line, [], _options(parts, line))
     if not _is_retriever(made):
         parts_of_it = "a retriever with `name`, `describe`, `index` and `search` (docs/extending.md)"
@@ -324,9 +324,6 @@ RETRIEVERS = ExtensionPoint(
 
 _PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": []}
 """Retrievers of ours that are whole without an argument -> fixed arguments."""
-
-_GONE = {"rank_bm25": "bm25, or bm25s with the same k1, b and analyser, many times as fast"}
-"""Retrievers that there were -> what to write instead."""
 
 _NAMED = ("dense", "elser", "milvus", "run", "sparse")
 """Retrievers of ours whose argument (model, address or file) follows the colon."""

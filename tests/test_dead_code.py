@@ -37,7 +37,7 @@ ALLOWED = {
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
-    *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS"),
+    *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
     "eval_response",
     # Said by the arena's interface, field by field.
     *("is_live", "response_length", "rating_at_equal_length"),

@@ -157,39 +157,36 @@ def _hash(token: str) -> str:
 
 # The SQLite file behind a server: a write-ahead log, one transaction a change, on disk before it is acknowledged.
 # Several servers may use one file. What signs cookies stands in a file of its own beside it, so that who gets the
-# votes cannot sign in as a rater. Files of the older version are brought up to date in one transaction when a
-# server opens them; whoever only reads works on a copy in memory, and changes nothing.
+# votes cannot sign in as a rater. Whoever only reads works on a copy in memory, and changes nothing.
 
 _APPLICATION = 0x41524E41  # "ARNA"
 _VERSION = 2
 _TABLES = """
-CREATE TABLE IF NOT EXISTS assignments (
+CREATE TABLE assignments (
     assignment_id TEXT PRIMARY KEY, rater TEXT NOT NULL, battle_id TEXT NOT NULL, view TEXT NOT NULL,
     is_turned INTEGER NOT NULL, state TEXT NOT NULL, time REAL NOT NULL, until REAL NOT NULL DEFAULT 0,
     UNIQUE (rater, battle_id, view)
 );
-CREATE TABLE IF NOT EXISTS votes (
+CREATE TABLE votes (
     place INTEGER PRIMARY KEY, vote_id TEXT NOT NULL UNIQUE, assignment_id TEXT, rater TEXT NOT NULL,
     vote TEXT NOT NULL, undone REAL
 );
-CREATE TABLE IF NOT EXISTS events (
+CREATE TABLE events (
     place INTEGER PRIMARY KEY, time REAL NOT NULL, event TEXT NOT NULL, assignment_id TEXT NOT NULL,
     rater TEXT NOT NULL, battle_id TEXT NOT NULL, vote_id TEXT
 );
-CREATE TABLE IF NOT EXISTS invitations (rater TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, time REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS live (battle_id TEXT PRIMARY KEY, content TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS forms (
+CREATE TABLE invitations (rater TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, time REAL NOT NULL);
+CREATE TABLE live (battle_id TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE forms (
     rater TEXT NOT NULL, item TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (rater, item)
 );
-CREATE TABLE IF NOT EXISTS reviews (
+CREATE TABLE reviews (
     place INTEGER PRIMARY KEY, reviewer TEXT NOT NULL, pair TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL
-)
-"""
-_INDEXES = """
-CREATE UNIQUE INDEX IF NOT EXISTS one_vote ON votes (assignment_id) WHERE undone IS NULL;
-CREATE INDEX IF NOT EXISTS who_has ON assignments (battle_id, state, until, rater);
-CREATE INDEX IF NOT EXISTS has_what ON assignments (rater, battle_id, view, state);
-CREATE INDEX IF NOT EXISTS what_happened ON events (rater, battle_id, event)
+);
+CREATE UNIQUE INDEX one_vote ON votes (assignment_id) WHERE undone IS NULL;
+CREATE INDEX who_has ON assignments (battle_id, state, until, rater);
+CREATE INDEX has_what ON assignments (rater, battle_id, view, state);
+CREATE INDEX what_happened ON events (rater, battle_id, event)
 """
 _COPY = "CREATE TABLE a_copy (time REAL NOT NULL)"
 _SECRET_BYTES = 32
@@ -212,22 +209,20 @@ class Database:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._writer, self._reader = _opened(str(path)), _opened(str(path))
                 has_log = self._prepared()
-            with self.transaction() as connection:
-                is_changed = _bring_up_to_date(connection)
-            if is_changed and has_log:  # so that it is on disk, and nothing of what was dropped stays in either file
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._log = Log(path) if has_log else None
         except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
             raise _unusable(path, str(error)) from error
 
     def _prepared(self) -> bool:
-        """Check whose file it is, and return whether the file system can have a log beside it."""
+        """Check whose file it is, make its tables, and return whether the file system can have a log beside it."""
         _require_ours(self._writer)
         if _has_table(self._writer, "a_copy"):
             raise sqlite3.Error("it is a copy to read, not to vote in")
         self._writer.execute("PRAGMA secure_delete = ON")
         has_log = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
         self._writer.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
+        with self.transaction() as connection:
+            _make_tables(connection)
         return bool(has_log)
 
     def close(self) -> None:
@@ -291,7 +286,6 @@ class Database:
                 raise FileExistsError(17, "there is a file already")
             path.parent.mkdir(parents=True, exist_ok=True)
             with closing(_in_memory(self.path)) as connection:
-                _bring_up_to_date(connection)
                 connection.execute("DELETE FROM invitations")
                 if not _has_table(connection, "a_copy"):
                     connection.execute(_COPY)
@@ -343,6 +337,7 @@ def _in_memory(path: Path) -> sqlite3.Connection:
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source:
             _require_ours(source)
             source.backup(made)
+        _make_tables(made)
     except BaseException:
         made.close()
         raise
@@ -353,77 +348,24 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
     return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0])
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _require_ours(connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and application != _APPLICATION:
         raise sqlite3.DatabaseError("it is no database of votes")
-    if _version(connection) > _VERSION:
-        raise sqlite3.DatabaseError(f"it was made by a newer ragtasks (version {_version(connection)} of the file)")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables and version != _VERSION:
+        raise sqlite3.DatabaseError(f"version {version} of its format, and this ragtasks reads version {_VERSION} only")
 
 
-def _bring_up_to_date(connection: sqlite3.Connection) -> bool:
-    """Give a file the tables of this version, and return whether it had others; no vote of the older one is lost."""
-    if _version(connection) == _VERSION:
-        for statement in _INDEXES.split(";"):  # those that came later
-            connection.execute(statement)
-        return False
-    is_older = _has_table(connection, "assignments")
-    if is_older:
-        connection.execute("ALTER TABLE assignments ADD COLUMN until REAL NOT NULL DEFAULT 0")
-    for statement in f"{_TABLES};{_INDEXES}".split(";"):
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables in a new file."""
+    if _has_table(connection, "votes"):
+        return
+    for statement in _TABLES.split(";"):
         connection.execute(statement)
-    if is_older:
-        _from_first_version(connection)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     connection.execute(f"PRAGMA user_version = {_VERSION}")
-    return True
-
-
-def _from_first_version(connection: sqlite3.Connection) -> None:
-    """Write down what happened before events were kept, mark the votes that came after names, drop the secret."""
-    connection.execute("DROP TABLE IF EXISTS secret")
-    made = (
-        "INSERT INTO assignments SELECT lower(hex(randomblob(12))), rater, item, 'form', 0, 'voted', time, 0 FROM forms"
-    )
-    connection.execute(made)
-    given: list[Any] = connection.execute(
-        "SELECT time, assignment_id, rater, battle_id, view, state FROM assignments"
-    ).fetchall()
-    votes = """
-        SELECT json_extract(v.vote, '$.time'), v.undone, a.assignment_id, a.rater, a.battle_id, v.vote_id
-        FROM votes v JOIN assignments a USING (assignment_id) ORDER BY v.place
-    """
-    rows: list[tuple[Any, ...]] = [(at, "given", *ids, None) for at, *ids, _, _ in given]
-    rows += [(at, "names_shown", *ids, None) for at, *ids, view, state in given if _saw_names(view, state)]
-    rows += [(at, "skipped", *ids, None) for at, *ids, _, state in given if state == "skipped"]
-    rows += [(at, "voted", *ids, None) for at, *ids, view, _ in given if view == "form"]
-    voted: list[Any] = connection.execute(votes).fetchall()
-    for at, undone, *ids in voted:
-        rows += [(at, "voted", *ids), (at, "names_shown", *ids[:-1], None)]
-        rows += [(undone, "undone", *ids)] if undone is not None else []
-    query = "INSERT INTO events (time, event, assignment_id, rater, battle_id, vote_id) VALUES (?, ?, ?, ?, ?, ?)"
-    rows.sort(key=lambda row: float(row[0]))
-    connection.executemany(query, rows)
-    after_names = """
-        SELECT v.place, v.vote FROM votes v JOIN assignments a USING (assignment_id)
-        WHERE a.view = 'blinded' AND EXISTS (
-            SELECT 1 FROM events e WHERE e.event = 'names_shown' AND e.rater = a.rater AND e.battle_id = a.battle_id
-            AND e.time < json_extract(v.vote, '$.time')
-        )
-    """
-    for place, text in connection.execute(after_names).fetchall():
-        revealed = Vote.model_validate_json(text).model_copy(update={"view": "revealed"})
-        connection.execute("UPDATE votes SET vote = ? WHERE place = ?", (revealed.model_dump_json(), place))
-
-
-def _saw_names(view: str, state: str) -> bool:
-    """Return whether the first version showed a pair's names without a vote: on the page of a pair that was skipped."""
-    return view == "side_by_side" or state == "skipped"
 
 
 def _unusable(path: Path, found: str) -> CacheError:
@@ -432,7 +374,8 @@ def _unusable(path: Path, found: str) -> CacheError:
         where=str(path),
         expected="a database of votes that this process may use, or no file",
         found=found,
-        next_step="name another file with --database",
+        next_step="name another file with --database, which is made anew; `ragtasks arena import` takes votes that "
+        "were exported",
     )
 
 

@@ -24,49 +24,6 @@ from ragtasks.tables import plain, without_commands
 
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
-_USAGE = 2  # status of a command line that cannot be read
-
-_HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --out
-
-
-OLD_NAMES = {
-    "plan": "run --dry-run, eval --dry-run",
-    "fetch": "data fetch",
-    "cache": "data cache show",
-    "cache prune": "data cache prune",
-    "corpus": "data corpus",
-    "corpus check": "data corpus check",
-    "corpus duplicates": "data corpus duplicates",
-    "corpus deduplicate": "data corpus deduplicate",
-    "corpus segment": "data corpus segment",
-    "describe": "data describe NAME",
-    "calibrate": "judges calibrate",
-    "judge-passages": "judges passages",
-    "export-tasks": "tasks export",
-    "judge": "score RESULTS --judge NAME --output DIR",
-    "link": "tasks link",
-    "unlink": "tasks unlink",
-    "path": "tasks path",
-    "runs": "results",
-    "runs list": "results list",
-    "runs show": "results show RUN",
-    "runs compare": "results diff RUN RUN",
-    "runs diff": "results diff RUN RUN",
-    "runs check": "check RUN",
-    "runs verify": "check RUN",
-    "runs remove": "results remove RUN",
-    "results compare": "results diff",
-    "compare-runs": "compare",
-    "validate": "check",
-    "trec-rag": "submit --track trec-rag, check FILE, score FILE, judges nuggets",
-    "trec-rag answers": "submit --track trec-rag",
-    "trec-rag convert": "submit --track trec-rag",
-    "trec-rag check": "check FILE",
-    "trec-rag score": "score FILE",
-    "trec-rag nuggets": "judges nuggets",
-}
-"""Command that was -> the command line that does it now, or several with commas; an entry stays for a release."""
-
 
 MORE = "More options"
 """Panel of options that `--help` leaves out, and `--help-all` shows."""
@@ -182,10 +139,7 @@ def _built(added: typer.Typer, name: str) -> Any:
 
 
 class _Commands(Group):
-    """The commands, which take `--max_words` as `--max-words`, old names of options, and `--config` each.
-
-    Old commands name the new.
-    """
+    """The commands, which take `--max_words` as `--max-words`, and `--config` each."""
 
     def __init__(self, **given: Any) -> None:
         """Take the commands as Typer builds them, and those of entry points."""
@@ -204,26 +158,17 @@ class _Commands(Group):
                 leave_out(str(error))
         return list(itertools.chain(*sections.values()))
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of some arguments; an old name ends with the new one."""
-        for n_words in (2, 1):
-            old = " ".join(args[:n_words])
-            if old in OLD_NAMES:
-                new = " or ".join(f"`ragtasks {one}`" for one in OLD_NAMES[old].split(", "))
-                _fail(f"`{old}` is now {new}", _USAGE)
-        return super().resolve_command(ctx, args)
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left for the command."""
         return super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
 
 
 def _renamed(argument: str, command: str) -> str:
-    """Return an argument with its option's present name; those of `run` that are not ours are the harness's."""
+    """Return an argument with ragtasks' name of its option; options of `run` that are not ours keep lm_eval's."""
     name, *value = argument.split("=", 1)
     if name.startswith("--") and (command != "run" or name[2:] in KEYS):
         name = name.replace("_", "-")
-    if name in {"--output", "--output-path"} or (name == "--out" and command in _HAD_OUT):
+    if name in {"--output", "--output-path"}:
         name = "--output_path" if command == "run" else "--output"
     return "=".join([name, *value])
 

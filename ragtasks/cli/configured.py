@@ -165,7 +165,7 @@ def _text(value: Any) -> str:
 
 def schema_of(root: Any) -> dict[str, Any]:
     """Return command -> JSON schema of its section."""
-    return {name: _schema(command) for name, command in root.commands.items() if not command.hidden}
+    return {name: _schema(command) for name, command in root.commands.items()}
 
 
 def _schema(command: Any) -> dict[str, Any]:

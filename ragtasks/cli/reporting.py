@@ -152,9 +152,8 @@ def _evaluations(
     results: list[Path], human_evaluation: bool, data: str | None, *, recalibrate: bool = False
 ) -> list[Evaluation]:
     from ragtasks.results import read_evaluations, recalibrated
-    from ragtasks.scoring import checked_again
 
-    found = [checked_again(item) for item in read_evaluations(results, left_out=leave_out)] if results else []
+    found = read_evaluations(results, left_out=leave_out) if results else []
     found = recalibrated(found) if recalibrate else found
     if human_evaluation:
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation

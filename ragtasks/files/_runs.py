@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
@@ -32,7 +32,7 @@ CLOSED_BOOK = "closed_book"
 """Stands for a run that finds nothing: what a model knows without any passage."""
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+_FORMAT = 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RESERVED = (OFFICIAL, CLOSED_BOOK)
@@ -124,6 +124,7 @@ class _Metadata(_Part):
 
 
 class _ManifestFile(_Part):
+    format: Literal[1]
     key: str
     name: str
     spec: _Spec
@@ -141,7 +142,7 @@ class _ContextsRow(BaseModel):
 
 
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
-    next_step = "remove the run with `ragtasks results remove NAME` and make it again"
+    next_step = "remove the run with `ragtasks results remove NAME` and make it again with `ragtasks retrieve`"
     return CacheError(what, where=str(path), expected=expected, found="; ".join(first_of(found)), next_step=next_step)
 
 
@@ -214,7 +215,7 @@ def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a run's manifest, last of its files: a run without one is not finished."""
-    content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}
+    content = {"format": _FORMAT, "key": manifest.key, **asdict(manifest)}
     write_atomically(folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
@@ -223,7 +224,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:
-        content = _renamed(orjson.loads(text_of(path)))
+        content = orjson.loads(text_of(path))
         _ManifestFile.model_validate(content)
         manifest = Manifest(content["name"], content["spec"], content["files"], content["metadata"])
         key = manifest.key
@@ -237,13 +238,6 @@ def read_manifest(folder: Path) -> Manifest:
     if outside:
         raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
     return manifest
-
-
-def _renamed(content: Any) -> Any:
-    """Return a manifest with the names of today: earlier versions wrote `facts` for `metadata`."""
-    if not isinstance(content, dict) or "metadata" in content or "facts" not in content:
-        return content
-    return {**{key: value for key, value in content.items() if key != "facts"}, "metadata": content["facts"]}
 
 
 def _lies_below(file: str) -> bool:

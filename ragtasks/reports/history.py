@@ -561,7 +561,7 @@ def _verdict(pair: Difference) -> str:
         return f"not comparable: other {', '.join(pair.causes)}"
     others = [name for name in pair.request_fields if name != SCORED_BY]
     notes = [f"asked with other {', '.join(others)}"] * bool(others)
-    notes += ["scored by another version of ragtasks, or an unknown one"] * (SCORED_BY in pair.request_fields)
+    notes += ["scored by another version of ragtasks"] * (SCORED_BY in pair.request_fields)
     return f"comparable, but {' and '.join(notes)}" if notes else "comparable"
 
 

@@ -66,7 +66,6 @@ from ragtasks.results._rows import (
     row_of,
 )
 from ragtasks.results._saved import (
-    DEFAULT_SUITE,
     SavedEvaluation,
     SavedTask,
     evaluation_files,
@@ -82,7 +81,6 @@ __all__ = [
     "CAUSES",
     "CONTEXTS_OF_FILE",
     "DECISIVE",
-    "DEFAULT_SUITE",
     "DRIFT",
     "MODEL",
     "REQUEST_FIELDS",

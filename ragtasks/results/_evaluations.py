@@ -22,7 +22,6 @@ from ragtasks.records import Response
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._rows import USAGE_METRICS, Row, read_rows, row_of
 from ragtasks.results._saved import (
-    DEFAULT_SUITE,
     RUN_AGAIN,
     LoggedSamples,
     logged_samples,
@@ -61,8 +60,6 @@ class Evaluation:
     """How judges changed since the first of the evaluations that it is compared with; empty where none is known to."""
     recalibrated: tuple[str, ...] = ()
     """How a judge that changed was put on the scale of the first of them, a line a rubric; none where it was not."""
-    unchecked: tuple[str, ...] = field(default=(), compare=False)
-    """Checks of plausibility that could not be made of these answers; none where they were made with the scores."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -162,7 +159,8 @@ def evaluation_of(
 def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
     """Return the evaluations of a results file, each with setting -> summary, and without rows.
 
-    No sample is read where the file has the summaries of all its harness tasks; of older ones they are made of samples.
+    No sample is read where the file has the summaries of all its harness tasks. Results that several processes made
+    have none: their summaries are made of the samples.
     """
     found = _evaluations(file, Path(file.name), read=lambda _: ())
     results = parse_json(file.read_bytes())
@@ -174,7 +172,10 @@ def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
 
 def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list[Summary]:
     """Return the summary of each harness task; [] where one has none."""
-    found = [read_summary(provenance, n_logged(results, task)) for task, provenance in evaluation.provenance.items()]
+    found = [
+        read_summary(provenance, n_logged(evaluation.source, results, task))
+        for task, provenance in evaluation.provenance.items()
+    ]
     known = [summary for summary in found if summary is not None]
     return known if len(known) == len(found) else []
 
@@ -215,7 +216,7 @@ def _evaluations(
             model=_label(model, run, history),
             kind=kind,
             rows=tuple(read(samples[task] for task in names)),
-            suite=max((str(provenance[task].get("suite", suite)) for task in names), key=len),
+            suite=max((str(provenance[task]["suite"]) for task in names), key=len),
             provenance={task: provenance[task] for task in names},
             source=file,
             samples={task: samples[task].path for task in names},
@@ -280,8 +281,8 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
     """Return (run, own history, suite, kind of evaluation) -> our harness tasks of a results file that are of it."""
     parts: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(provenance_in(results).items()):
-        run, suite = provenance.get("configuration", {}).get("run", OFFICIAL), provenance.get("suite", DEFAULT_SUITE)
-        part = (run, own_history(provenance), without_agentic(suite), kind_of(provenance))
+        run = provenance["configuration"]["run"]
+        part = (run, own_history(provenance), without_agentic(provenance["suite"]), kind_of(provenance))
         parts.setdefault(part, []).append(task)
     return parts
 
@@ -305,16 +306,9 @@ def own_history(provenance: Mapping[str, Any]) -> str:
 def provenance_in(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks of a results file that ask for answers -> what it says of them."""
     return {
-        task: {**_offered(results, task), **provenance, "harness": _harness_options(results, task)}
+        task: {**provenance, "harness": _harness_options(results, task)}
         for task, provenance in provenance_of_answers(results.get("configs", {})).items()
     }
-
-
-def _offered(results: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return how many tasks a harness task has before any limit: what older results say in place of its setting's."""
-    setting = value_at(results, "configs", task, "dataset_kwargs", "setting")
-    n = value_at(results, "n-samples", task, "original")
-    return {"setting_tasks": {setting: {task: n}}} if isinstance(setting, str) and isinstance(n, int) else {}
 
 
 def _harness_options(results: Mapping[str, Any], task: str) -> dict[str, Any]:

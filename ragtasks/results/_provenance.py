@@ -1,7 +1,7 @@
 """What scores rest on, as flat fields that can be compared side by side.
 
-The results hold it in nested JSON that an older version, another program or a person may have written: whatever is
-missing or of another shape shows as a dash, and nothing here can fail on it.
+The results hold it in nested JSON that another program or a person may have written: whatever is missing or of another
+shape shows as a dash, and nothing here can fail on it.
 """
 
 from __future__ import annotations

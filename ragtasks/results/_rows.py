@@ -46,7 +46,7 @@ class Row:
     verdicts: Mapping[tuple[str, str], float | None]
     """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
     implausible: Mapping[str, str] | None = None
-    """Check -> what shows that this can be no answer; None where nothing was checked, as in older results."""
+    """Check -> what shows that this can be no answer; None where nothing was checked, as of a baseline."""
     turn_error: str | None = None
     """What went wrong in the turn, a `TurnErrorKind`; empty where nothing is seen, None where nobody looked."""
     answer_hash: str = ""

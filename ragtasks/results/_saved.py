@@ -29,9 +29,6 @@ from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
 from ragtasks.suites import added_metric_names, suite_with
 
-DEFAULT_SUITE = "mtrag"
-"""The suite of evaluations that do not name theirs: they were made when there was only one."""
-
 _ANSWERS = "generate_until"
 
 
@@ -102,7 +99,7 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         saved = {name: dict(provenance["configuration"]) for name, provenance in by_task.items()}
         configs = {name: _merged(file, saved[name], given) for name in by_task}
         for name, provenance in by_task.items():
-            provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name])
+            provenance["suite"] = suite_with(provenance["suite"], configs[name])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)
@@ -179,7 +176,7 @@ class LoggedSamples:
 
     path: Path
     n: int | None
-    """Samples that the results say were logged; None where they do not say."""
+    """Samples that the results say were logged; None where the lines were counted before."""
 
     def require(self, n_found: int) -> None:
         """Refuse a file of more or fewer samples."""
@@ -197,13 +194,14 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
     """Return harness task -> its logged samples beside the results file."""
     time = time_of(file)
     found = {
-        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(results, task)) for task in tasks
+        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(file, results, task))
+        for task in tasks
     }
     missing = [samples for samples in found.values() if not samples.path.is_file()]
     if time is None or len(missing) == len(found):
         raise unusable("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
     if missing:
-        named = ", ".join(f"no {item.path.name} (lines: {item.n or 'unknown'})" for item in missing)
+        named = ", ".join(f"no {item.path.name} (lines: {item.n})" for item in missing)
         raise unusable("results", file, "the logged samples of all its ragtasks tasks beside it", named, _BRING_ALL)
     return found
 
@@ -215,10 +213,12 @@ def value_at(found: Any, *keys: str) -> Any:
     return found
 
 
-def n_logged(results: Mapping[str, Any], task: str) -> int | None:
-    """Return how many samples of a harness task were logged; None where the results do not say."""
+def n_logged(file: Path, results: Mapping[str, Any], task: str) -> int:
+    """Return how many samples of a harness task were logged, as its results file says."""
     number = value_at(results, "n-samples", task, "effective")
-    return number if isinstance(number, int) else None
+    if not isinstance(number, int):
+        raise unusable("results", file, f"the number of logged samples of {task}, under n-samples", "none")
+    return number
 
 
 # Which settings of a results file are used where nobody asked for them: the one list, an explicit one.
@@ -343,14 +343,15 @@ class _Sample(_Part):
 
 
 class _Scoring(_Part):
-    encoder: str = ""
-    idk_detector: str = ""
+    scored_by: str
+    encoder: str
+    idk_detector: str
     judges: str | None = None
     judge_prompts: str | None = None
 
 
 class _Configuration(_Part):
-    run: str = "official"
+    run: str
 
 
 class _MetricSummary(_Part):
@@ -367,12 +368,12 @@ class _Summary(_Part):
 
 
 class _Origin(_Part):
-    benchmark: str | None = None
-    suite: str = ""
+    benchmark: str
+    suite: str
     revision: str | None = None
-    setting_tasks: dict[str, dict[str, int]] = {}
-    configuration: _Configuration = _Configuration()
-    scoring: _Scoring = _Scoring()
+    setting_tasks: dict[str, dict[str, int]]
+    configuration: _Configuration
+    scoring: _Scoring
     summary: _Summary | None = None
 
 

@@ -1,8 +1,8 @@
 """The means of an evaluation beside its provenance, so that a folder is listed without reading its samples.
 
 A results file says for each harness task how many responses scored what, and which tasks these were. All of it adds up
-over harness tasks, so a setting of several domains needs no sample either. Older results do not have it: their samples
-are summed up in the same form.
+over harness tasks, so a setting of several domains needs no sample either. Results that several processes made do not
+have it: their samples are summed up in the same form.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def saved_summary(rows: Iterable[Row]) -> dict[str, Any]:
     return {SUMMARY: asdict(found[0])} if len(found) == 1 else {}
 
 
-def read_summary(provenance: Mapping[str, Any], n_samples: int | None) -> Summary | None:
+def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | None:
     """Return the summary in a harness task's provenance; None for none, or one of other samples than were logged."""
     saved = provenance.get(SUMMARY)
     if saved is None or saved["n"] != n_samples:

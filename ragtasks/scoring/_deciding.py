@@ -17,7 +17,7 @@ from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, close
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
-from ragtasks.results import DEFAULT_SUITE, SavedEvaluation, SavedTask, model_of
+from ragtasks.results import SavedEvaluation, SavedTask, model_of
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
 from ragtasks.scoring._results_layout import write_results
@@ -187,8 +187,7 @@ def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[P
     """Refuse answers to different data, whose scores do not compare."""
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
     origins = {
-        f"{task.provenance['benchmark']} ({task.provenance.get('revision', '?')}, "
-        f"metrics: {task.provenance.get('suite', DEFAULT_SUITE)})"
+        f"{task.provenance['benchmark']} ({task.provenance.get('revision', '?')}, metrics: {task.provenance['suite']})"
         for task in tasks
     }
     if len(origins) > 1:
@@ -324,7 +323,7 @@ def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[P
             _part(_with_decision(evaluation.tasks[place], pool, race, done), places) for place, places in parts.items()
         )
         counts = {task.name: {**_count(evaluation, task), "effective": len(task.rows)} for task in tasks}
-        results = {**evaluation.results, "n-samples": {**evaluation.results.get("n-samples", {}), **counts}}
+        results = {**evaluation.results, "n-samples": {**evaluation.results["n-samples"], **counts}}
         scored = [
             ([done[number, place, row][0] for row in places], done[number, place, places[0]][1])
             for place, places in parts.items()
@@ -348,7 +347,7 @@ def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, 
 
 
 def _count(evaluation: SavedEvaluation, task: SavedTask) -> Mapping[str, Any]:
-    return dict(evaluation.results.get("n-samples", {}).get(task.name, {}))
+    return dict(evaluation.results["n-samples"][task.name])
 
 
 def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> None:

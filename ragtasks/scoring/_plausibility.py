@@ -13,14 +13,14 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ragtasks.benchmarks import Benchmark, response_of
+from ragtasks.benchmarks import Benchmark
 from ragtasks.config import BASELINES
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
@@ -35,7 +35,7 @@ from ragtasks.metrics import (
     unseen_citations,
 )
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role, Setting
-from ragtasks.results import TURN_ERROR, Evaluation, gold_model, samples_of
+from ragtasks.results import TURN_ERROR
 
 EXEMPT = frozenset(BASELINES)
 """Models that are baselines by declaration: that they all say the same is their purpose."""
@@ -270,38 +270,6 @@ def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     checked = CheckedAnswers("", found)
     rows = [{**asdict(item), "share": item.share} for item in checked.summary]
     return {"plausibility": {"n": len(found), "n_implausible": checked.n_implausible, "checks": rows}}
-
-
-def checked_again(evaluation: Evaluation) -> Evaluation:
-    """Return a saved evaluation with its answers checked where that was not done when they were scored.
-
-    The passages' origin is left out and named as unchecked, as only the benchmark's files tell it; baselines are left
-    out. A sample that lacks what the checks read stays unchecked.
-    """
-    unchecked = evaluation.samples and all(row.implausible is None for row in evaluation.rows)
-    if not unchecked or gold_model(evaluation) in EXEMPT:
-        return evaluation
-    samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
-    responses = {place: response for place, sample in enumerate(samples) if (response := _response(sample))}
-    found: dict[int, dict[str, str]] = {}
-    for setting in Setting:
-        places = [place for place in responses if samples[place]["doc"]["setting"] == setting.value]
-        checked = find_implausible(
-            [responses[place] for place in places],
-            replies_in(samples[place] for place in places),
-            setting=setting,
-        )
-        found |= {place: one for place, one in zip(places, checked, strict=True) if not responses[place].no_answer}
-    rows = tuple(replace(row, implausible=found.get(place)) for place, row in enumerate(evaluation.rows))
-    has_passages = any(response.passages for response in responses.values())
-    return replace(evaluation, rows=rows, unchecked=_OF_ORIGIN if has_passages else ())
-
-
-def _response(sample: Mapping[str, Any]) -> Response | None:
-    try:
-        return response_of(sample["doc"], sample["filtered_resps"][0])
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return None
 
 
 def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -860,5 +828,3 @@ CHECKS: Mapping[str, Check] = {
     "other_setting": Check("rest on the passages of another setting", _other_setting, 0.05),
 }
 """Name -> check, in the order in which they are shown."""
-
-_OF_ORIGIN = ("foreign_passages", "unknown_passages", "other_setting")  # checks that read the benchmark's files

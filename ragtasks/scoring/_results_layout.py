@@ -18,7 +18,6 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
-    DEFAULT_SUITE,
     SavedEvaluation,
     SavedTask,
     model_of,
@@ -162,7 +161,7 @@ def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[st
 
 def _metrics(provenance: Mapping[str, Any]) -> tuple[Metric, ...]:
     """Return the metrics of the suite that a task was scored with."""
-    return suite_named(provenance.get("suite", DEFAULT_SUITE)).metrics
+    return suite_named(provenance["suite"]).metrics
 
 
 def _directions(provenance: Mapping[str, Any]) -> dict[str, bool | None]:

@@ -1,4 +1,4 @@
-"""The file of votes: on disk before anything is acknowledged, older versions, the secret, copies to read."""
+"""The file of votes: on disk before anything is acknowledged, other versions, the secret, copies to read."""
 
 from __future__ import annotations
 
@@ -14,59 +14,8 @@ import pytest
 from ragtasks.arena.store import Queue, VoteStore
 from ragtasks.arena.votes import write_events, write_votes
 from ragtasks.errors import CacheError
+from tests._commands import run_command
 from tests.arena._made import vote
-
-FIRST_VERSION = """
-PRAGMA application_id = 0x41524E41;
-PRAGMA journal_mode = WAL;
-CREATE TABLE secret (value TEXT NOT NULL);
-CREATE TABLE assignments (
-    assignment_id TEXT PRIMARY KEY, rater TEXT NOT NULL, battle_id TEXT NOT NULL, view TEXT NOT NULL,
-    is_turned INTEGER NOT NULL, state TEXT NOT NULL, time REAL NOT NULL, UNIQUE (rater, battle_id, view)
-);
-CREATE TABLE votes (
-    place INTEGER PRIMARY KEY, vote_id TEXT NOT NULL UNIQUE, assignment_id TEXT, rater TEXT NOT NULL,
-    vote TEXT NOT NULL, undone REAL
-);
-CREATE UNIQUE INDEX one_vote ON votes (assignment_id) WHERE undone IS NULL;
-CREATE TABLE live (battle_id TEXT PRIMARY KEY, content TEXT NOT NULL);
-CREATE TABLE forms (
-    rater TEXT NOT NULL, item TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (rater, item)
-);
-CREATE TABLE reviews (
-    place INTEGER PRIMARY KEY, reviewer TEXT NOT NULL, pair TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL
-);
-INSERT INTO secret VALUES ('5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c5e0c');
-INSERT INTO assignments VALUES
-    ('a1', 'ann', 'plain', 'blinded', 0, 'voted', 1),
-    ('a2', 'ann', 'turned back', 'blinded', 1, 'voted', 2),
-    ('a3', 'ann', 'chosen', 'side_by_side', 0, 'voted', 3),
-    ('a4', 'ann', 'chosen', 'blinded', 0, 'voted', 4),
-    ('a5', 'ann', 'skipped', 'blinded', 0, 'skipped', 5),
-    ('a6', 'ann', 'left', 'blinded', 0, 'open', 6);
-INSERT INTO forms VALUES ('ann', 'item', '{}', 7);
-INSERT INTO reviews (reviewer, pair, content, time) VALUES ('ann', 'pair', '{}', 8);
-"""
-
-
-def first_version(path: Path) -> Path:
-    """Write a file as the first version of the database wrote it, with what its rater knew unmarked."""
-    votes = (
-        (vote("x", "y", vote_id="v1", battle_id="plain", time=10.0), "a1", None),
-        (vote("x", "y", vote_id="v2", battle_id="turned back", time=11.0), "a2", 12.0),
-        (vote("x", "y", "second", vote_id="v3", battle_id="turned back", time=13.0), "a2", None),
-        (vote("x", "y", vote_id="v4", battle_id="chosen", time=14.0, view="side_by_side"), "a3", None),
-        (vote("x", "y", vote_id="v5", battle_id="chosen", time=15.0), "a4", None),
-        (vote("x", "y", vote_id="v6", battle_id="judged", kind="judge"), None, None),
-    )
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(FIRST_VERSION)
-        for one, assignment_id, undone in votes:
-            row = (one.vote_id, assignment_id, one.rater, one.model_dump_json(), undone)
-            query = "INSERT INTO votes (vote_id, assignment_id, rater, vote, undone) VALUES (?, ?, ?, ?, ?)"
-            connection.execute(query, row)
-        connection.commit()
-    return path
 
 
 class Disk:
@@ -120,54 +69,35 @@ def test_a_disk_that_takes_no_more_acknowledges_nothing(tmp_path: Path, monkeypa
     store.close()
 
 
-def test_a_file_of_the_first_version_keeps_every_vote_and_says_which_came_after_names(tmp_path: Path) -> None:
-    store = VoteStore(first_version(tmp_path / "arena.sqlite"))
-    assert {vote.vote_id: vote.view for vote in store.votes()} == {
-        "v1": "blinded",
-        "v3": "revealed",
-        "v4": "side_by_side",
-        "v5": "revealed",
-        "v6": "blinded",
-    }
-    assert [(row[0], row[1]) for row in store.forms()] == [("ann", "item")]
-    assert len(store.reviews()) == 1
-    happened = [(event["event"], event["battle_id"]) for event in store.events() if event["event"] != "names_shown"]
-    assert happened[:6] == [
-        *(("given", name) for name in ("plain", "turned back", "chosen", "chosen", "skipped")),
-        ("skipped", "skipped"),
-    ]
-    assert ("undone", "turned back") in happened
-    queue = Queue(store, ["left"], 1)
-    given = queue.next_for("bob")
-    assert given, "what was left open by the first version goes to others"
-    assert given.battle_id == "left"
-    assert queue.undo("ann").battle_id == "chosen", "the last thing that was done"
-    assert Queue(store, ["item"], 1, view="form").next_for("bob") is None, "forms count as before"
-    store.close()
-    store = VoteStore(tmp_path / "arena.sqlite")
-    assert len(store.votes()) == 4, "a second start changes nothing"
-    store.close()
-
-
-def test_reading_a_file_of_the_first_version_changes_nothing_in_it(tmp_path: Path) -> None:
-    path = first_version(tmp_path / "arena.sqlite")
+@pytest.mark.parametrize("version", [0, 1, 99])
+def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it_again(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "arena.sqlite"
+    used(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    store = VoteStore(path, is_read_only=True)
-    assert [vote.view for vote in store.votes()].count("revealed") == 2
-    store.close()
+    for line in (
+        ["arena", "export", "--database", path, "--output", tmp_path / "people.jsonl"],
+        ["arena", "invite", "Ann", "--database", path],
+    ):
+        done = run_command(*line)
+        assert done.status == 1
+        assert f"{path}\n" in done.err
+        assert f"version {version} of its format, and this ragtasks reads version 2 only" in done.err
+        assert "name another file with --database, which is made anew" in done.err
     assert path.read_bytes() == before
-    assert not (tmp_path / "arena.sqlite.secret").exists()
 
 
-def test_a_newer_file_another_program_s_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
-    newer, other, damaged = (tmp_path / name for name in ("newer", "other", "damaged"))
-    VoteStore(newer).close()
-    for path, statement in ((newer, "PRAGMA user_version = 99"), (other, "CREATE TABLE mine (x)")):
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute(statement)
-            connection.commit()
-    damaged.write_bytes(newer.read_bytes()[:4096] + b"x" * 9000)
-    for path, found in ((newer, "newer ragtasks"), (other, "no database of votes"), (damaged, "found: ")):
+def test_another_program_s_file_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
+    ours, other, damaged = (tmp_path / name for name in ("ours", "other", "damaged"))
+    VoteStore(ours).close()
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+        connection.commit()
+    damaged.write_bytes(ours.read_bytes()[:4096] + b"x" * 9000)
+    for path, found in ((other, "no database of votes"), (damaged, "found: ")):
         for is_read_only in (False, True):
             before = path.read_bytes()
             with pytest.raises(CacheError, match=found):
@@ -176,18 +106,16 @@ def test_a_newer_file_another_program_s_and_a_damaged_one_are_refused(tmp_path: 
 
 
 def test_the_secret_is_in_no_file_with_votes_and_outlives_a_restart(tmp_path: Path) -> None:
-    old = first_version(tmp_path / "arena.sqlite")
-    assert b"5e0c5e0c" in old.read_bytes()
-    store = VoteStore(old)
+    file = tmp_path / "arena.sqlite"
+    store = VoteStore(file)
     secret = store.secret
     store.close()
     kept = [path for path in tmp_path.iterdir() if path.name != "arena.sqlite.secret"]
     for path in kept:
-        assert b"5e0c5e0c" not in path.read_bytes(), "the old one is gone from the file, not only from its tables"
         assert secret not in path.read_bytes()
         assert secret.hex().encode() not in path.read_bytes()
     assert (tmp_path / "arena.sqlite.secret").stat().st_mode & 0o077 == 0
-    store = VoteStore(old)
+    store = VoteStore(file)
     assert store.secret == secret
     store.close()
 

@@ -20,15 +20,14 @@ from typer.testing import CliRunner
 from ragtasks import __version__
 from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
 from ragtasks.cli import app
-from ragtasks.cli.app import OLD_NAMES
 from ragtasks.config import EvaluationConfig
 from ragtasks.harness.tasks import task_folder
 from tests._commands import run_command
 
 
 def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command, those of groups included, and not old names."""
-    for name, command in ((name, one) for name, one in group.commands.items() if not one.hidden):
+    """Yield the words of every command, those of groups included."""
+    for name, command in group.commands.items():
         yield (*above, name)
         if hasattr(command, "commands"):
             yield from commands_of(command, *above, name)
@@ -288,8 +287,18 @@ def test_doctor_prints_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def write_evaluation(folder: Path) -> None:
     """Write what the report reads of one evaluation, as the harness names it."""
-    facts = {"benchmark": "mtrag (sample)", "scoring": {"encoder": "none", "idk_detector": "rules"}}
-    results = {"config": {"model": "m"}, "configs": {"mtrag_reference_govt": {"metadata": {"ragtasks": facts}}}}
+    facts = {
+        "benchmark": "mtrag (sample)",
+        "suite": "mtrag",
+        "setting_tasks": {"reference": {"mtrag_reference_govt": 1}},
+        "configuration": {"run": "official"},
+        "scoring": {"scored_by": f"ragtasks {__version__}", "encoder": "none", "idk_detector": "ngrams-1"},
+    }
+    results = {
+        "config": {"model": "m"},
+        "configs": {"mtrag_reference_govt": {"metadata": {"ragtasks": facts}}},
+        "n-samples": {"mtrag_reference_govt": {"original": 1, "effective": 1}},
+    }
     (folder / "results_2026-01-01T00-00-00.json").write_text(json.dumps(results), encoding="utf-8")
     doc = {"task_id": "c<::>1", "turn": 1, "domain": "govt", "setting": "reference", "answerability": "ANSWERABLE"}
     doc |= {
@@ -352,18 +361,6 @@ def test_the_harness_tasks_are_listed_by_benchmark() -> None:
     assert "multihop_rag" not in text
     unknown = CliRunner().invoke(app, ["tasks", "list", "--benchmark", "mtrg"])
     assert "mtrag" in str(unknown.exception)
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_old_name_ends_with_the_new_one(old: str) -> None:
-    done = run_command(*old.split(), "something", "--else")
-    assert done.status == 2
-    lines = OLD_NAMES[old].split(", ")
-    text = " or ".join(f"`ragtasks {line}`" for line in lines)
-    assert done.err == f"ragtasks: `{old}` is now {text}\n"
-    assert tuple(old.split()) not in COMMANDS
-    for line in lines:
-        assert tuple(word for word in line.partition(" --")[0].split() if word.islower()) in COMMANDS
 
 
 def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:

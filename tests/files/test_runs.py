@@ -158,6 +158,8 @@ SPEC = {
         ("spec.queries", "last_turn", "spec.queries: expected"),
         ("spec.queries.form", None, "spec.queries.form: expected a text"),
         ("spec.retriever.name", 7, "spec.retriever.name: expected a text"),
+        ("format", 0, "format: expected"),
+        ("metadata", None, "metadata: expected"),
         ("files", ["a.trec"], "files: expected"),
         ("files", {"a.trec": 1}, "files.a.trec: expected a text"),
     ],
@@ -165,7 +167,7 @@ SPEC = {
 def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
     tmp_path: Path, path: str, value: object, found: str
 ) -> None:
-    content = {"key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "metadata": {}}
+    content = {"format": 1, "key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "metadata": {}}
     *above, last = path.split(".")
     inner: Any = content
     for key in above:
@@ -177,16 +179,6 @@ def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
         read_manifest(tmp_path)
     assert found in str(error.value)
     assert "ragtasks results remove" in str(error.value)
-
-
-def test_a_manifest_of_an_earlier_version_is_read_and_copied_in_the_words_of_today(tmp_path: Path) -> None:
-    content = {"key": canonical_hash(SPEC), "name": "r", "spec": SPEC, "files": {}, "facts": {"copy": "two"}}
-    (tmp_path / "manifest.json").write_text(json.dumps(content))
-    manifest = read_manifest(tmp_path)
-    assert manifest == Manifest("r", SPEC, {}, {"copy": "two"})
-    write_manifest(tmp_path, manifest)
-    assert json.loads((tmp_path / "manifest.json").read_text())["metadata"] == {"copy": "two"}
-    assert read_manifest(tmp_path) == manifest
 
 
 @pytest.mark.parametrize(

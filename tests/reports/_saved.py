@@ -83,7 +83,9 @@ def _results(model: str, day: int, setting: str, n_logged: int, n_tasks: int) ->
         "configuration": {"run": "official", "data": "/home/someone/private"},
         "fingerprint": "00112233",
         "prompts": {"system": "generation/system (aa)", "plain": "generation/plain (bb)"},
+        "setting_tasks": {setting: {f"mtrag_{setting}": n_tasks}},
         "scoring": {
+            "scored_by": "ragtasks 0.1.0",
             "encoder": "minilm",
             "rescaled": False,
             "idk_detector": "rules",

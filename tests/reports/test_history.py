@@ -110,6 +110,7 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
     other = json.loads(json.dumps(results["configs"]["mtrag_reference"]))
     other["metadata"]["ragtasks"]["prompts"]["system"] = "mine (cc)"
     results["configs"]["mtrag_reference_govt"] = other
+    results["n-samples"]["mtrag_reference_govt"] = results["n-samples"]["mtrag_reference"]
     path.write_text(json.dumps(results), encoding="utf-8")
     lines = (tmp_path / "samples_mtrag_reference_2026-01-01.jsonl").read_text(encoding="utf-8")
     (tmp_path / "samples_mtrag_reference_govt_2026-01-01.jsonl").write_text(lines.replace("<::>", "<::>1"), "utf-8")
@@ -359,7 +360,7 @@ def test_no_content_of_a_file_ends_the_listing(tmp_path_factory: pytest.TempPath
 
 
 def without_summaries(folder: Path) -> None:
-    """Make results those of an older version, which had no summaries."""
+    """Make results those of several processes, which have no summaries."""
     for path in folder.rglob("results_*.json"):
         results = json.loads(path.read_text("utf-8"))
         for config in results["configs"].values():

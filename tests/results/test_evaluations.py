@@ -15,8 +15,9 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import TURN_ERROR_NAMES
 from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.suites import suite_named
+from tests._commands import run_command
 from tests._evaluations import LIMIT, results_file
-from tests.reports._saved import save
+from tests.reports._saved import facts_of, save
 
 
 @pytest.fixture
@@ -150,8 +151,6 @@ def test_a_task_whose_samples_are_missing_is_named_with_its_lines(folder: Path) 
     text = message_of(folder)
     assert f"{results_file(folder)}\n  expected: the logged samples of all its ragtasks tasks beside it" in text
     assert f"found: {', '.join(f'no {path.name} (lines: {LIMIT})' for path in gone)}\n" in text
-    rewrite(results_file(folder), lambda results: results.pop("n-samples"))
-    assert f"no {gone[0].name} (lines: unknown)" in message_of(folder)
 
 
 @pytest.mark.parametrize("n_lines", [LIMIT - 1, LIMIT + 1])
@@ -162,9 +161,41 @@ def test_samples_of_another_number_than_the_results_say_are_named(folder: Path, 
     path.write_text("\n".join([*rows, more][:n_lines]), encoding="utf-8")
     said = f"{path}\n  expected: {LIMIT} lines, as its results file says\n  found: {n_lines}\n"
     assert said in message_of(folder)
-    rewrite(results_file(folder), lambda results: results.pop("n-samples"))  # as older results are
-    (evaluation,) = read_evaluations([folder])
-    assert len(evaluation.rows) == 11 * LIMIT + n_lines
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (("suite",), "suite: is missing"),
+        (("setting_tasks",), "setting_tasks: is missing"),
+        (("scoring", "scored_by"), "scoring.scored_by: is missing"),
+        (("configuration", "run"), "configuration.run: is missing"),
+    ],
+)
+def test_results_of_a_removed_format_are_one_error_with_the_file_and_the_next_step(
+    tmp_path: Path, place: tuple[str, ...], found: str
+) -> None:
+    def remove(results: dict[str, Any]) -> None:
+        *above, last = place
+        inner = facts_of(results)
+        for key in above:
+            inner = inner[key]
+        del inner[last]
+
+    path = save(tmp_path / "results", change=remove)
+    before = path.read_bytes()
+    for command in (["report"], ["score", "--output", tmp_path / "again"]):
+        done = run_command(*command, path.parent)
+        assert done.status == 1
+        assert f"{path}\n" in done.err
+        assert found in done.err
+        assert "next step: run the evaluation again" in done.err.lower()
+    assert path.read_bytes() == before
+
+
+def test_results_without_the_number_of_their_samples_are_refused(folder: Path) -> None:
+    rewrite(results_file(folder), lambda results: results.pop("n-samples"))
+    assert "expected: the number of logged samples of" in message_of(folder)
 
 
 def test_results_are_read_in_the_order_given_and_each_file_once(evaluations: Path, tmp_path: Path) -> None:

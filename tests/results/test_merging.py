@@ -100,7 +100,7 @@ def test_what_a_model_could_search_with_and_what_scored_it_are_named_where_they_
         "search k": "- for A, but 9 for B",
         "search protocol": "- for A, but text for B",
         "system_role": "- for A, but user for B",
-        "scored by": "- for A, but ragtasks 0.2.0 for B",
+        "scored by": "ragtasks 0.1.0 for A, but ragtasks 0.2.0 for B",
     }
 
 

@@ -87,7 +87,6 @@ def test_a_saved_summary_is_read_again_for_its_own_samples_alone() -> None:
     assert read_summary(saved, 2) == expected
     assert isinstance(read_summary(saved, 2), Summary)
     assert read_summary(saved, 1) is None
-    assert read_summary(saved, None) is None
     assert read_summary({}, 2) is None
 
 

@@ -21,7 +21,6 @@ from ragtasks.records import Answerability, Passage, Response, Role, Setting, Ta
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import (
     CheckedAnswers,
-    checked_again,
     find_implausible,
     note_turn_errors,
     plausibility_of,
@@ -333,54 +332,7 @@ def test_run_ends_with_the_same_status_but_for_declared_baselines(
     status, _, last = ended(capsys, "run", "--model", "ragtasks-refuse", *arguments, "--output", str(tmp_path / "no"))
     assert status == 0
     (evaluation,) = read_evaluations([tmp_path / "no"])
-    assert all(row.implausible is None for row in checked_again(evaluation).rows)
-
-
-def test_saved_answers_that_were_never_checked_are_checked_and_the_origin_of_passages_is_not(
-    file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    odd = {TASKS[0].task_id: "", TASKS[2].task_id: "Error code: 429 - slow down"}
-    ended(
-        capsys,
-        *("score", file(lambda _, task: odd.get(task.task_id, nearly(task))), "--setting", "reference"),
-        *options(tmp_path),
-    )
-    (scored,) = read_evaluations([tmp_path / "out"])
-    assert checked_again(scored) is scored, "it was checked with the scores"
-    unchecked = replace(scored, rows=tuple(replace(row, implausible=None) for row in scored.rows))
-    found = checked_again(unchecked)
-    assert found.unchecked == ("foreign_passages", "unknown_passages", "other_setting")
-    assert [row.implausible for row in found.rows] == [row.implausible for row in scored.rows]
-    assert {row.task_id: set(row.implausible or ()) for row in found.rows if row.implausible} == {
-        TASKS[0].task_id: {"empty"},
-        TASKS[2].task_id: {"error"},
-    }
-    assert [row.values for row in found.rows] == [row.values for row in scored.rows]
-    baseline = replace(unchecked, model="ragtasks-oracle")
-    assert checked_again(baseline) is baseline
-
-
-@pytest.mark.slow
-def test_a_report_has_the_checks_also_of_results_that_were_saved_without(
-    file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    ended(capsys, "score", file(lambda *_: ""), "--setting", "reference", *options(tmp_path))
-    _, checked, _ = ended(capsys, "report", str(tmp_path / "out"))
-    assert "Not checked" not in checked, "all checks ran with the scores"
-    for path in (tmp_path / "out").rglob("samples_*.jsonl"):
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        for row in rows:
-            del row["doc"]["scoring"]["implausible"]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    page = tmp_path / "page.html"
-    status, out, _ = ended(capsys, "report", str(tmp_path / "out"), "--format", "json", "--html", str(page))
-    assert status == 0
-    tables = json.loads(out[: out.rindex("]") + 1])[0]["tables"]
-    (row,) = next(table["rows"] for table in tables if table["title"] == "Plausibility")
-    assert (row["check"], row["answers"], row["n"], row["share"]) == ("empty", len(TASKS), len(TASKS), "1.000")
-    assert f"{len(TASKS)} of {len(TASKS)} answers (100%) are empty" in tables[0]["note"]
-    assert "Not checked: foreign_passages, unknown_passages, other_setting of " in tables[0]["note"]
-    assert "Plausibility" in page.read_text("utf-8")
+    assert all(row.implausible is None for row in evaluation.rows)
 
 
 @pytest.mark.parametrize("text", ["", "...", "Error code: 429 - slow down", "<tool_call>{}</tool_call>"])

@@ -395,15 +395,9 @@ _PLAUSIBILITY_NOTE = (
 
 
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield one line for each check that found anything, with an example, and one for checks that were not made."""
+    """Yield one line for each check that found anything, with an example."""
     for checked in _checked(evaluations):
         yield from (f"Implausible: {checked.where}: {item}." for item in checked.summary)
-    for names in dict.fromkeys(item.unchecked for item in evaluations if item.unchecked):
-        models = ", ".join(item.model for item in evaluations if item.unchecked == names)
-        yield (
-            f"Not checked: {', '.join(names)} of {models}: saved without these checks, and logs do not say where "
-            "passages are from. `ragtasks score` checks it."
-        )
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:

@@ -179,7 +179,6 @@ def test_a_written_value_survives_a_list(value: str | int | float | bool) -> Non
         ("bm52", "did you mean 'bm25'"),
         ("", "known: "),
         ("bm25:k1=2", "option 'k1'"),
-        ("hybrid(bm25,rank_bm25:b=1)", "bm25s with the same k1, b and analyser"),
         ("bm25s:k=2", "did you mean 'k1'"),
         ("bm25s:k1=0.9,k1=0.8", "each option once"),
         ("bm25s:0.9", "as option=value"),

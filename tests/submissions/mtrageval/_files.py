@@ -69,8 +69,18 @@ def write_answers(
         for doc in docs
     ]
     name = f"{benchmark.name}_{setting.value}"
-    facts = {"revision": benchmark.revision, "configuration": {"data": "sample"}}
-    results = {"configs": {name: {"metadata": {"ragtasks": facts}}}}
+    facts = {
+        "benchmark": benchmark.label,
+        "suite": benchmark.suite,
+        "revision": benchmark.revision,
+        "setting_tasks": {setting.value: {name: len(rows)}},
+        "configuration": {"data": "sample", "run": "official"},
+        "scoring": {"scored_by": "ragtasks 0.1.0", "encoder": "none", "idk_detector": "ngrams-1"},
+    }
+    results = {
+        "configs": {name: {"metadata": {"ragtasks": facts}}},
+        "n-samples": {name: {"original": len(rows), "effective": len(rows)}},
+    }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"results_{TIME}.json"
     path.write_text(json.dumps(results), encoding="utf-8")

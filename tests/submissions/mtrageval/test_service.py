@@ -122,10 +122,10 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
 
 def test_of_an_evaluation_of_several_benchmarks_one_is_submitted(tmp_path: Path) -> None:
     path = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
-    configs = json.loads(path.read_text(encoding="utf-8"))["configs"]
+    first = json.loads(path.read_text(encoding="utf-8"))
     write_answers(tmp_path / "out", sample("mtrag_un"), Setting.REFERENCE)
-    results = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**results, "configs": configs | results["configs"]}), encoding="utf-8")
+    second = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({key: first[key] | second[key] for key in first}), encoding="utf-8")
     for benchmark in (BENCHMARK, sample("mtrag_un")):
         target = tmp_path / f"{benchmark.name}.jsonl"
         submit(Request(SubmissionTask.B, target, results=tmp_path / "out"), benchmark, tmp_path)
