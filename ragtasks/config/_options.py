@@ -166,9 +166,9 @@ class EvaluationConfig(BaseModel):
     search_k: int = Field(
         default=5, ge=1, le=20, description="passages that a search shows an agentic task that does not say how many"
     )
-    search_protocol: Literal["text", "tool_calls", "template"] = Field(
+    search_protocol: Literal["text", "tool_calls"] = Field(
         default="text",
-        description="how an agentic task's model calls tools: tags in text, OpenAI's tool calls, or its chat template",
+        description="how an agentic task's model calls tools: by tags in text, or by OpenAI's tool calls",
     )
     keep_searches: bool = Field(
         default=False,

@@ -143,7 +143,7 @@ class AgenticTask(RoundsTask):
             doc = {**search.doc, "history": shown[:-1], "question": shown[-1]["content"]}
             return self._render_plain(doc, instruction)
         messages = self._with_calls(search, self._messages(search.doc, instruction))
-        return self._prompts.renderer.render(messages, self._protocol.rendering(template))
+        return self._prompts.renderer.render(messages, template)
 
     def _with_calls(self, search: Search, conversation: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return a conversation with its calls and results: those of a turn stand behind its question."""

@@ -1,8 +1,7 @@
-"""Calls of tools as models' chat templates write them, read off a reply.
+"""Calls of tools as models write them, read off a reply: a server that passes them on as text does not read them.
 
-What stands before calls is kept, what stands behind them is dropped: it was written before their results were known.
-A mark alone, or one in quotes, is part of an answer. Where special tokens are dropped, as `hf` and `vllm` do, marks may
-be missing.
+Text after calls is dropped: the model wrote it before their results were known. A mark alone, or one in quotes, is part
+of an answer. Where a server drops special tokens, marks may be missing.
 
 Sources: the parsers and templates that vLLM documents (docs.vllm.ai, "Tool Calling": hermes, llama3_json, mistral,
 qwen3_coder, glm45, deepseek_v3, deepseek_v31, openai, pythonic), and OpenAI's "harmony response format" for gpt-oss.

@@ -1,7 +1,7 @@
-"""How a model calls tools while it searches: tags in plain text, OpenAI's tool calls, or its own chat template.
+"""How a model calls tools while it searches: by tags in plain text, or by OpenAI's tool calls.
 
-A protocol says what prompts show of calls and results, and what a reply does; all else is the same for all three. Only
-replies are read for calls: what stands in passages is text.
+A protocol determines how prompts show calls and results, and what a reply means; all else is equal. Only replies are
+searched for calls: tags in passages are text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from ragtasks.clients import parts_of, usage_in
@@ -89,9 +88,6 @@ class SearchProtocol(Protocol):
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
         """Return what stands behind the question: calls and their results."""
 
-    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
-        """Return what makes a prompt of messages."""
-
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a request."""
 
@@ -143,10 +139,6 @@ class TextProtocol:
             turns.append({"role": "assistant", "content": exchange.reply.text})
             turns.append({"role": "user", "content": results_message(exchange.texts, exchange.calls_left)})
         return turns
-
-    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
-        """Return the chat template as it is."""
-        return chat_template
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options as they are."""
@@ -203,9 +195,9 @@ def results_message(results: Sequence[str], calls_left: int) -> str:
     return f"{blocks}\n{_calls_left(calls_left, f': <{ANSWER}>your answer</{ANSWER}>')}"
 
 
-# Calls as objects: OpenAI's, which a server reads off what its model writes, and those of a chat template.
+# OpenAI's tool calls, which a server reads off what its model writes.
 
-_UNREAD = "unread"  # what a call is shown with whose arguments were no object: servers and templates take nothing else
+_UNREAD = "unread"  # what a call is shown with whose arguments were no object: servers take nothing else
 _LONGEST_UNREAD = 200  # characters of these
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -220,53 +212,21 @@ class _Schema(dict[str, Any]):
         return hash(json.dumps(self, sort_keys=True))
 
 
-def _schemas(tools: Sequence[Mapping[str, Any]]) -> list[_Schema]:
-    return [_Schema(type="function", function=dict(tool)) for tool in tools]
-
-
-def _without_tags(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that do not stop at the tags of plain text."""
-    stops = [stop for stop in given.get("until") or () if stop not in _STOPS]
-    others = {name: value for name, value in given.items() if name != "until"}
-    return {**others, "until": stops} if stops else others
-
-
-def _call_turns(exchanges: Sequence[Exchange], row: Callable[[str, ToolCall], Any], *, together: bool) -> Messages:
-    """Return replies with their calls, each followed by what it found; calls of a reply together or one by one.
-
-    Calls are counted through, whatever a server named them: the same conversation is then always the same prompt.
-    """
-    turns: Messages = []
-    n = 0
-    for exchange in exchanges:
-        calls = exchange.reply.calls
-        names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # nine characters: Mistral's rule
-        n += len(calls)
-        texts = exchange.texts
-        texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"
-        rows = [row(name, call) for name, call in zip(names, calls, strict=True)]
-        results = [
-            {"role": "tool", "tool_call_id": name, "content": text} for name, text in zip(names, texts, strict=True)
-        ]
-        if together:
-            turns += [_calling(exchange.reply.text, rows), *results]
-            continue
-        for place, (one, result) in enumerate(zip(rows, results, strict=True)):
-            turns += [_calling("" if place else exchange.reply.text, [one]), result]
-    return turns
-
-
 def _calling(text: str, calls: list[Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": text, "tool_calls": calls}
 
 
-def _row(name: str, call: ToolCall, arguments: Any) -> dict[str, Any]:
-    tool = _NO_NAME.sub("_", call.tool)[:64] or "unknown"
-    return {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
+def _row(name: str, call: ToolCall) -> dict[str, Any]:
+    """Return a call as a message has it; its arguments are JSON in a text."""
+    function = {
+        "name": _NO_NAME.sub("_", call.tool)[:64] or "unknown",
+        "arguments": json.dumps(_object(call.arguments)),
+    }
+    return {"id": name, "type": "function", "function": function}
 
 
 def _object(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a call as an object that any server and template takes."""
+    """Return the arguments of a call as an object that any server accepts."""
     given = arguments
     try:
         if isinstance(given, str):
@@ -299,15 +259,15 @@ class ToolCallProtocol:
         """Ask the server before all others whether it knows tools, and how it wants to be offered them."""
         from lm_eval.models.openai_completions import LocalChatCompletion
 
-        self._tools = _schemas(tools)
+        self._tools = [_Schema(type="function", function=dict(tool)) for tool in tools]
         if not isinstance(model, LocalChatCompletion) or model_in_use() is not model:
             raise ConfigurationError(
                 f"search_protocol {self.name}",
                 where="--model",
                 expected="`ragtasks run` with --model local-chat-completions or openai-chat-completions",
                 found="another model or command",
-                next_step=f"--search-protocol {TemplateProtocol.name} for weights in this process whose chat template "
-                f"has tools, {TextProtocol.name} for any model",
+                next_step=f"--search-protocol {TextProtocol.name}, which any model takes; or serve the weights (vLLM, "
+                "llama.cpp) and name their server",
             )
         if model not in _TESTED:
             _TESTED[model] = check_tools(model, self._tools)
@@ -319,18 +279,29 @@ class ToolCallProtocol:
         return ParsedReply(calls, "" if calls else text.strip(), text.strip())
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return calls and results, whose arguments are JSON in a text."""
-        return _call_turns(
-            exchanges, lambda name, call: _row(name, call, json.dumps(_object(call.arguments))), together=True
-        )
+        """Return each reply with its calls, and behind it a message for what each call found.
 
-    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
-        """Return the chat template as it is: the server has the model's."""
-        return chat_template
+        Calls are counted through, whatever a server named them: the same conversation is then always the same prompt.
+        """
+        turns: Messages = []
+        n = 0
+        for exchange in exchanges:
+            calls = exchange.reply.calls
+            names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # nine signs: Mistral's rule
+            n += len(calls)
+            texts = exchange.texts
+            texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"
+            turns.append(_calling(exchange.reply.text, list(map(_row, names, calls))))
+            turns += [
+                {"role": "tool", "tool_call_id": name, "content": text} for name, text in zip(names, texts, strict=True)
+            ]
+        return turns
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with the tools among them."""
-        return {**_without_tags(given), **self._options}
+        """Return the options with the tools, and without stops at the tags of plain text."""
+        stops = [stop for stop in given.get("until") or () if stop not in _STOPS]
+        others = {name: value for name, value in given.items() if name != "until"}
+        return {**others, **({"until": stops} if stops else {}), **self._options}
 
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which the server shows its model."""
@@ -388,7 +359,7 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
 
 def _check_results(model: Any, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
     """Refuse a server that does not show its model what tools found: a result longer than all else is not counted."""
-    call = _row("call00001", ToolCall(SEARCH, None), json.dumps({"query": "ferry"}))
+    call = _row("call00001", ToolCall(SEARCH, {"query": "ferry"}))
     result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
     reply, problem = _answered(model, [*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
     if problem in _CLIENT_ERRORS:
@@ -433,151 +404,5 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
     )
 
 
-# Calls as a model's chat template writes them. The template is asked to write one, which must be read back: so whatever
-# form it has, one that is not read here (`call_forms`) is known before the model runs.
-
-_SYSTEM, _QUESTION, _QUERY, _OTHER, _RESULT = "Be brief.", "Which bird hovers?", "kestrel", "merlin", "heron"
-
-
-class TemplateProtocol:
-    """The model's own chat template with tools, for weights in this process."""
-
-    name, has_tags = "template", False
-
-    def __init__(self) -> None:
-        """Start without a model."""
-        self._model: Any = None
-        self._tools: list[_Schema] = []
-        self._together = True
-        self._as_text = False
-
-    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Have the template write a call, and read it back."""
-        from lm_eval.models.openai_completions import LocalChatCompletion
-
-        if model is None:
-            raise self._error("no chat template", "add --apply_chat_template")
-        if isinstance(model, LocalChatCompletion) or not hasattr(model.tokenizer, "apply_chat_template"):
-            raise self._error("a model behind a server, whose template is not here", _OTHER_WAYS)
-        self._model, self._tools = model, _schemas(tools)
-        problem = self._problem()
-        if problem:  # some templates take the arguments of a call as an object, some as a text
-            self._as_text = True
-            if self._problem():
-                raise self._error(problem, _OTHER_WAYS)
-        self._together = self._takes_several()
-
-    def _error(self, found: str, next_step: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"search_protocol {self.name}",
-            where="--model",
-            expected="a model in this process (hf, vllm) whose chat template shows tools, calls and results",
-            found=found,
-            next_step=next_step,
-        )
-
-    def _problem(self) -> str | None:
-        """Return why the template does not do; None where it does."""
-        try:
-            messages = _test_messages([_QUERY], as_text=self._as_text)
-            shown, before = str(self._applied(messages)), str(self._applied(messages[:2]))
-        except _template_errors() as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            return f"a template that takes no tools ({reason})"
-        if not all(str(tool["function"]["description"]) in shown for tool in self._tools):
-            return "a template that shows no tools"
-        n_alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(shown, before, strict=False)))
-        behind = max(shown.rfind(_QUESTION) + len(_QUESTION), n_alike)  # the model writes what the prompt lacks
-        written, result, _ = shown[behind:].partition(_RESULT)
-        if _QUERY not in written or not result:
-            return "a template that shows no calls, or not what they found"
-        stripped = written
-        for special in _special_tokens(self._model.tokenizer):
-            stripped = stripped.replace(special, "")
-        expected = (ToolCall(SEARCH, {"query": _QUERY}),)
-        if any(template_calls(text)[0] != expected for text in (written, stripped)):
-            return "a template that writes calls in a form that is not read here"
-        return None
-
-    def _takes_several(self) -> bool:
-        """Return whether the template takes several calls of a reply; some refuse them, of which models warn."""
-        try:
-            return _OTHER in str(self._applied_by_tokenizer(_test_messages([_QUERY, _OTHER], as_text=self._as_text)))
-        except _template_errors():
-            return False
-
-    def _applied_by_tokenizer(self, messages: Messages) -> Any:
-        options = {"tools": self._tools, "tokenize": False, "add_generation_prompt": True}
-        if template := getattr(self._model, "hf_chat_template", None):  # as vLLM's model calls its own
-            options["chat_template"] = template
-        return self._model.tokenizer.apply_chat_template(messages, **options)
-
-    def _applied(self, messages: Messages) -> Any:
-        model, given = self._model, getattr(self._model, "chat_template_args", None)
-        if given is None:
-            return self._applied_by_tokenizer(messages)
-        model.chat_template_args = {**given, "tools": self._tools}  # each kind of model has further options of its own
-        try:
-            return model.apply_chat_template(messages)
-        finally:
-            model.chat_template_args = given
-
-    def parse(self, reply: str, text: str) -> ParsedReply:
-        """Return the calls in a reply."""
-        calls, before = template_calls(text)
-        return ParsedReply(calls, "" if calls else text.strip(), before.strip())
-
-    def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return calls and results, with arguments as the template takes them."""
-        return _template_turns(exchanges, together=self._together, as_text=self._as_text)
-
-    def rendering(self, chat_template: Callable[[Messages], Any]) -> Callable[[Messages], Any]:
-        """Return the chat template with the tools."""
-        return self._applied
-
-    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options without the tags."""
-        return _without_tags(given)
-
-    def counted(self, prompt: Any) -> Any:
-        """Return the prompt, which is all."""
-        return prompt
-
-
-def _special_tokens(tokenizer: Any) -> set[str]:
-    """Return what is dropped of replies: also tokens that have no role of their own, as those of gpt-oss."""
-    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
-    return {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
-
-
-_OTHER_WAYS = (
-    f"--search-protocol {TextProtocol.name}, which any model takes, or another template (--model_args tokenizer=...)"
-)
-
-
-def _test_messages(queries: Sequence[str], *, as_text: bool) -> Messages:
-    """Return a conversation in which the model has called tools."""
-    reply = ParsedReply(tuple(ToolCall(SEARCH, {"query": query}) for query in queries), "", "")
-    exchange = Exchange(reply, [ToolResult(_RESULT) for _ in queries], 1)
-    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}]
-    return [*messages, *_template_turns([exchange], together=True, as_text=as_text)]
-
-
-def _template_errors() -> tuple[type[Exception], ...]:
-    from jinja2 import TemplateError
-
-    return TemplateError, TypeError, ValueError, LookupError
-
-
-def _template_turns(exchanges: Sequence[Exchange], *, together: bool, as_text: bool) -> Messages:
-    def row(name: str, call: ToolCall) -> dict[str, Any]:
-        arguments = _object(call.arguments)
-        return _row(name, call, json.dumps(arguments, ensure_ascii=False) if as_text else arguments)
-
-    return _call_turns(exchanges, row, together=together)
-
-
-PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {
-    kind.name: kind for kind in (TextProtocol, ToolCallProtocol, TemplateProtocol)
-}
-"""Name -> one of the three."""
+PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {kind.name: kind for kind in (TextProtocol, ToolCallProtocol)}
+"""Name -> protocol."""

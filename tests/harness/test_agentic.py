@@ -21,7 +21,7 @@ from ragtasks.harness.agentic import Search
 from ragtasks.harness.protocols import Exchange, ParsedReply
 from retrieval_cache import searcher
 from tests.clients._server import Action, chat_server, completion, refusal
-from tests.harness.conftest import SAMPLE, CommandResult
+from tests.harness.conftest import CHATML, NO_SYSTEM, SAMPLE, CommandResult
 from tests.harness.test_live_task import arguments
 from tests.harness.test_live_task import logged as samples_of
 from tests.harness.test_resuming import evaluations
@@ -347,6 +347,23 @@ def test_baselines_give_floor_and_ceiling(evaluate: Evaluate) -> None:
     assert recall["once"] < recall["rewrite"] < recall["oracle"] == 1
     assert found["once"]["searches,sample"] == 1
     assert found["oracle"]["searches_unanswerable,sample"] == 0
+
+
+@pytest.mark.parametrize("template", [CHATML, NO_SYSTEM], ids=["system role", "no system role"])
+def test_weights_in_this_process_are_told_the_tags_by_their_chat_template(
+    template: str, evaluate: Evaluate, tiny_model: Callable[[str], Path]
+) -> None:
+    options = {"device": "cpu", "apply_chat_template": True, "gen_kwargs": {"max_gen_toks": 2}}
+    results = evaluate("hf", TASK, model_args={"pretrained": str(tiny_model(template)), "dtype": "float32"}, **options)
+    for sample in results["samples"][TASK]:
+        prompt = sample["arguments"][0][0]
+        assert prompt.startswith("<|system|>" if template is CHATML else "<|user|>Answer the user")
+        assert "<search>query</search>" in prompt
+        assert f"{sample['doc']['question']}</s>" in prompt
+        assert prompt.endswith("<|assistant|>")
+        assert sample["doc"]["trajectory"]["ending"] in {"answered", "gave_up"}  # random weights write no tags
+    tools = results["configs"][TASK]["metadata"]["ragtasks"]["tools"]
+    assert tools["protocol"] == "text"
 
 
 def test_an_agent_that_is_given_passages_answers_from_them(evaluate: Evaluate) -> None:

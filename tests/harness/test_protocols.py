@@ -1,4 +1,4 @@
-"""What a reply does, whatever stands in it: in tags, and as chat templates write calls."""
+"""What a reply does, whatever stands in it: in tags, and as models write calls."""
 
 from __future__ import annotations
 

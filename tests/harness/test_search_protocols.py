@@ -1,4 +1,4 @@
-"""The three ways to call tools: the same agent scores the same in each, and what goes wrong ends alike."""
+"""The ways to call tools: the same agent scores the same in each, and what goes wrong ends alike."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2 import Template
 
-from ragtasks.errors import ConfigurationError
-from ragtasks.harness.protocols import TemplateProtocol
 from tests._commands import CommandResult
 from tests.clients._server import Action, chat_server, completion, refusal, tool_call
-from tests.harness._agents import CALL_FORMS, HERMES, LLAMA, MISTRAL, Calls, Speaking, ids_in
-from tests.harness._vllm import LLM, model_folder, vllm
-from tests.harness.conftest import CHATML, SAMPLE
+from tests.harness._agents import IN_PROCESS, Calls, Speaking, ids_in
+from tests.harness._vllm import LLM, vllm
+from tests.harness.conftest import SAMPLE
 from tests.harness.test_agentic import TASK, logged, scores
 from tests.harness.test_live_task import arguments
 
 __all__ = ["vllm"]  # the fixture
 
-PROTOCOLS = ("text", "tool_calls", "template")
+PROTOCOLS = ("text", "tool_calls")
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 Command = Callable[..., CommandResult]
@@ -71,7 +68,6 @@ def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) ->
     assert values["searches"] > values["reads"] > 0
     assert any(step.get("is_repeat") for steps, *_ in rows for step in steps)
     assert found["tool_calls"] == found["text"]
-    assert found["template"] == found["text"]
 
 
 def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speaking) -> None:
@@ -91,83 +87,26 @@ def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speak
     assert result["content"].endswith("7 searches are left.")
 
 
-@pytest.mark.parametrize("template", [HERMES, LLAMA, MISTRAL], ids=["hermes", "llama", "mistral"])
-def test_templates_show_tools_calls_and_results(speaking: Speaking, template: str) -> None:
-    speaking("template", explorer, TASK, limit=4, template=template)
-    prompt = max(speaking.prompts, key=lambda text: text.count("<|tool|>"))
-    assert prompt.count("<|tool|>") == 4
-    assert prompt.rpartition("<|user|>")[2].count("<|assistant|>") == (5 if template == LLAMA else 3)
-    assert "Show a passage with the text around it" in prompt
-    assert '"query": ' in prompt
+def patient(question: str, found: Sequence[str]) -> Calls | str:
+    """Make one call a reply, as servers and models stop at the end of the first: search, read, then answer."""
+    if not found:
+        return Calls([("search", {"query": question})], "I look. ")
+    if len(found) == 1:
+        return Calls([("read", {"passage_id": ids_in(found[0])[0]})])
+    return f"It costs $95, as [{len(ids_in(found[1]))}] says."
 
 
-@pytest.mark.parametrize("form", CALL_FORMS)
-def test_templates_that_write_calls_in_a_form_that_is_read_are_taken(
-    command: Command, vllm: type[LLM], tmp_path: Path, form: str
-) -> None:
-    """What the template writes of a call to show it again, the model writes to make one."""
-
-    def script(prompt: str) -> str:
-        return "It costs $95." if "id: " in prompt else written
-
-    arguments = {"query": 'permit "deck" cost'}
-    given = json.dumps(arguments) if form == "deepseek r1" else arguments
-    calls = [{"type": "function", "function": {"name": "search", "arguments": given}}] * 2
-    shown = Template(CALL_FORMS[form]).render(messages=[{"role": "x", "content": "", "tool_calls": calls}])
-    written = shown.removeprefix("<|x|>").removesuffix("</s>")
-    vllm.script = staticmethod(script)  # type: ignore[assignment]
-    path = model_folder(tmp_path / "model", CALL_FORMS[form]).path
-    options = [
-        "--tasks",
-        TASK,
-        "--limit",
-        "1",
-        "--apply_chat_template",
-        "--log_samples",
-        "--output_path",
-        str(tmp_path),
-    ]
-    metadata = json.dumps({**SAMPLE, "search_protocol": "template"})
-    done = command("--model", "vllm", "--model_args", f"pretrained={path}", *options, "--metadata", metadata)
-    assert done.status == 0, done.err
-    (row,) = logged(tmp_path)
-    steps = row["doc"]["trajectory"]["steps"]
-    assert [(step["tool"], step["arguments"]) for step in steps] == [("search", arguments)] * 2
-    assert row["filtered_resps"] == ["It costs $95."]
-
-
-TEMPLATES = {
-    "none": ("", "add --apply_chat_template"),
-    "no tools": (CHATML, "a template that shows no tools"),
-    "one tool": (HERMES.replace("in tools", "in tools[:1]"), "a template that shows no tools"),
-    "other form": (
-        HERMES.replace('{"name": "', "call ").replace('", "arguments":', " with"),
-        "in a form that is not read",
-    ),
-    "no results": (
-        HERMES.replace("{{ message.content }}", "{{ message.content if message.role == 'user' }}"),
-        "no calls",
-    ),
-    "refuses": (
-        f"{{% if tools %}}{{{{ raise_exception('no tools') }}}}{{% endif %}}{CHATML}",
-        "takes no tools (no tools)",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", TEMPLATES)
-def test_a_model_without_a_template_for_tools_is_refused(
-    command: Command, vllm: type[LLM], tmp_path: Path, case: str
-) -> None:
-    template, found = TEMPLATES[case]
-    path = model_folder(tmp_path / "model", template or CHATML).path
-    given = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "template"})]
-    flag = ["--apply_chat_template"] if template else []
-    done = command("--model", "vllm", "--model_args", f"pretrained={path}", *given, *flag)
-    assert done.status == 1
-    assert found in done.err
-    assert case == "none" or "--search-protocol text" in done.err
-    assert all(not engine.calls for engine in vllm.made)
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
+def test_a_model_in_this_process_scores_as_the_same_one_behind_a_server(speaking: Speaking, task: str) -> None:
+    found = []
+    for way in ("text", IN_PROCESS):
+        output = speaking(way, patient, task, limit=5, keep_searches="live" in task)
+        rows = [(steps_of(row), row["filtered_resps"], row["doc"]["passages"]) for row in logged(output, task)]
+        found.append((without_cost(scores(output, task)), rows))
+    served, local = found
+    assert served[0]["searches"] == served[0]["reads"] == 1
+    assert local == served
 
 
 def text_as_call(*_: Any) -> Action:
@@ -240,11 +179,7 @@ def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None
     done = command("--model", "ragtasks-agent-once", *given)
     assert done.status == 1
     assert "expected: `ragtasks run` with --model local-chat-completions" in done.err
-
-
-def test_no_model_at_all_is_a_clear_error() -> None:
-    with pytest.raises(ConfigurationError, match="add --apply_chat_template"):
-        TemplateProtocol().begin(None, [])
+    assert "--search-protocol text, which any model takes" in done.err
 
 
 def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speaking) -> None:
@@ -259,15 +194,6 @@ def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speakin
     assert "user" in roles[first:]  # an earlier turn's
     behind = [roles[place + 1] for place, role in enumerate(roles[:-1]) if role == "tool"]
     assert set(behind) == {"tool", "assistant"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("template", [LLAMA, MISTRAL], ids=["llama", "mistral"])
-def test_templates_take_earlier_searches(speaking: Speaking, template: str) -> None:
-    task = "mtrag_live_agentic_govt"
-    rows = logged(speaking("template", explorer, task, limit=1, template=template, keep_searches=True), task)
-    assert {row["doc"]["trajectory"]["ending"] for row in rows} == {"answered"}
-    assert any(len(row["doc"]["trajectory"]["steps"]) > 1 for row in rows[1:])
 
 
 LONG = "word " * 2048
@@ -324,14 +250,14 @@ def test_calls_for_ever_end_at_the_limit(speaking: Speaking, protocol: str) -> N
 
 
 @pytest.mark.slow
-@each_protocol
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, IN_PROCESS])
 def test_results_that_outgrow_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
     words = ("permit", "park", "credit", "recycling", "water")
 
     def agent(question: str, found: Sequence[str]) -> Calls | str:
         return "done" if len(found) == 5 else Calls([("search", {"query": words[len(found)]})])
 
-    room = 14_000 if protocol == "template" else 4500  # its tokens are bytes
+    room = 14_000 if protocol == IN_PROCESS else 4500  # its tokens are bytes
     output = speaking(protocol, agent, TASK, limit=2, search_calls=5, context_tokens=room)
     trajectories = [row["doc"]["trajectory"] for row in logged(output)]
     assert {item["ending"] for item in trajectories} == {"answered"}
