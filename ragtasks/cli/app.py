@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
-from ragtasks.cli.configured import add_config_option
 from ragtasks.config import KEYS
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import write_atomically
@@ -139,12 +138,11 @@ def _built(added: typer.Typer, name: str) -> Any:
 
 
 class _Commands(Group):
-    """The commands, which take `--max_words` as `--max-words`, and `--config` each."""
+    """The commands, which take `--max_words` as `--max-words`."""
 
     def __init__(self, **given: Any) -> None:
         """Take the commands as Typer builds them, and those of entry points."""
         super().__init__(**given)
-        add_config_option(self)
         self.commands = cast("Any", _AllCommands(self.commands))
 
     def list_commands(self, ctx: Any) -> list[str]:

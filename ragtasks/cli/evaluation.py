@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import HELP_ALL, app, echo
-from ragtasks.cli.configured import FOR_HARNESS, refuse_unknown_keys
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
 from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options, retrieval_place
 from ragtasks.cli.reporting import conclude, conclude_runs
@@ -53,7 +52,6 @@ SET = Annotated[
 
 @app.command("eval")
 def evaluate(  # noqa: PLR0917 (one parameter an option)
-    context: typer.Context,
     file: FILE = Path("evaluation.yaml"),
     overrides: SET = None,
     full: Annotated[bool, typer.Option("--full", help="Print lm_eval's table of every value too.")] = False,
@@ -64,9 +62,7 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate what a file names: check, run or score, then the conclusion and the page."""
-    root: Any = context.find_root().command
-    found = read_evaluation_file(file, overrides or (), commands=root.commands)
-    refuse_unknown_keys(root, found)
+    found = read_evaluation_file(file, overrides or ())
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
@@ -149,8 +145,8 @@ class _Place:
     @property
     def page(self) -> Path | None:
         """The page that is written, None where the file wants none."""
-        named = self.evaluation.report.get("html", self.folder / "page.html")
-        return Path(named) if named else None
+        report = self.evaluation.report
+        return self.folder / "page.html" if report is None or "html" not in report.model_fields_set else report.html
 
     def notes(self) -> dict[str, Any]:
         """Return how results say what was asked for."""
@@ -364,12 +360,11 @@ def run(
         if HELP_ALL not in wanted:
             return
     with step("loading lm_eval"):
-        from ragtasks.harness.run import Ending, harness_arguments, run_harness
+        from ragtasks.harness.run import Ending, run_harness
 
     if wanted:
         run_harness(["--help"])
         return
-    arguments = [*context.args, *harness_arguments(context.meta.get(FOR_HARNESS, {}), context.args)]
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
     ending = Ending(
         begin=look.begin_run,
@@ -377,7 +372,7 @@ def run(
         finished=_end_of_run,
         with_tables=full,
     )
-    run_harness(arguments, options, ending)
+    run_harness(context.args, options, ending)
 
 
 def _end_of_run(folder: Path, files: Sequence[Path]) -> None:

@@ -35,7 +35,6 @@ INPUT_ERROR = 2
 
 @app.command()
 def gate(  # noqa: PLR0917 (one parameter an option)
-    context: typer.Context,
     results: Annotated[
         Path | None, typer.Argument(help="Folder or file with the results of the system that is tested.")
     ] = None,
@@ -88,7 +87,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
     with _input_errors():
-        section = _section(config, context) if config else {}
+        section = _section(config) if config else {}
         chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline, benchmark)
         chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
         if until_decided or judge:
@@ -226,10 +225,9 @@ def _config(  # noqa: PLR0917 (as the options)
         raise ConfigurationError(f"gate: {'; '.join(misfits(error))}") from None
 
 
-def _section(file: Path, context: typer.Context) -> dict[str, Any]:
+def _section(file: Path) -> dict[str, Any]:
     """Return the section `gate` of an evaluation file as it stands there."""
-    root: Any = context.find_root().command
-    section = read_evaluation_file(file, commands=root.commands).content.get("gate")
+    section = read_evaluation_file(file).content.get("gate")
     if section is None:
         raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
     return dict(section)

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import app, echo, may_be_replaced
-from ragtasks.cli.configured import schema_of
 from ragtasks.cli.options import BENCHMARK, DATA, FORCE
 from ragtasks.cli.score import is_of_own_rows
-from ragtasks.config import FILE_KEYS, SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
+from ragtasks.config import SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import write_atomically
 from ragtasks.records import Setting
@@ -33,7 +32,6 @@ _FILES = {"answers": ("File of answers", "answers.jsonl"), "traces": ("File of s
 
 @app.command()
 def init(  # noqa: PLR0917 (one parameter an option)
-    context: typer.Context,
     model: Annotated[
         str | None, typer.Option(help="A model: its name at --server, weights here, openai/NAME, or a baseline.")
     ] = None,
@@ -62,7 +60,9 @@ def init(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Write evaluation.yaml: what is evaluated, on what, by which judges; ask for the rest."""
     if schema:
-        _print_schema(context)
+        import json
+
+        echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
     subject: dict[str, Any] = {
         "model": model,
@@ -261,10 +261,3 @@ def _yaml(value: Any) -> str:
     import yaml
 
     return str(yaml.safe_dump(value, default_flow_style=True, width=10_000)).removesuffix("...\n").strip()
-
-
-def _print_schema(context: typer.Context) -> None:
-    import json
-
-    sections = {name: one for name, one in schema_of(context.find_root().command).items() if name not in FILE_KEYS}
-    echo(json.dumps(json_schema(sections), indent=2, ensure_ascii=False))

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, source_of
-from ragtasks.cli.app import GROUPS, TREC_RAG, app, echo
+from ragtasks.cli.app import TREC_RAG, app, echo
 from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
 from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track, write_track
 from ragtasks.config import read_evaluation_file
@@ -293,7 +293,7 @@ def _rows_pass(file: Path) -> bool:
 
 def _evaluation_passes(file: Path) -> bool:
     """Print what an evaluation file asks for; every wrong key of it is in the error."""
-    found = read_evaluation_file(file, commands=[command for commands in GROUPS.values() for command in commands])
+    found = read_evaluation_file(file)
     on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
     echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
     echo(f"next: {shlex.join(['ragtasks', 'eval', str(file), '--dry-run'])}")

@@ -1,13 +1,13 @@
 """`evaluation.yaml`: what is evaluated, on what, by whom it is judged and where results go, in one file.
 
-One model declares every key; `ragtasks.config.EvaluationConfig` declares those of `options`, and each command those of
-its section. The file holds no key of a server: it names the environment variable that does.
+One model declares every key; `ragtasks.config.EvaluationConfig` declares those of `options`. The file holds no key of a
+server: it names the environment variable that does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -219,6 +219,16 @@ class RetrieverSection(BaseModel):
         return value
 
 
+class ReportSection(BaseModel):
+    """The page that `ragtasks eval` writes."""
+
+    model_config = _STRICT
+
+    html: Annotated[Path, BeforeValidator(_filled)] | None = Field(
+        None, description="file for the page, null for none; default: page.html beside the results"
+    )
+
+
 class UntilDecidedSection(BaseModel):
     """Saved results that the evaluated system is judged beside, until it can be told which is better."""
 
@@ -266,9 +276,7 @@ class EvaluationFile(BaseModel):
     output: Annotated[Path, BeforeValidator(_filled)] | None = Field(
         None, description="folder for the results; default: one below results/ named by model, benchmark and time"
     )
-    report: dict[str, Any] = Field(
-        default_factory=dict, description="options of `ragtasks report`; html: null writes no page"
-    )
+    report: ReportSection | None = Field(None, description="the page that is written")
     gate: GateConfig | None = Field(None, description="margins and baseline of `ragtasks gate`")
     until_decided: UntilDecidedSection | None = Field(
         None, description="results to judge this system beside, by their path alone or with these keys, until decided"
@@ -279,14 +287,6 @@ class EvaluationFile(BaseModel):
     def _several(cls, value: Any) -> Any:
         """Take one value for a list of one, and tasks behind commas as lm_eval does."""
         return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
-
-    @field_validator("report")
-    @classmethod
-    def _has_a_page(cls, value: dict[str, Any]) -> dict[str, Any]:
-        page = value.get("html")
-        if "html" in value and page is not None and not (isinstance(page, str) and page):
-            raise ValueError("html: expected the path of a page, or null for none")
-        return value
 
     @field_validator("endpoint")
     @classmethod
@@ -392,7 +392,7 @@ _BY_NAME_ALONE = {
     "until_decided": "against",
 }
 FILE_KEYS = tuple(EvaluationFile.model_fields)
-"""The keys of a file beside the sections of commands."""
+"""The keys of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,14 +404,12 @@ class ReadEvaluation:
     """Its keys and values after `--set`; what is named by its name alone stands as a section."""
     evaluation: EvaluationFile
     """The same, typed."""
-    sections: dict[str, Any]
-    """Command -> the defaults of its options, as far as `read_evaluation_file` was given names of commands."""
 
 
-def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Collection[str] = ()) -> ReadEvaluation:
+def read_evaluation_file(path: Path, overrides: Sequence[str] = ()) -> ReadEvaluation:
     """Return an evaluation file, whose problems are all in one error.
 
-    `overrides` are `key=value` pairs that win, with dotted keys; `commands` may have sections beside `FILE_KEYS`.
+    `overrides` are `key=value` pairs that win, with dotted keys.
     """
     try:
         text = yaml_text(path)
@@ -432,7 +430,7 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = (), commands: Co
             f"{path}: expected an evaluation in YAML, as `ragtasks init` writes it, and found a {path.suffix} file. "
             f"Next step: ragtasks score {path}, or ragtasks init --answers {path}"
         )
-    return ReadEvaluation(path, *_read(text, str(path), overrides, commands))
+    return ReadEvaluation(path, *_read(text, str(path), overrides))
 
 
 def checked_text(text: str, name: str) -> None:
@@ -440,29 +438,25 @@ def checked_text(text: str, name: str) -> None:
     _read(text, name)
 
 
-def _read(
-    text: str, name: str, overrides: Sequence[str] = (), commands: Collection[str] = ()
-) -> tuple[dict[str, Any], EvaluationFile, dict[str, Any]]:
-    """Return content, typed, and the sections of commands."""
+def _read(text: str, name: str, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], EvaluationFile]:
+    """Return the content, and the same typed."""
     content, lines = _loaded(text, name)
     _add_names(content)
     for override in overrides:
         _put(content, override)
         _add_names(content)  # a key of what was named just now may follow
-    sections = {key: value for key, value in content.items() if key in commands}
-    own = {key: value for key, value in content.items() if key in FILE_KEYS or key not in sections}
     secrets = list(_secrets(content))
-    problems = [*secrets, *_of_options(own)]
+    problems = [*secrets, *_of_options(content)]
     evaluation = EvaluationFile.model_validate({})
     try:
-        evaluation = EvaluationFile.model_validate(own)
+        evaluation = EvaluationFile.model_validate(content)
     except ValidationError as error:
-        found = [_reported(item["loc"], item["type"], misfit(item), commands) for item in error.errors()]
+        found = [_reported(item["loc"], item["type"], misfit(item)) for item in error.errors()]
         named = {line.partition(":")[0] for line in secrets}
         problems += [line for line in found if line.partition(":")[0] not in named]
     if problems:  # outside the handler: the chained error would show values
         raise ConfigurationError(_listed(name, problems, lines))
-    return content, evaluation, sections
+    return content, evaluation
 
 
 def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -556,7 +550,7 @@ def _of_options(content: Mapping[str, Any]) -> Iterator[str]:
         yield problem if re.split(r"\W", problem)[0] in outside else f"options.{problem}"
 
 
-def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Iterable[str]) -> str:
+def _reported(loc: tuple[str | int, ...], kind: str, message: str) -> str:
     """Return one line for an error of pydantic."""
     name = ".".join(map(str, loc))
     if kind != "extra_forbidden":
@@ -566,12 +560,13 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str, commands: Ite
         "answers": AnswersSection,
         "traces": TracesSection,
         "retriever": RetrieverSection,
+        "report": ReportSection,
         "gate": GateConfig,
         "until_decided": UntilDecidedSection,
     }
     if len(loc) == 1 and loc[0] in EvaluationConfig.model_fields:
         return f"{name}: no such key; it is an option and stands under `options`"
-    known = sections[str(loc[0])].model_fields if len(loc) > 1 else [*FILE_KEYS, *commands]
+    known = sections[str(loc[0])].model_fields if len(loc) > 1 else FILE_KEYS
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
 
 
@@ -599,8 +594,8 @@ def written(content: Mapping[str, Any]) -> str:
 # The schema, for editors.
 
 
-def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the JSON schema of the file; `sections` are those of commands, name -> schema."""
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of the file."""
     schema = EvaluationFile.model_json_schema()
     definitions = schema.setdefault("$defs", {})
     for key, kind in (("options", EvaluationConfig), ("endpoint", Endpoint)):
@@ -635,8 +630,6 @@ def json_schema(sections: Mapping[str, Any] | None = None) -> dict[str, Any]:
         of_list = schema["properties"][key]
         alone = {name: of_list.pop(name) for name in ("description", "default") if name in of_list}
         schema["properties"][key] = {"anyOf": [of_list, of_list["items"]], **alone}
-    # The command `gate` takes its section whole; its options are for the command line.
-    schema["properties"].update({name: section for name, section in (sections or {}).items() if name != "gate"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
 
 

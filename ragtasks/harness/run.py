@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ import lm_eval.config.evaluate_config
 import lm_eval.evaluator
 import lm_eval.loggers.evaluation_tracker
 import lm_eval.tasks
+import yaml
 from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.tasks import TaskManager
 
 from ragtasks.config import KEYS, foreign_keys
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, masked_text
+from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
+from ragtasks.files import read_yaml, yaml_text
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
     ClearConfig,
@@ -51,7 +53,6 @@ from ragtasks.scoring import require_plausible, take_checked, take_failures
 # described from package metadata. And common errors end in one line.
 
 _LOGGER = logging.getLogger(__name__)
-_SHORT = {"model": ("-M",), "tasks": ("-t",), "output_path": ("-o",), "limit": ("-L",), "model_args": ("-a",)}
 _VLLM_BATCH = 256
 """Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
 killed process may lose. The harness's own default is 1, which has it answer one after the other.
@@ -180,25 +181,6 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         require_plausible([checked], limit, _saved_note(settings))
 
 
-def harness_arguments(given: Mapping[str, Any], arguments: Sequence[str] = ()) -> list[str]:
-    """Return options of the harness, named as in its own configuration files, as arguments; given ones win."""
-    known = {item.name for item in fields(EvaluatorConfig)}
-    if unknown := sorted(given.keys() - known):
-        raise ConfigurationError("; ".join(f"run.{name}: {close_matches(name, known)}" for name in unknown))
-    named = {text.partition("=")[0] for text in arguments}
-    added: list[str] = []
-    for name, value in given.items():
-        if not {f"--{name}", *_SHORT.get(name, ())} & named and value not in (None, False):
-            added += [f"--{name}"] if value is True else [f"--{name}", _argument(value)]
-    return added
-
-
-def _argument(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return json.dumps(value) if isinstance(value, dict) else str(value)
-
-
 def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
     """Return the harness's task objects of names, those of groups one by one and each once."""
     manager = _RagtasksFirst(metadata=dict(metadata))
@@ -252,7 +234,9 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     given = {key: value for key, value in vars(parsed).items() if value}
     if "config" not in given:
         return given
-    with in_one_line("--config", ValueError, TypeError, OSError):
+    with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
+        with contextlib.suppress(yaml.YAMLError):  # lm_eval names the line
+            read_yaml(yaml_text(Path(given["config"])))  # has limits, which lm_eval's reader has not
         in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
     return in_file | given
 

@@ -114,9 +114,7 @@ def test_an_alias_of_ordinary_size_is_read() -> None:
     assert read("options: &o {max_words: 9}\nmodel: {name: m, arguments: *o}\n").config.max_words == 9
 
 
-@pytest.mark.parametrize(
-    "words", [("eval",), ("run", "--config"), ("score", "a.jsonl", "--config"), ("gate", "--config")]
-)
+@pytest.mark.parametrize("words", [("eval",), ("run", "--config"), ("gate", "--config")])
 def test_what_is_no_file_of_ordinary_size_is_refused_unread(tmp_path: Path, words: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large.yaml").write_bytes(b"# " + b"x" * 300_000)
@@ -200,11 +198,11 @@ def test_the_schema_takes_what_is_read_and_refuses_what_is_not() -> None:
         "model: m\njudges: openai/x\n",
         "model: {name: m, limit: 3}\njudges: [openai/x, {model: y, base_url: 'http://x', price: [1, 2]}]\n",
         "endpoint: {base_url: 'http://x', protocol: plain, name: mine}\nsettings: full_rag\n",
-        "retriever: bm25\narena: {serve: {port: 8000}}\noptions: {max_words: 50, idk: ngrams, encoder: none}\n",
+        "retriever: bm25\noptions: {max_words: 50, idk: ngrams, encoder: none}\n",
         "answers: a.jsonl\nreport: {html: null}\ngate: {baseline: main}\n",
     ):
         validator.validate(yaml.safe_load(text))
-    for text in ("modl: m\n", "model: {name: m, limt: 3}\n", "options: {encodr: none}\n", "retrieve: {qeries: x}\n"):
+    for text in ("modl: m\n", "model: {name: m, limt: 3}\n", "options: {encodr: none}\n", "report: {htm: x}\n"):
         assert not validator.is_valid(yaml.safe_load(text)), text
 
 
@@ -356,30 +354,20 @@ def test_set_with_a_broken_value_says_how_to_quote_it() -> None:
     assert line == "--set judges: the value is no JSON; quote it, as in --set 'judges=[\"a\"]'"
 
 
-def test_sections_of_commands_are_handed_out_and_those_of_others_refused() -> None:
-    Path("evaluation.yaml").write_text("model: m\narena: {serve: {port: 1}}\nreport: {html: a}\n", encoding="utf-8")
-    found = read_evaluation_file(Path("evaluation.yaml"), (), ("arena", "report"))
-    assert found.sections == {"arena": {"serve": {"port": 1}}, "report": {"html": "a"}}
-    assert found.evaluation.report == {"html": "a"}
-    assert (found.path, found.content["model"]) == (Path("evaluation.yaml"), {"name": "m"})
-    with pytest.raises(ConfigurationError, match="line 2: arena: no such key; did you mean 'areno'"):
-        read_evaluation_file(Path("evaluation.yaml"), (), ("areno", "report"))
-
-
 def test_a_key_of_a_server_is_named_once_wherever_it_stands() -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     Path("evaluation.yaml").write_text(
         f"model: m\njudges:\n- {{model: j, base_url: 'http://x', api_key: {secret}}}\n- k,base_url=http://me:{secret}@x\n"
-        f"arena:\n  serve:\n    token: {secret}\n",
+        f"endpoint:\n  extra_body:\n    token: {secret}\n",
         encoding="utf-8",
     )
     with pytest.raises(ConfigurationError) as caught:
-        read_evaluation_file(Path("evaluation.yaml"), (), ("arena",))
+        read_evaluation_file(Path("evaluation.yaml"))
     said = [line.strip() for line in str(caught.value).splitlines()[1:]]
     assert secret not in "".join(said)
     assert "line 2: judges.api_key: holds a key; name the environment variable that holds it, `api_key_env`" in said
     assert "line 2: judges: holds a key or a password; these come from the environment" in said
-    assert any(line.startswith("line 7: arena.serve.token: holds a key") for line in said)
+    assert any(line.startswith("line 7: endpoint.extra_body.token: holds a key") for line in said)
     assert read("endpoint: {base_url: 'http://x', api_key_env: MY_KEY}").endpoint is not None
 
 

@@ -113,7 +113,7 @@ WALKS: dict[str, Walk] = {
             r" \.\.\.$": " --tasks mtrag_reference_fiqa --encoder none --output_path results --log_samples",
             r"--model_args model=gpt-4o-mini": r"\g<0>,base_url=$SERVER/v1/chat/completions",
         },
-        left_out={r"^lm_eval --|^ragtasks (arena serve|run) --config": FRAGMENT},
+        left_out={r"^lm_eval --": FRAGMENT},
     ),
     "docs/extending.md": Walk(left_out={r"ragtasks (run|report|retrieve)": PLUGIN}),
     "docs/gate.md": Walk(
