@@ -121,27 +121,26 @@ class EmbeddingClient(OpenAIClient):
     ) -> list[Reply]:
         """Return one reply a prompt, in order (see `Client.answer`): its text is a vector, see `vector_in`.
 
-        What a request took stands in the reply to its first text.
+        The usage of a request is in the reply to its first text, of those that had none before.
         """
-        known = [journal.recall(index) if journal else None for index in range(len(prompts))]
-        missing = [index for index, reply in enumerate(known) if reply is None]
-        batches = list(self._batches(prompts, missing))
-        split = _Split(prompts, batches, known, journal, self)
+        replies: list[Reply | None] = [None] * len(prompts)
+        batches = list(self._batches(prompts))
+        split = _Split(prompts, batches, replies, journal, self)
 
         def counted(what: str, _done: int, _total: int | None) -> None:
-            progress(what, sum(reply is not None for reply in known), len(prompts))
+            progress(what, sum(reply is not None for reply in replies), len(prompts))
 
         joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
         super().answer(joined, counted, split)
-        return [reply or _LOST for reply in known]
+        return [reply or _LOST for reply in replies]
 
-    def _batches(self, prompts: Sequence[Prompt], indexes: Sequence[int]) -> Iterator[list[int]]:
+    def _batches(self, prompts: Sequence[Prompt]) -> Iterator[list[int]]:
         """Yield the prompts that are sent together; a text above the limit goes alone."""
         most_tokens, most_texts = self._most
         batch: list[int] = []
         n_tokens = 0
-        for index in indexes:
-            n_more = 1 + len(prompts[index].messages[-1].content) // _CHARACTERS_PER_TOKEN
+        for index, prompt in enumerate(prompts):
+            n_more = 1 + len(prompt.messages[-1].content) // _CHARACTERS_PER_TOKEN
             if batch and (len(batch) == most_texts or n_tokens + n_more > most_tokens):
                 yield batch
                 batch, n_tokens = [], 0
@@ -169,12 +168,21 @@ class _Split:
         self._journal, self._client = journal, client
 
     def recall(self, index: int) -> Reply | None:
-        """Return None: what is known was left out of the requests."""
+        """Return the reply to the first text of a request if all its texts have replies by now."""
+        places = self._batches[index]
+        if self._journal is not None:
+            for place in places:
+                self._replies[place] = self._journal.recall(place)
+        is_known = all(self._replies[place] is not None for place in places)
+        return self._replies[places[0]] if is_known else None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Keep the replies to the texts of a request."""
-        texts = [self._prompts[place].messages[-1].content for place in self._batches[index]]
-        for place, part in zip(self._batches[index], self._parts(reply, texts), strict=True):
+        """Keep the replies to the texts of a request that had none."""
+        places = self._batches[index]
+        texts = [self._prompts[place].messages[-1].content for place in places]
+        parts = dict(zip(places, self._parts(reply, texts), strict=True))
+        first, *others = (place for place in places if self._replies[place] is None)
+        for place, part in ((first, parts[first]), *((place, _without_usage(parts[place])) for place in others)):
             self._replies[place] = part
             if self._journal is not None:
                 self._journal.record(place, part)
@@ -184,11 +192,9 @@ class _Split:
         reason = self._wrong(vectors, texts, reply.served_model) if reply.text is not None else ""
         if reason or reply.text is None:
             outcome = Outcome.MALFORMED if reason else reply.outcome
-            first = replace(reply, outcome=outcome, text=None, reason=reason or reply.reason)
-            return [first, *[_rest(first)] * (len(texts) - 1)]
+            return [replace(reply, outcome=outcome, text=None, reason=reason or reply.reason)] * len(texts)
         self._client.first = self._client.first or (reply.served_model, texts[0], vectors[0])
-        first = replace(reply, text=vectors[0])
-        return [first, *(replace(_rest(reply), text=vector) for vector in vectors[1:])]
+        return [replace(reply, text=vector) for vector in vectors]
 
     def _wrong(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
         """Return what is wrong with the vectors of a request, empty where nothing is."""
@@ -209,8 +215,8 @@ class _Split:
         return ""
 
 
-def _rest(reply: Reply) -> Reply:
-    """Return a reply without what its request took, which its first text counts."""
+def _without_usage(reply: Reply) -> Reply:
+    """Return a reply without the usage of its request, which the first text counts."""
     return replace(
         reply, prompt_tokens=None, completion_tokens=None, cached_tokens=None, dollars=None, seconds=None, unused=()
     )

@@ -106,8 +106,6 @@ class Outcome(str, Enum):
     """The server sent something that is no chat completion."""
     FAILED = "failed"
     """No reply came: the request was refused, every attempt failed on the way, or the server broke the reply off."""
-    ELSEWHERE = "asked elsewhere"
-    """Another call asks this prompt now, so it was not sent; only a journal says so, and no caller ever sees it."""
 
 
 FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
@@ -212,10 +210,7 @@ class Journal(Protocol):
     """Where a client leaves each reply at once, so that a killed process loses only requests in flight."""
 
     def recall(self, index: int) -> Reply | None:
-        """Return the reply to prompt `index` if it is known by now; asked just before the prompt is sent.
-
-        A reply with the outcome ELSEWHERE says that the prompt is not to be sent: somebody else asks it now.
-        """
+        """Return the reply to prompt `index` if it is known by now; called just before the prompt is sent."""
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the reply to prompt `index`, before anything else is done with it."""
@@ -315,9 +310,7 @@ class Usage:
 
 
 def usage_of(reply: Reply, price: Price | None = None) -> Usage:
-    """Return what one reply adds; a prompt that somebody else asks adds nothing."""
-    if reply.outcome is Outcome.ELSEWHERE:
-        return Usage()
+    """Return what one reply adds."""
     n_failed = int(reply.outcome is not Outcome.ANSWERED)
     nothing = None if price is None else 0.0
     if reply.from_cache:

@@ -1,21 +1,18 @@
-"""Cached replies: the cache, claims on pending requests, and its contents."""
+"""Cached replies: the client that sends what the cache does not contain, the cache, and its contents."""
 
 from __future__ import annotations
 
 import logging
-import os
-import platform
 import random
 import sqlite3
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
-from enum import Enum, auto
-from functools import cache, partial
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
@@ -42,15 +39,14 @@ from ragtasks.clients._protocol import (
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, lock_holders, transaction
 
-# A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
-# What another process asks at the same time is waited for. Stored are answers, refusals and prompts that a content
-# filter stopped. A reply that ended early, or is empty, corrupt or unreadable for its caller, is requested again by the
-# next call.
+# A client that sends another one only the prompts that a reply cache does not contain, each distinct prompt once.
+# A prompt is looked up again just before it is sent, so that replies which another process stored meanwhile are used.
+# Stored are answers, refusals and prompts that a content filter stopped. A reply that ended early, or is empty, corrupt
+# or unreadable for its caller, is requested again by the next call.
 
 _LOGGER = logging.getLogger(__name__)
-_ELSEWHERE = Reply(Outcome.ELSEWHERE, reason="another call asks this prompt", from_cache=True)
-_SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.02, 0.5
-_SILENT_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+_NEIGHBOURS = 16
 
 
 @runtime_checkable
@@ -109,16 +105,14 @@ class CachedClient:
         call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
         missing = [entry for entry in entries.values() if not call.find(entry)]
         self._warn_of_older_replies(cache, missing)
-        n_known = len(entries) - len(missing)
-        if n_known:
+        if n_known := len(entries) - len(missing):
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         if missing:
-            # From a place of its own: processes that begin together then rarely meet at a prompt. The order stays,
-            # since neighbours may begin alike, which a server with a prefix cache reads once.
-            start = random.randrange(len(missing))
-            missing = missing[start:] + missing[:start]
-            with Claims(cache) as claims:
-                call.ask(self._client, missing, claims, _Counted(progress, n_known, len(entries)))
+            # Each process has an order of its own, so that those that begin together send few prompts twice. Neighbours
+            # stay together: they may begin alike, which a server with a prefix cache reads once.
+            blocks = [missing[start : start + _NEIGHBOURS] for start in range(0, len(missing), _NEIGHBOURS)]
+            random.shuffle(blocks)
+            call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
         return [call.replies[index] for index in range(len(prompts))]
 
     def _warn_of_older_replies(self, cache: ReplyCache, missing: Sequence[_Entry]) -> None:
@@ -204,6 +198,7 @@ class _Call:
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
         self._entry_of = entry_of
         self._asked: set[str] = set()
+        self._sending: set[tuple[Path, str]] = set()
         self.replies: dict[int, Reply] = {}
 
     def following(self, entry: _Entry) -> _Entry | None:
@@ -219,11 +214,7 @@ class _Call:
             if prompt is not None:
                 new = self._entry_of(prompt)
                 found.setdefault(new.key, new).indexes.append(index)
-        new_keys = [key for key in found if key not in self._asked]
-        if not new_keys:
-            return None
-        self._asked.add(new_keys[0])
-        return found[new_keys[0]]
+        return next((new for key, new in found.items() if key not in self._asked and self._begin(key)), None)
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
@@ -239,56 +230,95 @@ class _Call:
         if reply.from_cache and entry.key in self._delivered:
             reply = as_cached(reply)
         self._delivered.add(entry.key)
+        self._end({self._path_and_key(entry.key)})
         for index in entry.indexes:
             self.replies[index] = reply
             if self._journal is not None:
                 self._journal.record(index, reply)
             reply = as_cached(reply)  # asked once: the same prompt again costs nothing
 
-    def ask(self, client: Client, missing: list[_Entry], claims: Claims, progress: _Counted) -> None:
-        """Ask what nobody else asks, then wait for the others, and ask what they leave."""
+    def ask(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
+        """Send what no other call of this process is sending, wait for these calls, and send what they leave."""
         while missing:
-            self._asked.update(entry.key for entry in missing)
-            keeper = _Keeper(self, missing, claims)
-            client.answer([entry.prompt for entry in missing], progress.without(keeper.elsewhere), keeper)
-            progress.n_before += len(missing) - len(keeper.elsewhere)
-            missing = self._left_by_others(keeper.elsewhere, claims, progress)
+            n_known = total - len(missing)
+            ours: list[_Entry] = []
+            others: list[_Entry] = []
+            for entry in missing:
+                (ours if self._begin(entry.key) else others).append(entry)
+            keeper = _Keeper(self, self._cache, ours)
+            try:
+                if ours:
+                    client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), keeper)
+            except RagtasksError:
+                keeper.withdraw()  # after an interruption requests may be under way, and are paid for
+                raise
+            finally:
+                self._end(self._sending)
+            self._wait_for(others)
+            missing = [entry for entry in others if not self.find(entry)]
+            if others:
+                progress(self._name, total - len(missing), total)
 
-    def _left_by_others(self, entries: list[_Entry], claims: Claims, progress: _Counted) -> list[_Entry]:
-        """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
-        begin, is_given, look_seconds = time.monotonic(), False, _SHORTEST_LOOK_SECONDS
-        while entries:
-            claims.free_the_dead()
-            found = {entry.key: claims.take(entry.key, entry.is_usable) for entry in entries}
-            for entry in entries:
-                cached = found[entry.key]
-                if isinstance(cached, CachedReply):
-                    self.deliver(entry, cached.reply)
-                    progress.advance(f"{self._name}\tasked by another process")
-            left = [entry for entry in entries if found[entry.key] is Claim.OURS]
-            entries = [entry for entry in entries if found[entry.key] is Claim.THEIRS]
-            if left:
-                return left + entries
-            self._may_end(entries)
-            if entries and not is_given and time.monotonic() - begin > _SILENT_SECONDS:
-                is_given = True
-                _LOGGER.warning("%s: waiting for %d replies that another process asks for", self._name, len(entries))
-            time.sleep(look_seconds if entries else 0)
-            look_seconds = min(2 * look_seconds, _LONGEST_LOOK_SECONDS)
-        return []
+    def _begin(self, key: str) -> bool:
+        """Return whether this call may send a prompt, which no other call of this process then does."""
+        item = self._path_and_key(key)
+        if not _SENDING.begin(item):
+            return False
+        self._asked.add(key)
+        self._sending.add(item)
+        return True
 
-    def _may_end(self, entries: Sequence[_Entry]) -> None:
-        """Give the caller's journal its turn, which is where a caller that is to end says so."""
-        if entries and self._journal is not None:
-            self._journal.recall(entries[0].indexes[0])
+    def _end(self, items: set[tuple[Path, str]]) -> None:
+        ended = self._sending & items
+        self._sending -= ended
+        _SENDING.end(ended)
+
+    def _wait_for(self, entries: Sequence[_Entry]) -> None:
+        """Return once no call of this process sends the prompts; a waiting call sends none, so none waits for it."""
+        for entry in entries:
+            while not _SENDING.has_ended(self._path_and_key(entry.key)):
+                if self._journal is not None:
+                    self._journal.recall(entry.indexes[0])  # raises if the caller is to end
+
+    def _path_and_key(self, key: str) -> tuple[Path, str]:
+        return self._cache.path, key
+
+
+class _Sending:
+    """The prompts that the calls of this process are sending, by cache and key."""
+
+    def __init__(self) -> None:
+        self._items: set[tuple[Path, str]] = set()
+        self._changed = threading.Condition()
+
+    def begin(self, item: tuple[Path, str]) -> bool:
+        """Add a prompt; return False if another call sends it."""
+        with self._changed:
+            is_new = item not in self._items
+            self._items.add(item)
+            return is_new
+
+    def end(self, items: set[tuple[Path, str]]) -> None:
+        """Remove prompts."""
+        with self._changed:
+            self._items -= items
+            self._changed.notify_all()
+
+    def has_ended(self, item: tuple[Path, str]) -> bool:
+        """Return whether no call sends a prompt, after a moment at the latest."""
+        with self._changed:
+            return self._changed.wait_for(lambda: item not in self._items, _LOOK_SECONDS)
+
+
+_SENDING = _Sending()
 
 
 class _Keeper:
-    """The journal of the client behind: claims what is about to be sent, and stores replies as they come."""
+    """The journal of the client behind: looks up what is about to be sent, and stores replies as they come."""
 
-    def __init__(self, call: _Call, asked: Sequence[_Entry], claims: Claims) -> None:
-        self._call, self._entries, self._claims = call, list(asked), claims
-        self.elsewhere: list[_Entry] = []
+    def __init__(self, call: _Call, cache: ReplyCache, asked: Sequence[_Entry]) -> None:
+        self._call, self._cache, self._entries = call, cache, list(asked)
+        self._earlier: dict[str, tuple[CallUsage, ...]] = {}
 
     def following(self, index: int) -> Prompt | None:
         """Return what follows from the reply to an entry, in whose place it is then."""
@@ -300,11 +330,9 @@ class _Keeper:
 
     def recall(self, index: int) -> Reply | None:
         entry = self._entries[index]
-        found = self._claims.take(entry.key, entry.is_usable)
-        if found is Claim.THEIRS:
-            self.elsewhere.append(entry)
-            return _ELSEWHERE
+        found = self._cache.begin(entry.key, entry.is_usable)
         if not isinstance(found, CachedReply):
+            self._earlier[entry.key] = found
             return None
         self._call.deliver(entry, found.reply)
         return found.reply
@@ -312,175 +340,38 @@ class _Keeper:
     def record(self, index: int, reply: Reply) -> None:
         entry = self._entries[index]
         if reply.from_cache:
-            return  # recalled: delivered then, or still to come
+            return  # recalled, and delivered then
         calls = calls_of(reply, is_used=False)
-        reply = replace(reply, unused=(*self._claims.unused(entry.key), *reply.unused))
+        reply = replace(reply, unused=(*self._earlier.pop(entry.key, ()), *reply.unused))
         if entry.is_final(reply):
-            self._claims.keep(*entry.cached_replies(reply))
+            self._cache.end(entry.key, entry.cached_replies(reply))
         else:
-            self._claims.release(entry.key, calls)
+            self._cache.end(entry.key, calls=calls)
         self._call.deliver(entry, reply)
 
-
-class _Counted:
-    """The progress of one call over several calls of the client behind it."""
-
-    def __init__(self, progress: Progress, n_before: int, total: int) -> None:
-        self.n_before, self._progress, self._total = n_before, progress, total
-
-    def without(self, elsewhere: Sequence[_Entry]) -> Progress:
-        """Return a progress that counts on, without the prompts that the client was told to leave out."""
-        return lambda what, done, _: self._progress(what, self.n_before + done - len(elsewhere), self._total)
-
-    def advance(self, what: str) -> None:
-        """Count one more."""
-        self.n_before += 1
-        self._progress(what, self.n_before, self._total)
-
-
-# What one call is asking, as the other calls on the same reply cache see it.
-# The claims of a call end with it: with its replies, when it lets go, when its process is seen to have ended, or
-# when it has been silent for too long. A call that waits for others holds no claim itself, so no two can wait for
-# each other.
-
-_SIGNS_OF_LIFE = 8  # within the time after which an owner counts as gone: a busy machine may miss some
-
-
-class Claims(AbstractContextManager["Claims"]):
-    """The claims of one call, from the beginning of a `with` to its end."""
-
-    def __init__(self, cache: ReplyCache) -> None:
-        self._cache, self._owner = cache, begin_owner()
-        self._ended = threading.Event()
-        self._life = threading.Thread(target=self._live, name="claims", daemon=True)
-
-    def __enter__(self) -> Claims:
-        self._cache.show_life(self._owner)
-        self.free_the_dead()
-        self._life.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._life.join()
-        # After an error of ours nothing is under way; after an interruption requests may be, and are paid for.
-        is_lost = kind is not None and not issubclass(kind, RagtasksError)
-        # A file that cannot be written has its own error already; the claims run out.
+    def withdraw(self) -> None:
+        """End the requests that have no reply."""
+        # A file that cannot be written has its own error already.
         with suppress(CacheError):
-            self._cache.leave(self._owner, is_lost=is_lost)
-        end_owner(self._owner)
-
-    def take(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
-        """Return the reply to a prompt, or whose it is to ask, see `ReplyCache.take`."""
-        return self._cache.take(key, self._owner, is_usable)
-
-    def free_the_dead(self) -> None:
-        """End the claims of calls whose process has ended, as far as this machine knows."""
-        for owner in filter(is_gone, self._cache.owners()):
-            self._cache.leave(owner, is_lost=True)
-
-    def keep(self, *kept: CachedReply) -> None:
-        """Store replies, which ends the claims on them."""
-        self._cache.put(kept, self._owner)
-
-    def unused(self, key: str) -> tuple[CallUsage, ...]:
-        """Return what earlier replies to a prompt took that are not kept."""
-        return self._cache.unused(key)
-
-    def release(self, key: str, calls: Sequence[CallUsage]) -> None:
-        """Let others ask; what the reply took stays known."""
-        if calls:
-            self._cache.note_unused(key, calls)
-        self._cache.release(key, self._owner)
-
-    def _live(self) -> None:
-        while not self._ended.wait(self._cache.life_seconds / _SIGNS_OF_LIFE):
-            with suppress(CacheError):
-                self._cache.show_life(self._owner)
+            for key in self._earlier:
+                self._cache.end(key)
 
 
-# Who holds claims in a reply cache: an owner's name says which process it is, so that nobody waits for the dead.
-# A process that was killed cannot let go of what it claims. Where it ran on this machine the system knows that it
-# is gone; elsewhere, and where the system cannot tell, its silence does (`LIFE_SECONDS`).
-
-_HERE: set[str] = set()
-"""The owners of this process that hold claims now."""
-_ENDED = {"Z", "X"}
-"""How Linux marks a process that has ended and whose parent has not asked for its status."""
-
-
-def begin_owner() -> str:
-    """Return the name of a new owner of this process: machine, process and a unique part."""
-    name = f"{_machine()}/{os.getpid()}/{uuid.uuid4().hex}"
-    _HERE.add(name)
-    return name
-
-
-def end_owner(name: str) -> None:
-    """Say that an owner holds nothing any more, also where the cache could not be told."""
-    _HERE.discard(name)
-
-
-def is_gone(name: str) -> bool:
-    """Return whether an owner is known to have ended; False where nobody here can know."""
-    machine, _, rest = name.rpartition("/")[0].rpartition("/")
-    if machine != _machine() or not rest.isdecimal():
-        return False
-    return name not in _HERE if int(rest) == os.getpid() else not _runs(int(rest))
-
-
-def _runs(process: int) -> bool:
-    if os.name != "posix":
-        return True  # signal 0 ends a process on Windows
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # another user's
-    try:
-        line = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-        state = line.rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return True  # a system without such files
-    return state not in _ENDED
-
-
-@cache
-def _machine() -> str:
-    """Return what processes share that see each other: this boot of the machine, this space of process numbers."""
-    parts = [platform.node()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return " ".join(parts).replace("/", " ")
+def _counted(progress: Progress, n_before: int, total: int) -> Progress:
+    """Return a progress that counts on from what was known before."""
+    return lambda what, done, _: progress(what, n_before + done, total)
 
 
 # Replies that were paid for, in SQLite: a second call asks nothing, a killed one asks only what is not answered.
 #
 # A reply is stored the moment it comes, under a hash of everything that decides it. Several processes may share one
-# file. Each says in it what it is asking, so that the others wait for that reply instead of asking the same. Such a
-# claim is good for as long as its owner gives signs of life: nobody waits for a process that was killed.
+# file: SQLite lets one of them write at a time, and the others wait.
 
 _BUSY_SECONDS = 60.0
 _OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
 _RETRY_SECONDS = 0.02
 _STORED = tuple(field.name for field in fields(Reply) if field.name not in {"from_cache", "is_shared"})
 _ROOM_BYTES = 1 << 20
-
-LIFE_SECONDS = 15.0
-"""How long an owner may be silent before others take over what it claims."""
-
-
-class Claim(Enum):
-    """Whose it is to ask a prompt that nobody has answered."""
-
-    OURS = auto()
-    """The caller's, until it stores a reply or lets go."""
-    THEIRS = auto()
-    """Somebody else's, who is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,9 +392,9 @@ class CachedReply:
 class ReplyCache(AbstractContextManager["ReplyCache"]):
     """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
 
-    def __init__(self, path: Path, *, life_seconds: float = LIFE_SECONDS) -> None:
+    def __init__(self, path: Path) -> None:
         """Open the file, or make it; one of an older version of ragtasks is brought up to date."""
-        self.path, self.life_seconds = path, life_seconds
+        self.path = path
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -548,79 +439,45 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
         return self._cached_reply(key, *rows[0]) if rows else None
 
-    def put(self, kept: Iterable[CachedReply], owner: str = "") -> None:
-        """Store replies at once, and end the owner's claims on them; the first one stored under a key stays."""
+    def put(self, kept: Iterable[CachedReply]) -> None:
+        """Store replies at once; the first one stored under a key stays."""
         with self._transaction() as connection:
-            for item in kept:
-                stored = {name: getattr(item.reply, name) for name in _STORED}
-                cells = cells_of(item.request, item.reply.outcome.value, item.kind, time.time())
-                row = {
-                    "key": item.key,
-                    "request": orjson.dumps(dict(item.request)).decode(),
-                    "reply": orjson.dumps(stored).decode(),
-                    "is_history": item.is_history,
-                    **cells,
-                }
-                connection.execute(INSERT, row)
-                connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (item.key, owner))
+            _insert(connection, kept)
 
     def note_unused(self, key: str, calls: Iterable[CallUsage]) -> None:
         """Keep what replies took that are not kept themselves: they cost, whoever asks the prompt again."""
         with self._transaction() as connection:
-            rows = [(key, orjson.dumps(call.json_values).decode()) for call in calls]
-            connection.executemany("INSERT INTO unused VALUES (?, ?)", rows)
+            _insert_unused(connection, key, calls)
 
     def unused(self, key: str) -> tuple[CallUsage, ...]:
-        """Return what earlier replies to a prompt took that are not kept."""
+        """Return what earlier requests of a prompt took whose replies are not kept."""
         rows = self.execute("SELECT call FROM unused WHERE key = ? ORDER BY rowid", (key,))
         return tuple(_call(orjson.loads(call)) for (call,) in rows)
 
-    def take(self, key: str, owner: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
-        """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
+    def begin(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | tuple[CallUsage, ...]:
+        """Return the stored reply if it can be used; else begin a request, and return what earlier ones took.
 
-        A stored reply that cannot be used goes when the prompt becomes the owner's.
+        A stored reply that cannot be used is deleted. Until `end` the request counts among the unused ones, with
+        unknown costs: if its process is killed, nobody sees the reply. All of it is one transaction.
         """
         with self._transaction() as connection:
             cached = self.get(key)
             if cached is not None and is_usable(cached):
                 return cached
-            holder = connection.execute(HOLDER, (key, *self._alive())).fetchone()
-            if holder is not None and holder[0] != owner:
-                return Claim.THEIRS
-            connection.execute(LOST_CLAIM, (_LOST, key, owner))
-            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner))
+            earlier = self.unused(key)
             connection.execute("DELETE FROM replies WHERE key = ?", (key,))
-            return Claim.OURS
+            _insert_unused(connection, key, [_UNSEEN])
+            return earlier
 
-    def release(self, key: str, owner: str) -> None:
-        """Let go of a claim without a reply: others may ask."""
-        self.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
-
-    def show_life(self, owner: str) -> None:
-        """Say that an owner of claims is alive."""
-        self.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (owner, time.time()))
-
-    def owners(self) -> list[str]:
-        """Return all who have shown life and not left."""
-        return [owner for (owner,) in self.execute("SELECT owner FROM owners")]
-
-    def leave(self, owner: str, *, is_lost: bool = False) -> None:
-        """Let go of everything that an owner claims, and of what the dead have left.
-
-        What the dead, or an owner that is lost, were asking may have cost: nobody saw the reply, which is noted.
-        """
+    def end(self, key: str, kept: Iterable[CachedReply] = (), calls: Iterable[CallUsage] = ()) -> None:
+        """End a request in one transaction: store its reply, or what it took if the reply is not kept."""
         with self._transaction() as connection:
-            connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
-            if not is_lost:
-                connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
-            connection.execute(DEAD_OWNERS, self._alive())
-            connection.execute(LOST_CLAIMS, (_LOST,))
-            connection.execute(CLAIMS_OF_NOBODY)
-
-    def _alive(self) -> tuple[float, float]:
-        """Return the times between which an owner that lives has last said so."""
-        now = time.time()
-        return now - self.life_seconds, now + self.life_seconds
+            connection.execute(
+                "DELETE FROM unused WHERE rowid = (SELECT rowid FROM unused WHERE key = ? AND call = ? LIMIT 1)",
+                (key, _json(_UNSEEN)),
+            )
+            _insert(connection, kept)
+            _insert_unused(connection, key, calls)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Delete the replies under some keys; a key without one is no error."""
@@ -638,8 +495,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         (found,) = self.execute("PRAGMA quick_check(1)")[0]
         if found != "ok":
             raise self._error(found)
-        self.show_life("check")
-        self.leave("check")
+        self.begin("check", lambda _: False)
+        self.end("check")
         try:
             # A commit finds room in pages that are free by chance: the first replies would fit, and the others not.
             with tempfile.TemporaryFile(dir=self.path.parent) as file:
@@ -703,6 +560,32 @@ def _call(values: Mapping[str, Any]) -> CallUsage:
     return CallUsage(**{**values, "spent": Spent.BEFORE})
 
 
+_UNSEEN = CallUsage(is_used=False)
+"""A request whose reply nobody has seen."""
+
+
+def _json(call: CallUsage) -> str:
+    return orjson.dumps(call.json_values).decode()
+
+
+def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None:
+    for item in kept:
+        stored = {name: getattr(item.reply, name) for name in _STORED}
+        cells = cells_of(item.request, item.reply.outcome.value, item.kind, time.time())
+        row = {
+            "key": item.key,
+            "request": orjson.dumps(dict(item.request)).decode(),
+            "reply": orjson.dumps(stored).decode(),
+            "is_history": item.is_history,
+            **cells,
+        }
+        connection.execute(INSERT, row)
+
+
+def _insert_unused(connection: sqlite3.Connection, key: str, calls: Iterable[CallUsage]) -> None:
+    connection.executemany("INSERT INTO unused VALUES (?, ?)", [(key, _json(call)) for call in calls])
+
+
 def check_reply_cache(path: Path) -> None:
     """Return where replies can be kept in a file, so that nobody finds out after a model has answered."""
     with ReplyCache(path) as cache:
@@ -727,24 +610,12 @@ _NEW_COLUMNS = (
     "stored REAL NOT NULL DEFAULT 0",
 )
 _COLUMNS = ("model", "address", "kind", "outcome", "stored")
-_CLAIMS = "CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)"
-_OWNERS = "CREATE TABLE owners (owner TEXT PRIMARY KEY, seen REAL NOT NULL)"
 _UNUSED = "CREATE TABLE unused (key TEXT NOT NULL, call TEXT NOT NULL)"
 
 INSERT = (
     f"INSERT OR IGNORE INTO replies (key, request, reply, is_history, {', '.join(_COLUMNS)}) VALUES"
     f" (:key, :request, :reply, :is_history, {', '.join(f':{name}' for name in _COLUMNS)})"
 )
-HOLDER = (
-    "SELECT claims.owner FROM claims JOIN owners ON owners.owner = claims.owner"
-    " WHERE claims.key = ? AND owners.seen BETWEEN ? AND ?"
-)
-"""Owner of the claim on a key, if it has shown life between two times: a clock that was set back counts as silence."""
-DEAD_OWNERS = "DELETE FROM owners WHERE seen NOT BETWEEN ? AND ?"
-CLAIMS_OF_NOBODY = "DELETE FROM claims WHERE owner NOT IN (SELECT owner FROM owners)"
-LOST_CLAIMS = "INSERT INTO unused SELECT key, ? FROM claims WHERE owner NOT IN (SELECT owner FROM owners)"
-LOST_CLAIM = "INSERT INTO unused SELECT key, ? FROM claims WHERE key = ? AND owner <> ?"
-_LOST = orjson.dumps(CallUsage(is_used=False).json_values).decode()
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> str:
@@ -763,8 +634,6 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
     if not n_tables or version < 2:
         for column in _NEW_COLUMNS:
             connection.execute(f"ALTER TABLE replies ADD COLUMN {column}")
-        connection.execute(_CLAIMS)
-        connection.execute(_OWNERS)
         _fill(connection, path.stat().st_mtime if path.is_file() else 0.0)
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={VERSION}")

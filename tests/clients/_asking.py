@@ -1,4 +1,4 @@
-"""Asks a server through a cache, in a process that a test may kill: `... URL FILE N [LIFE_SECONDS SLOTS]`."""
+"""Asks a server through a cache, in a process that a test may kill: `... URL FILE N [SLOTS]`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from ragtasks.clients import CachedClient, OpenAIClient, Prompt, ReplyCache
 
 
-def main(url: str, file: str, n_prompts: str, life_seconds: str = "1", slots: str = "4") -> None:
+def main(url: str, file: str, n_prompts: str, slots: str = "4") -> None:
     """Answer prompts `0` to `n - 1`, each of which the server repeats."""
     texts = [str(number) for number in range(int(n_prompts))]
-    with ReplyCache(Path(file), life_seconds=float(life_seconds)) as cache:
+    with ReplyCache(Path(file)) as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": int(slots)}), cache)
         replies = client.answer([Prompt.of(text) for text in texts])
     assert [reply.text for reply in replies] == texts

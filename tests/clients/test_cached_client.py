@@ -1,4 +1,4 @@
-"""What a cache keeps and asks again, whose address counts, and who asks where several processes want the same."""
+"""What a cache keeps and asks again, whose address counts, and what calls and processes at the same time send."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ from ragtasks.clients import (
     no_progress,
 )
 from ragtasks.clients._protocol import Chain
-from ragtasks.clients._reply_cache import Claim
-from ragtasks.errors import CacheError
+from ragtasks.errors import CacheError, JudgeError
 from ragtasks.files import canonical_hash
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
@@ -222,48 +221,65 @@ def test_a_change_of_the_served_model_is_said_once_and_kept_with_each_reply(
     assert "'m-2' now" in caplog.text
 
 
-def test_a_call_waits_for_what_another_asks_and_asks_what_it_leaves(tmp_path: Path) -> None:
+class Held(Repeating):
+    """Holds its first reply back until a test lets it go."""
+
+    def __init__(self, replies: dict[str, str] | None = None) -> None:
+        super().__init__(replies)
+        self.is_asked, self.may_reply = threading.Event(), threading.Event()
+
+    def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
+        assert journal is not None
+        if not self.is_asked.is_set():
+            assert journal.recall(index) is None
+            self.is_asked.set()
+            assert self.may_reply.wait(30)
+        return super()._one(index, prompt, journal)
+
+
+def test_a_call_waits_for_another_call_of_its_process_and_sends_what_that_leaves(tmp_path: Path) -> None:
+    held, client = Held({"b": "unreadable"}), Counting({"b": "verdict"})
     said: list[tuple[str, int, int | None]] = []
-    with ReplyCache(tmp_path / "c") as cache, ReplyCache(tmp_path / "c") as others:
-        keys = {}
-        for text in "ab":
-            request = {"client": {"model": "m"}, "messages": Prompt.of(text).payload()}
-            keys[text] = canonical_hash(request)
-            others.show_life("other")
-            assert others.take(keys[text], "other", lambda _: True) is Claim.OURS
+    found: list[list[Reply]] = []
 
-        def go_on() -> None:
-            others.put([CachedReply(keys["a"], {}, Reply(Outcome.ANSWERED, "theirs"))], "other")
-            others.release(keys["b"], "other")
+    def ask_all() -> None:
+        asked = [Prompt.of(text, is_readable=readable if text == "b" else None) for text in "abc"]
+        with ReplyCache(tmp_path / "c") as cache:
+            found.append(CachedClient(client, cache).answer(asked, lambda *call: said.append(call)))
 
-        timer = threading.Timer(0.1, go_on)
-        timer.start()
-        client = Repeating()
-        replies = CachedClient(client, cache).answer(prompts("a", "b", "c"), lambda *call: said.append(call))
-        timer.join()
-    assert [reply.text for reply in replies] == ["theirs", "b", "c"]
-    assert client.asked == ["c", "b"]
-    assert ("m\tasked by another process", 2, 3) in said
+    def ask_two() -> None:
+        with ReplyCache(tmp_path / "c") as cache:
+            CachedClient(held, cache).answer(prompts("a", "b"))
+
+    threads = [threading.Thread(target=ask) for ask in (ask_two, ask_all)]
+    threads[0].start()
+    assert held.is_asked.wait(30)
+    threads[1].start()
+    while client.asked != ["c"]:
+        threads[1].join(0.01)
+    held.may_reply.set()
+    for thread in threads:
+        thread.join()
+    assert [reply.text for reply in found[0]] == ["a", "verdict", "c"]
+    assert [reply.from_cache for reply in found[0]] == [True, False, False]
+    assert (sorted(held.asked), client.asked) == (["a", "b"], ["c", "b"])
+    assert [done for _, done, total in said if total == 3] == [1, 2, 3]
 
 
-def test_a_call_that_waits_long_for_another_says_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for silent_seconds, n_said in ((30.0, 0), (0.1, 1)):
-        monkeypatch.setattr("ragtasks.clients._reply_cache._SILENT_SECONDS", silent_seconds)
-        caplog.clear()
-        file = tmp_path / str(n_said)
-        with ReplyCache(file) as cache, ReplyCache(file) as others:
-            others.show_life("other")
-            for text in "ab":
-                key = canonical_hash({"client": {"model": "m"}, "messages": Prompt.of(text).payload()})
-                assert others.take(key, "other", lambda _: True) is Claim.OURS
-            timer = threading.Timer(1.5, others.leave, ["other"])
-            timer.start()
-            replies = CachedClient(Repeating(), cache).answer(prompts("a", "b"))
-            timer.join()
-        assert [reply.text for reply in replies] == ["a", "b"]
-        assert caplog.messages == ["m: waiting for 2 replies that another process asks for"] * n_said
+def test_many_calls_of_one_process_send_each_prompt_once(tmp_path: Path) -> None:
+    def ask() -> None:
+        with ReplyCache(tmp_path / "c") as cache:
+            replies.append(CachedClient(_endpoint(server), cache).answer(prompts(*"abcdefgh")))
+
+    replies: list[list[Reply]] = []
+    with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.02)) as server:
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [[reply.text for reply in found] for found in replies] == [[*"abcdefgh"]] * 6
+    assert sorted(server.asked) == [*"abcdefgh"]
 
 
 def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_path: Path) -> None:
@@ -292,29 +308,22 @@ def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_pat
         assert len(client.asked) == 3
 
 
-def test_claims_of_the_dead_and_of_a_clock_set_back_run_out(tmp_path: Path) -> None:
-    with ReplyCache(tmp_path / "c", life_seconds=5) as cache:
-        for owner, seen in (("dead", time.time() - 6), ("future", time.time() + 6)):
-            cache.execute("INSERT INTO owners VALUES (?, ?)", (owner, seen))
-            cache.execute("INSERT OR REPLACE INTO claims VALUES ('k', ?)", (owner,))
-            assert cache.take("k", "mine", lambda _: True) is Claim.OURS
-        cache.show_life("mine")
-        assert cache.take("k", "other", lambda _: True) is Claim.THEIRS
-        cache.leave("mine")
-        assert cache.take("k", "other", lambda _: True) is Claim.OURS
-        assert cache.execute("SELECT owner FROM owners") == []
-
-
-def test_claims_end_with_a_call_that_fails(tmp_path: Path) -> None:
-    class Failing(Repeating):
+@pytest.mark.parametrize(("error", "n_unseen"), [(KeyboardInterrupt, 1), (RuntimeError, 1), (JudgeError, 0)])
+def test_what_an_interruption_left_under_way_may_have_cost_and_what_our_errors_end_has_not(
+    tmp_path: Path, error: type[BaseException], n_unseen: int
+) -> None:
+    class Ending(Repeating):
         def answer(self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Any = None) -> Any:
-            journal.recall(0)
-            raise RuntimeError("over")
+            assert journal.recall(0) is None
+            raise error("ended")
 
     with ReplyCache(tmp_path / "c") as cache:
-        with pytest.raises(RuntimeError, match="over"):
-            CachedClient(Failing(), cache).answer(prompts("a"))
-        assert cache.execute("SELECT * FROM claims") == cache.execute("SELECT * FROM owners") == []
+        with suppress(error):
+            CachedClient(Ending(), cache).answer(prompts("a"))
+        (reply,) = CachedClient(Repeating(), cache).answer(prompts("a"))
+        assert reply.text == "a", "nobody sends it any more"
+        calls = [(call.spent.value, call.is_used, call.input_tokens) for call in calls_of(reply)]
+        assert calls == [("before", False, None)] * n_unseen
 
 
 def test_a_waiting_call_ends_when_its_journal_says_so(tmp_path: Path) -> None:
@@ -325,12 +334,16 @@ def test_a_waiting_call_ends_when_its_journal_says_so(tmp_path: Path) -> None:
         def record(self, index: int, reply: Reply) -> None:
             raise AssertionError
 
+    held = Held()
     with ReplyCache(tmp_path / "c") as cache:
-        cache.show_life("other")
-        key = canonical_hash({"client": {"model": "m"}, "messages": Prompt.of("a").payload()})
-        cache.take(key, "other", lambda _: True)
+        other = threading.Thread(target=CachedClient(held, cache).answer, args=(prompts("a"),))
+        other.start()
+        assert held.is_asked.wait(30)
         with pytest.raises(InterruptedError):
             CachedClient(Repeating(), cache).answer(prompts("a"), journal=Ending())
+        held.may_reply.set()
+        other.join()
+    assert held.asked == ["a"]
 
 
 def test_an_unwritable_place_is_found_by_the_check(tmp_path: Path) -> None:
@@ -348,40 +361,42 @@ def test_an_unwritable_place_is_found_by_the_check(tmp_path: Path) -> None:
 
 
 def _start(server: ChatServer, file: Path, n_prompts: int, slots: int) -> subprocess.Popen[bytes]:
-    arguments = [server.base_url, str(file), str(n_prompts), "1", str(slots)]
+    arguments = [server.base_url, str(file), str(n_prompts), str(slots)]
     return subprocess.Popen([sys.executable, "-m", "tests.clients._asking", *arguments], cwd=CHECKOUT)
 
 
-PROCESSES = pytest.mark.parametrize(
-    "n_processes", [pytest.param(2, marks=pytest.mark.engine), pytest.param(4, marks=pytest.mark.long)]
-)
+@pytest.mark.slow
+def test_a_second_process_sends_only_what_the_first_has_not_stored_by_then(tmp_path: Path) -> None:
+    n_prompts, n_stored, slots = 40, 20, 4
+    is_held, may_reply = threading.Event(), threading.Event()
+
+    def reply(text: str, n_before: int) -> Action:
+        if not n_before and len(server.asked) > n_stored and not second:
+            if len(server.asked) == n_stored + slots:
+                is_held.set()
+            assert may_reply.wait(60)
+        return completion(text)
+
+    second: list[subprocess.Popen[bytes]] = []
+    with chat_server(reply) as server:
+        first = _start(server, tmp_path / "c", n_prompts, slots)
+        assert is_held.wait(60)
+        sent = list(server.asked)
+        second.append(_start(server, tmp_path / "c", n_prompts, slots))
+        assert second[0].wait() == 0
+        assert sorted(server.asked[len(sent) :]) == sorted({*map(str, range(n_prompts))} - {*sent[:n_stored]})
+        may_reply.set()
+        assert first.wait() == 0
+    assert len(server.asked) == n_prompts + slots, "the first sent nothing that the second had stored"
 
 
-@contextmanager
-def _slow_server() -> Iterator[ChatServer]:
+@pytest.mark.engine
+def test_processes_that_start_together_send_no_prompt_more_than_once_each(tmp_path: Path) -> None:
     with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.3)) as server:
-        yield server
-
-
-@PROCESSES
-def test_processes_ask_every_prompt_once(tmp_path: Path, n_processes: int) -> None:
-    with _slow_server() as server:
-        processes = [_start(server, tmp_path / "c", 160, 32) for _ in range(n_processes)]
-        assert [process.wait() for process in processes] == [0] * n_processes
-    assert len(server.asked) == len(set(server.asked)) == 160
-
-
-@PROCESSES
-def test_what_a_killed_process_asked_is_taken_over(tmp_path: Path, n_processes: int) -> None:
-    slots = 16
-    with _slow_server() as server:
-        processes = [_start(server, tmp_path / "c", 160, slots) for _ in range(n_processes)]
-        while len(server.asked) < n_processes * slots and any(process.poll() is None for process in processes):
-            time.sleep(0.005)
-        processes[0].kill()
-        assert [process.wait() for process in processes] == [-9] + [0] * (n_processes - 1)
-    assert len(set(server.asked)) == 160
-    assert len(server.asked) <= 160 + slots  # what was under way when it died
+        processes = [_start(server, tmp_path / "c", 160, 32) for _ in range(2)]
+        assert [process.wait() for process in processes] == [0, 0]
+    assert len({*server.asked}) == 160
+    assert max(Counter(server.asked).values()) <= 2
 
 
 class Counting(Repeating):
@@ -450,7 +465,7 @@ def test_a_reader_decides_about_texts_and_outcomes_about_the_rest(tmp_path: Path
                 journal.record(index, reply)
             return reply
 
-    names = [outcome.value for outcome in Outcome if outcome is not Outcome.ELSEWHERE]
+    names = [outcome.value for outcome in Outcome]
     for is_readable, kept in ((None, {"answered", "refused", "filtered"}), (readable, {"refused", "filtered"})):
         client = Outcomes()
         with ReplyCache(tmp_path / f"{is_readable is None}") as cache:

@@ -206,18 +206,34 @@ def test_progress_counts_texts_and_not_requests() -> None:
     assert {what.partition("\t")[0] for what, _, _ in told} == {"m"}
 
 
-def test_a_text_whose_vector_is_known_is_left_out_and_every_other_is_written_down() -> None:
-    known = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
+def test_a_request_whose_vectors_are_all_known_by_now_is_not_sent() -> None:
+    known = [Reply(Outcome.ANSWERED, vector, from_cache=True) for vector in in_base64([[1.0, 2.0], [3.0, 4.0]])]
     told: list[tuple[int, int | None]] = []
     with embedding_server() as server:
-        journal = Known(at_1=known)
-        replies = client_for(server).answer(prompts(*TEXTS), lambda _, *counts: told.append(counts), journal)
+        journal = Known(at_0=known[0], at_1=known[1])
+        replies = client_for(server, batch_texts=2).answer(
+            prompts("a", "b", *TEXTS), lambda _, *counts: told.append(counts), journal
+        )
         assert client_for(server).answer([]) == []
-    assert server.asked == [TEXTS[0], TEXTS[2]]
-    assert replies[1] == known
-    assert vectors(replies)[::2] == words(TEXTS[::2])
-    assert {place: one.text for place, one in journal.written.items()} == {0: replies[0].text, 2: replies[2].text}
-    assert told == [(3, 3)]
+    assert server.asked == [*TEXTS]
+    assert replies[:2] == known
+    assert vectors(replies)[2:] == words(TEXTS)
+    assert {place: one.text for place, one in journal.written.items()} == {
+        place: replies[place].text for place in (2, 3, 4)
+    }
+    assert told == [(2, 5), (4, 5), (5, 5)]
+
+
+def test_known_vectors_stay_in_a_request_with_unknown_ones_and_the_first_of_these_counts_it() -> None:
+    known = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
+    with embedding_server() as server:
+        journal = Known(at_0=known)
+        replies = client_for(server).answer(prompts(*TEXTS), journal=journal)
+    assert server.asked == [*TEXTS]
+    assert replies[0] == known
+    assert vectors(replies)[1:] == words(TEXTS[1:])
+    assert {*journal.written} == {1, 2}
+    assert [reply.prompt_tokens is None for reply in replies[1:]] == [False, True]
 
 
 def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from ragtasks.clients import CachedClient, CachedReply, Decoding, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
 from ragtasks.errors import CacheError, JudgeError
-from tests.clients._opening import open_and_put
+from ragtasks.files import canonical_hash
+from tests.clients._opening import hold_for_writing, open_and_put, write_all
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -123,7 +124,7 @@ def test_callers_journal_hears_every_reply(tmp_path: Path) -> None:
 
 
 def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
-    """Also where another process answers while this one waits, whose journal hears of that reply too."""
+    """Also if another process stores it after this one has begun, whose journal hears of that reply too."""
     collected: dict[int, bool] = {}
 
     class Journal:
@@ -133,8 +134,8 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
         def record(self, index: int, reply: Reply) -> None:
             collected[index] = reply.from_cache
 
-    class Waiting:
-        """A client that finds what came into the cache while it waited."""
+    class Late:
+        """A client that finds the replies that another process has stored meanwhile."""
 
         name = "m"
 
@@ -142,11 +143,12 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
             return OpenAIClient("openai/m").describe()
 
         def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            keys = [canonical_hash({"client": self.describe(), "messages": prompt.payload()}) for prompt in asked]
             with ReplyCache(tmp_path / "c") as others:
-                CachedClient(Answering(), others).answer(asked)
+                others.put(CachedReply(key, {}, Reply(Outcome.ANSWERED, "theirs")) for key in keys)
             return [journal.recall(index) for index in range(len(asked))]
 
-    class Answering(Waiting):
+    class Answering(Late):
         def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
             replies = [Reply(Outcome.ANSWERED, prompt.messages[0].content) for prompt in asked]
             for index, reply in enumerate(replies):
@@ -160,7 +162,7 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
         assert collected == {0: True, 1: True, 2: True}
         assert all(reply.from_cache for reply in replies)
         collected.clear()
-        CachedClient(Waiting(), cache).answer(prompts("c", "d"), journal=Journal())
+        CachedClient(Late(), cache).answer(prompts("c", "d"), journal=Journal())
         assert collected == {0: True, 1: True}
 
 
@@ -252,7 +254,7 @@ def test_a_file_is_closed_when_no_thread_is_at_work_in_it(tmp_path: Path) -> Non
         cache.close()
         order.append("closed")
 
-    reader = threading.Thread(target=cache.take, args=("k", "owner", usable))
+    reader = threading.Thread(target=cache.begin, args=("k", usable))
     closer = threading.Thread(target=close)
     reader.start()
     is_reading.wait()
@@ -288,6 +290,41 @@ def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> No
             assert len(cache) == n_processes
 
 
+@pytest.mark.slow
+def test_a_process_waits_for_another_one_that_writes(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    is_held, may_end = context.Event(), context.Event()
+    holder = context.Process(target=hold_for_writing, args=(tmp_path / "c", is_held, may_end))
+    holder.start()
+    assert is_held.wait(60)
+    writer = context.Process(target=write_all, args=(tmp_path / "c", ["k"]))
+    writer.start()
+    writer.join(3.0)
+    assert writer.is_alive(), "it waits for longer than a process takes to start"
+    may_end.set()
+    for process in (holder, writer):
+        process.join()
+        assert process.exitcode == 0
+    with ReplyCache(tmp_path / "c") as cache:
+        assert (len(cache), cache.get("k") is not None, cache.get("held") is not None) == (2, True, True)
+
+
+@pytest.mark.slow
+def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    keys = [[f"{number}" for number in range(300)], [f"{number}" for number in range(150, 450)]]
+    processes = [context.Process(target=write_all, args=(tmp_path / "c", part)) for part in keys]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    with ReplyCache(tmp_path / "c") as cache:
+        assert len(cache) == 450
+        cache.check()
+        assert cache.execute("SELECT * FROM unused") == []
+
+
 def test_no_key_is_stored(tmp_path: Path) -> None:
     key = "key-0123456789"
     with chat_server(lambda *_: completion(f"you sent {key}")) as server, ReplyCache(tmp_path / "c") as cache:
@@ -321,15 +358,3 @@ def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -
     times = Counter(server.asked)
     assert len(times) == n_prompts
     assert len(server.asked) <= n_prompts + n_kills * SLOTS
-
-
-@pytest.mark.slow
-def test_two_processes_ask_every_prompt_once(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    n_prompts = 60
-    with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.05)) as server:
-        processes = [_start(server, path, n_prompts) for _ in range(2)]
-        assert [process.wait() for process in processes] == [0, 0]
-    with ReplyCache(path) as cache:
-        assert len(cache) == n_prompts
-    assert len(server.asked) == n_prompts
