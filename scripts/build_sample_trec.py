@@ -120,9 +120,7 @@ def build() -> dict[str, bytes]:
 
 def sample_facts(by_domain: dict[str, int]) -> bytes:
     """Return the statistics of a sample."""
-    total = sum(by_domain.values())
-    counts = {"tasks": total, "by_domain": by_domain, "by_answerability": {"ANSWERABLE": total}}
-    return statistics_file({"version": VERSION, "counts": counts})
+    return statistics_file({"version": VERSION, "counts": by_domain})
 
 
 def files_of_segments(segments: list[dict[str, Any]]) -> dict[str, bytes]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
-from ragtasks.benchmarks.mtrag import Counts, edition_of
+from pydantic import TypeAdapter
+
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, read_edition
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import (
@@ -417,8 +418,8 @@ class Track:
     title: str
     sets: Mapping[str, str]
     """Set of topics -> the name that its files bear, such as `rag24.test`."""
-    counts: Counts
-    """What the official files hold."""
+    counts: Mapping[str, int]
+    """Set of topics -> topics in the official file."""
     has_narratives: bool = False
     """Whether topics are narratives (JSON lines), not lines of an id, a tab and a text."""
 
@@ -427,7 +428,7 @@ class Track:
 
         Nuggets are read from `nuggets/nuggets.<name of the set>.jsonl` where it is there.
         """
-        is_sample, revision, counts = edition_of(root, self.source.commit, self.counts)
+        is_sample, revision, counts = self._edition(root)
         topics = self._read_all_topics(root, counts)
         tasks = tuple(
             topic_task(domain, topic_id, text, nuggets.get(topic_id))
@@ -457,7 +458,7 @@ class Track:
         shards = root / SHARDS
         if shards.is_dir():
             return shards
-        if edition_of(root, self.source.commit, self.counts)[0]:
+        if self._edition(root)[0]:
             return derived_file(root, "segments.jsonl", lambda: _rows(root))
         raise BenchmarkFileError(
             f"corpus of {self.title}",
@@ -480,6 +481,10 @@ class Track:
         """Return what the registry lists."""
         return BenchmarkDefinition(self.source, self.load, self.retrieval())
 
+    def _edition(self, root: Path) -> tuple[bool, str, Mapping[str, int]]:
+        """Return (is sample, revision, counts) of the copy under `root`."""
+        return read_edition(root, self.source.commit, self.counts, TypeAdapter(dict[str, int]).validate_python)
+
     def _topics_file(self, root: Path, domain: str) -> Path:
         return root / "topics" / f"topics.{self.sets[domain]}.{'jsonl' if self.has_narratives else 'txt'}"
 
@@ -487,7 +492,7 @@ class Track:
         path = self._topics_file(root, domain)
         return read_narratives(path) if self.has_narratives else read_topics(path)
 
-    def _read_all_topics(self, root: Path, counts: Counts) -> dict[str, dict[str, str]]:
+    def _read_all_topics(self, root: Path, counts: Mapping[str, int]) -> dict[str, dict[str, str]]:
         """Return set -> topic id -> text, of the sets that are there, none with a topic too many or too few."""
         paths = {domain: path for domain in self.sets if (path := self._topics_file(root, domain)).is_file()}
         if not paths:
@@ -502,8 +507,8 @@ class Track:
         for domain, path in paths.items():
             topics[domain] = self._read_topics(root, domain)
             problems = Problems(path, "TREC RAG topics", "take the official file")
-            if len(topics[domain]) != counts.by_domain[domain]:
-                problems.add(0, f"{counts.by_domain[domain]} topics", len(topics[domain]))
+            if len(topics[domain]) != counts[domain]:
+                problems.add(0, f"{counts[domain]} topics", len(topics[domain]))
             for other in list(topics)[:-1]:
                 for topic_id in sorted(topics[domain].keys() & topics[other].keys()):
                     problems.add(0, f"no topic of the set {other}", "this topic", topic_id)
@@ -587,7 +592,7 @@ TRACK_2024 = Track(
     ),
     "TREC RAG 2024",
     {"test": "rag24.test", "raggy": "rag24.raggy-dev", "researchy": "rag24.researchy-dev"},
-    Counts(tasks=1021, by_domain={"test": 301, "raggy": 120, "researchy": 600}, by_answerability={"ANSWERABLE": 1021}),
+    {"test": 301, "raggy": 120, "researchy": 600},
 )
 """Counts: paper, section 5, and the track's pages."""
 
@@ -599,7 +604,7 @@ TRACK_2025 = Track(
     ),
     "TREC RAG 2025",
     {NARRATIVES: "rag25.test"},
-    Counts(tasks=105, by_domain={NARRATIVES: 105}, by_answerability={"ANSWERABLE": 105}),
+    {NARRATIVES: 105},
     has_narratives=True,
 )
 """Counts: guidelines 2.0."""

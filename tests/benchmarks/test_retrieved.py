@@ -40,7 +40,7 @@ def folder(root: Path, file: Path) -> Path:
     (root / "topics").mkdir(parents=True)
     lines = "".join(f"{row['query']['qid']}\t{row['query']['text']}\n" for row in rows)
     (root / "topics/topics.rag24.researchy-dev.txt").write_text(lines, encoding="utf-8")
-    counts = {"tasks": len(rows), "by_domain": {"researchy": len(rows)}, "by_answerability": {"ANSWERABLE": len(rows)}}
+    counts = {"researchy": len(rows)}
     (root / "sample.json").write_text(json.dumps({"version": "1", "counts": counts}))
     return root
 

@@ -138,7 +138,7 @@ def test_the_official_files_have_the_published_counts() -> None:
     if not (root / TRACK.source.marker).is_dir():
         pytest.skip(f"no real TREC RAG data at {root}")
     counts = Counter(task.domain for task in TRACK.load(root).tasks)
-    assert counts == {domain: TRACK.counts.by_domain[domain] for domain in counts}
+    assert counts == {domain: TRACK.counts[domain] for domain in counts}
     grades = Counter(qrel.relevance for qrel in TRACK.load_qrels(root, "test"))
     assert grades in ({}, {0: 7712, 1: 6305, 2: 4663, 3: 1749})
 

@@ -11,7 +11,7 @@ from ragtasks.benchmarks.mtrag._human_evaluation import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, edition_of, unique_rows
+from ragtasks.benchmarks.mtrag._rows import domain_of, unique_rows
 
 __all__ = [
     "ALL_PROPERTIES",
@@ -21,11 +21,9 @@ __all__ = [
     "PUBLISHED_METRICS",
     "REFERENCE_MODEL",
     "WIN_RATE",
-    "Counts",
     "RatedResponse",
     "StandaloneLabels",
     "domain_of",
-    "edition_of",
     "load_human_evaluation",
     "read_standalone_labels",
     "rewriting_tasks",

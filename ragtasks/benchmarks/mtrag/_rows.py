@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -212,9 +212,6 @@ def passages_of(line: int, row: dict[str, Any], problems: Problems) -> tuple[Pas
 
 # What a complete copy of the files holds: the official counts, or those that a sample brings.
 
-UNCOUNTED: Mapping[str, int] = {}
-"""Stands for numbers that nobody published: they are not checked. Any other mapping is, an empty one too."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
@@ -222,8 +219,10 @@ class Counts:
 
     tasks: int
     """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
-    by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
-    by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
+    by_domain: Mapping[str, int] | None = None
+    """Tasks of each domain; None where they are not published."""
+    by_answerability: Mapping[str, int] | None = None
+    """Tasks of each label; None where they are not published."""
     conversations: int = 0
     """Different conversations; 0 where they are not counted."""
 
@@ -235,7 +234,7 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
         Counts(**raw)  # refuses what it does not know, as the next line does other types
         own = TypeAdapter(Counts).validate_python(raw)
         for name in ("by_domain", "by_answerability"):
-            if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
+            if getattr(counts, name) is not None and getattr(own, name) is None:
                 raise LookupError(name)
         return own
 
@@ -250,8 +249,8 @@ def check_counts(tasks: tuple[Task, ...], counts: Counts, problems: Problems) ->
     if counts.conversations not in {0, n_conversations}:
         problems.add(0, f"{counts.conversations} conversations", n_conversations)
     by_domain = dict(Counter(task.domain for task in tasks))
-    if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
+    if counts.by_domain is not None and by_domain != dict(counts.by_domain):
         problems.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
     by_answerability = dict(Counter(task.answerability.value for task in tasks))
-    if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
+    if counts.by_answerability is not None and by_answerability != dict(counts.by_answerability):
         problems.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
