@@ -234,7 +234,7 @@ def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatc
 
 
 def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Path) -> None:
-    adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["mtrag_un"], progress=lambda *_: None)
+    adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["mtrag_un"])
     (line,) = [line for line in diagnose() if line.startswith("mtrag, mtrag_un: ")]
     assert line.startswith("mtrag, mtrag_un: 5 ok of 5 files")
     assert any(line.startswith("mtrag, tasks, evaluations, corpora, judge_prompts") for line in diagnose())

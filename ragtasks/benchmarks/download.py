@@ -29,8 +29,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from ragtasks.benchmarks.sources import Source as Source  # noqa: PLC0414 (other packages import it from here)
-from ragtasks.benchmarks.sources import SourceFile, digest, git_blob, locate
+from ragtasks.benchmarks.sources import Source, SourceFile, digest, git_blob, locate
 from ragtasks.errors import FetchError, masked_text
 from ragtasks.files import publish, written_aside
 
@@ -89,7 +88,6 @@ def adopt(
     data_dir: Path,
     *,
     groups: Iterable[str] = DEFAULT_GROUPS,
-    progress: ProgressCallback | None = None,
 ) -> FetchReport:
     """Return what was copied from a checkout; afterwards every file of the groups is there with the right checksum.
 
@@ -99,7 +97,7 @@ def adopt(
     files = source.in_groups(groups)
     origin, root = locate(source, checkout), locate(source, data_dir)
     _refuse_problems(source, origin, files, read_record(root))
-    with only_writer(root), progress_callback(progress, files) as advance:
+    with only_writer(root), progress_callback(None, files) as advance:
         work = _Work(source, root, advance)
         for file in files:
             work.copy(file, origin)

@@ -124,16 +124,12 @@ class SuiteMetric:
     """Its declaration."""
     score: Callable[[ScoringInputs], Sequence[Score]]
     """Scoring inputs -> one score a response, in order. Called only where there are verdicts if it needs judges."""
-    suites: tuple[str, ...] = ()
-    """Suites that it makes sense in; none: any."""
     rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
     """What judges are asked for it beside what its suite asks, in our words: there are no others."""
 
     def __post_init__(self) -> None:
-        callables = callable(self.score) and callable(self.rubrics)
-        if not isinstance(self.metric, Metric) or not callables or not isinstance(self.suites, tuple):
-            fields = "metric: Metric, score: callable, suites: tuple of names, rubrics: callable"
-            raise ConfigurationError(f"SuiteMetric({fields})")
+        if not isinstance(self.metric, Metric) or not callable(self.score) or not callable(self.rubrics):
+            raise ConfigurationError("SuiteMetric(metric: Metric, score: callable, rubrics: callable)")
 
 
 def verdict_scores(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
@@ -155,8 +151,6 @@ def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
     metric = added.metric.name
     if metric in {item.name for item in suite.metrics}:
         raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
-    if added.suites and name not in added.suites:
-        raise ConfigurationError(f"metric {metric!r} is none of the suite {name!r}, only of {', '.join(added.suites)}")
     official = suite.official_rubrics
     return replace(
         suite,

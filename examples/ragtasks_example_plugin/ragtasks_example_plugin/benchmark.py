@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide
-from ragtasks.benchmarks.download import Source
+from ragtasks.benchmarks.sources import Source
 from ragtasks.files import Problems, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 

@@ -119,7 +119,7 @@ def test_refusing_on_no_passages_is_nearly_always_right(official: Benchmark) -> 
 
 
 def test_its_files_are_fetched_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
-    done = adopt(MTRAG_UN_SOURCE, mtrag_root, tmp_path, progress=lambda *_: None)
+    done = adopt(MTRAG_UN_SOURCE, mtrag_root, tmp_path)
     assert done.root == tmp_path / "mt-rag-benchmark"
     assert len(done.copied) == 5
     assert {state.status for state in verify(MTRAG_UN_SOURCE, tmp_path)} == {FileStatus.OK}
