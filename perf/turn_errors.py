@@ -7,7 +7,8 @@ python perf/turn_errors.py FOLDER --speed            how many answers a second, 
 Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the kinds and without
 the other labelling. On the 200 of round 1, labelled twice, the rules were made stricter, so what is printed of them is
 too kind. The 117 of round 2 were drawn afterwards, by the kinds that the rules then gave (`predicted`), and nobody had
-seen them; "also" is what holds beside the label. The 28 of round 3 were drawn after the rules were changed on both, and
+seen them; "also" is what holds beside the label. Labels and draw also name three errors that the rules do not look
+for: `lost_thread`, `contradicted` and `unused`. The 28 of round 3 were drawn after the rules were changed on both, and
 labelled once, from the last two turns and 600 characters of each text. `generator` is the model whose texts the authors
 of MTRAG edited into reference answers, with the passages that it was given; `generator_first` the same text with the
 passages of the first search alone.
@@ -261,13 +262,13 @@ def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Dama
         "the last answer again": ({"repeated"}, with_text(earlier)),
         "the last answer less its first sentence": ({"repeated"}, with_text(lambda one: shortened(earlier(one)))),
         "the last answer in other words": (
-            {"repeated", "lost_thread"},
+            {"repeated"},
             with_text(lambda one: own_words.get((one.task.conversation_id, one.task.turn - 1))),
         ),
         "a person's refusal": ({"refused_known"}, with_text(lambda one: draw.choice(refusals))),
         "a person's question back": ({"asked_back"}, with_text(lambda one: draw.choice(questions))),
-        "another number": ({"contradicted", "invented"}, with_text(other_number)),
-        "another question's answer": ({"invented", "unused"}, with_text(lambda one: other(one).target)),
+        "another number": ({"invented"}, with_text(other_number)),
+        "another question's answer": ({"invented"}, with_text(lambda one: other(one).target)),
         "another question's answer and passages": ({"missed"}, elsewhere),
         "another question's passages": ({NONE}, lambda one: replace(one, passages=other(one).references)),
     }

@@ -207,7 +207,7 @@ def ground(
 
 
 class Resting:
-    """An answer with the texts that it may be based on; each sentence is examined on demand."""
+    """An answer with the texts that it may be based on; every result is computed on demand."""
 
     def __init__(
         self,
@@ -244,12 +244,11 @@ class Resting:
     @property
     def whole(self) -> Grounding:
         """The result of `ground`."""
-        sentences = tuple(map(self.sentence, range(len(self._parts))))
+        sentences = tuple(map(self._sentence, self._parts))
         return Grounding(sentences, *self.shares, copied(self._answer, self._passages))
 
-    def sentence(self, place: int) -> GroundedSentence:
-        """Return a sentence, from 0."""
-        part, texts = self._parts[place], [text for text, _ in self._shown]
+    def _sentence(self, part: _Part) -> GroundedSentence:
+        texts = [text for text, _ in self._shown]
         sources = self._sources(part)
         source = self._source(part)
         order, best, flipped = _in_order(part.text, self._language), None, None
@@ -303,11 +302,11 @@ class Resting:
                 if source is Source.NOTHING:
                     yield self._answer[span.start : span.end]
 
-    def numbers_not_found(self) -> Iterator[tuple[int, str]]:
-        """Yield the place of a sentence and a number of it that no passage and no turn has."""
-        for place, part in enumerate(self._parts):
+    def numbers_not_found(self) -> Iterator[str]:
+        """Yield every number that no passage and no turn has."""
+        for part in self._parts:
             if any(unit[0].isdecimal() and self._source_of(unit) is Source.NOTHING for unit in part.content):
-                yield from ((place, number) for number in self._numbers(self._sources(part)))
+                yield from self._numbers(self._sources(part))
 
     def is_held(self, least: float) -> bool:
         """Return whether passages and conversation have every number, and at least that share of all words."""

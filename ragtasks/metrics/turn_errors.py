@@ -7,14 +7,14 @@ answer may be all others than the reference's. How often each kind is right stan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import Resting, copied, grounded, share_in
+from ragtasks.metrics.grounding import Resting, copied, share_in
 from ragtasks.records import Answerability, IdkVerdict, Response, Role
 
 
@@ -25,14 +25,11 @@ class TurnErrorKind(str, Enum):
     """What the answer does, in a few words."""
     meaning: str
     """When a turn is of the kind."""
-    is_possible: bool
-    """Whether it is right less than half of the time, or too rare to say (docs/grounding.md)."""
 
-    def __new__(cls, value: str, says: str, meaning: str, is_possible: bool = False) -> TurnErrorKind:
+    def __new__(cls, value: str, says: str, meaning: str) -> TurnErrorKind:
         """Make a kind of its name, and of what stands in tables and legends."""
         kind = str.__new__(cls, value)
-        kind._value_, kind.meaning, kind.is_possible = value, meaning, is_possible
-        kind.says = f"possibly {says}" if is_possible else says
+        kind._value_, kind.says, kind.meaning = value, says, meaning
         return kind
 
     BROKEN = "broken", "is broken", "empty, an error's text, garbled, or wrapped in what is no answer"
@@ -53,25 +50,9 @@ class TurnErrorKind(str, Enum):
         *("repeated", "repeats an earlier answer"),
         "most of its words are in earlier answers, and few of the reference answer's",
     )
-    LOST_THREAD = (
-        "lost_thread",
-        "lost the thread",
-        "it is one earlier answer in other words, and has next to nothing of the reference answer and its passages",
-        True,
-    )
-    CONTRADICTED = (
-        *("contradicted", "contradicts its passage"),
-        "a sentence has a passage's words, and another number beside the same word",
-        True,
-    )
     INVENTED = (
         *("invented", "invents"),
         "a third of its words, three fifths of a short answer's, or a number are in no passage and no turn",
-    )
-    UNUSED = (
-        *("unused", "found but not used"),
-        "a reference passage was shown, and the answer has few of its words, and hardly any of the reference answer's",
-        True,
     )
 
 
@@ -104,11 +85,12 @@ def turn_error(
     if response.no_answer:
         return None
     turn = _Turn(response, idk, implausible or {})
+    is_answer = idk is not IdkVerdict.YES and response.task.answerability is not Answerability.CONVERSATIONAL
     for kind in TurnErrorKind:
         if reason := _LOOKS[kind](turn):
             return TurnError(kind, reason)
-        if kind is TurnErrorKind.ANSWERED_UNKNOWN and not turn.is_answer:
-            return None  # a refusal: what it says of the passages is not looked at
+        if kind is TurnErrorKind.ANSWERED_UNKNOWN and not is_answer:
+            return None  # a refusal or small talk: its use of the passages is not examined
     return None
 
 
@@ -116,17 +98,9 @@ _BROKEN = ("empty", "emptied", "error", "tool_call", "wrapped", "looping", "runn
 _HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 # Shares of words, of which function words are a part that most texts have in common.
 _FITS = 0.67  # of the reference's words, in the answer: it says much the same
-_LITTLE = 0.27  # a right answer in other words has often no more than two fifths of the reference's
-_LITTLE_OF_IT = 0.4  # of the answer's words, in the reference answer
-_MUCH_OF_IT = 0.58
-_IN_REFERENCES = 0.73  # of the answer's words, in the reference passages
-_FEW_IN_REFERENCES = 0.56
+_MUCH_OF_IT = 0.58  # of the answer's words, in the reference answer
 _HELD = 0.68  # of the answer's words, in passages and conversation
 _HELD_OF_SHORT = 0.4
-_MOSTLY = 0.81  # of a sentence's
-_CLOSE = 0.73
-_HALF_CLOSE = 0.6  # of one text's words in the other: with fewer, few texts are as like as `_CLOSE`
-_FAR = 0.34
 _AGAIN = 0.85  # of the answer's words, in earlier answers
 _MORE_THAN_TARGET = 0.2  # than of the reference answer's
 _LEAST_WORDS = 8
@@ -148,34 +122,9 @@ class _Turn:
         self.shown = {passage.passage_id for passage in response.passages}
         self.references = {passage.passage_id for passage in self.task.references}
 
-    @property
-    def is_answer(self) -> bool:
-        """Whether it tries to answer a question that asks for something."""
-        return self.idk is not IdkVerdict.YES and self.task.answerability is not Answerability.CONVERSATIONAL
-
     @cached_property
     def words(self) -> int:
         return len(self.response.text.split())
-
-    @cached_property
-    def resting(self) -> Resting:
-        """What it rests on: passages, question, earlier turns."""
-        return Resting(self.response.text, self.response.passages, self.task.messages)
-
-    @cached_property
-    def is_held(self) -> bool:
-        """Whether it says what the reference answer says, or rests on passages and conversation: nothing is wrong."""
-        return not self.shown or self.recall >= _FITS or self.resting.is_held(_HELD)
-
-    @cached_property
-    def wrong_numbers(self) -> dict[int, list[str]]:
-        """Place of a sentence -> its numbers of two digits and more that stand nowhere, in the reference neither."""
-        found: dict[int, list[str]] = {}
-        if any(map(str.isdigit, self.response.text)):
-            for place, number in self.resting.numbers_not_found():
-                if sum(map(str.isdigit, number)) > 1 and number not in self.task.target:
-                    found.setdefault(place, []).append(number)
-        return found
 
     @cached_property
     def recall(self) -> float:
@@ -187,23 +136,6 @@ class _Turn:
     def precision(self) -> float:
         """Share of its content that the reference answer has."""
         return max(share_in(self.response.text, variant.target) for variant in self.task.variants)
-
-    @cached_property
-    def in_references(self) -> float:
-        """Share of its content that the reference passages that were shown have."""
-        shown = [one for one in self.response.passages if one.passage_id in self.references]
-        return grounded(self.response.text, shown) or 0.0
-
-    @cached_property
-    def earlier(self) -> list[tuple[str, str]]:
-        """The earlier questions, each with its answer."""
-        pairs = pairwise(self.task.messages)
-        return [(one.text, two.text) for one, two in pairs if (one.role, two.role) == (Role.USER, Role.ASSISTANT)]
-
-
-def _likeness(one: str, other: str) -> float:
-    both = share_in(one, other), share_in(other, one)
-    return 2 * both[0] * both[1] / sum(both) if sum(both) else 0.0
 
 
 def _broken(turn: _Turn) -> str:
@@ -231,12 +163,13 @@ def _refused_known(turn: _Turn) -> str:
 def _missed(turn: _Turn) -> str:
     if not turn.can_be_answered or not turn.references or turn.references & turn.shown:
         return ""
-    says = "it refuses" if turn.idk is IdkVerdict.YES else "" if turn.recall >= _FITS else _says(turn)
-    return f"none of {len(turn.references)} reference passages was shown; {says}" if says else ""
-
-
-def _says(turn: _Turn) -> str:
-    return f"it has {turn.recall:.0%} of the reference answer's words"
+    if turn.idk is IdkVerdict.YES:
+        effect = "it refuses"
+    elif turn.recall < _FITS:
+        effect = f"it has {turn.recall:.0%} of the reference answer's words"
+    else:
+        return ""
+    return f"none of {len(turn.references)} reference passages was shown; {effect}"
 
 
 def _answered_unknown(turn: _Turn) -> str:
@@ -265,9 +198,10 @@ def _asks_back(turn: _Turn) -> str:
 
 def _repeated(turn: _Turn) -> str:
     """Look for what earlier answers have together, in runs or in other words, where the reference answer is another."""
-    if turn.words < _LEAST_WORDS or not turn.earlier or (least := max(_AGAIN, turn.recall + _MORE_THAN_TARGET)) > 1:
+    messages = pairwise(turn.task.messages)
+    answers = [two.text for one, two in messages if (one.role, two.role) == (Role.USER, Role.ASSISTANT)]
+    if turn.words < _LEAST_WORDS or not answers or (least := max(_AGAIN, turn.recall + _MORE_THAN_TARGET)) > 1:
         return ""
-    answers = [answer for _, answer in turn.earlier]
     again = share_in(turn.response.text, *answers)
     if turn.precision >= _MUCH_OF_IT and (copied(turn.response.text, answers) or 0.0) < _AGAIN:
         return ""  # much of the reference answer in words of its own, which earlier answers have as well
@@ -276,79 +210,26 @@ def _repeated(turn: _Turn) -> str:
     return f"{again:.0%} of its words stand in earlier answers, of the reference answer's {target:.0%}"
 
 
-def _lost_thread(turn: _Turn) -> str:
-    """Look for an earlier answer that it is clearly more like than the reference answer of its own turn."""
-    if turn.words < _LEAST_WORDS or not turn.can_be_answered:
-        return ""
-    text = turn.response.text
-    close = [(n, answer) for n, (_, answer) in enumerate(turn.earlier, 1) if share_in(answer, text) >= _HALF_CLOSE]
-    if not close or turn.in_references >= _IN_REFERENCES or (own := _likeness(text, turn.task.target)) >= _FAR:
-        return ""
-    best, number = max((_likeness(text, answer), n) for n, answer in close)
-    if best < _CLOSE:
-        return ""
-    return f"like the answer of turn {number} ({best:.2f}) more than its own reference ({own:.2f})"
-
-
-def _contradicted(turn: _Turn) -> str:
-    """Look for a sentence with a passage's words and another number; negations decide nothing (docs/grounding.md)."""
-    if turn.is_held:
-        return ""
-    for place, wrong in turn.wrong_numbers.items():
-        sentence = turn.resting.sentence(place)
-        if sentence.best is None or (sentence.share or 0.0) < _MOSTLY:
-            continue
-        span = sentence.best.span
-        words = turn.response.passages[sentence.best.passage].text[span.start : span.end]
-        if _beside_numbers(sentence.text, wrong) & _beside_numbers(words):
-            return f"{', '.join(wrong[:_MOST_NAMED])}, where its passage says {_quoted(words)}"
-    return ""
-
-
-_NUMBER = re.compile(r"(?:([^\W\d_]{4,})\W{1,2})?(\d[\d.,]*)(?:\W{0,2}([^\W\d_]{4,}))?")
-
-
-def _beside_numbers(text: str, only: Collection[str] = ()) -> set[str]:
-    """Return the words before and behind numbers, as "before pages" and "behind pages"; short ones say nothing."""
-    return {
-        f"{side} {word.lower()}"
-        for before, number, behind in _NUMBER.findall(text)
-        if not only or number in only
-        for side, word in (("before", before), ("behind", behind))
-        if word
-    }
-
-
 def _invented(turn: _Turn) -> str:
     """Look for an answer that claims, and of which little stands anywhere; or for a number that stands nowhere."""
-    if turn.idk is not IdkVerdict.NO or turn.is_held:
+    if turn.idk is not IdkVerdict.NO or not turn.shown or turn.recall >= _FITS:
         return ""
-    _, share = turn.resting.shares
-    if share is None:
+    resting = Resting(turn.response.text, turn.response.passages, turn.task.messages)
+    _, share = resting.shares
+    if share is None or resting.is_held(_HELD):
         return ""
-    if wrong := [number for numbers in turn.wrong_numbers.values() for number in numbers]:
-        return f"numbers that stand nowhere: {', '.join(wrong[:_MOST_NAMED])}"
-    if (
-        turn.words < _LEAST_WORDS
-        or share >= (_HELD if turn.words >= _LONG else _HELD_OF_SHORT)
-        or turn.precision >= _FITS
-    ):
+    numbers = [
+        number
+        for number in resting.numbers_not_found()
+        if sum(map(str.isdigit, number)) > 1 and number not in turn.task.target
+    ]
+    if numbers:
+        return f"numbers that stand nowhere: {', '.join(numbers[:_MOST_NAMED])}"
+    least = _HELD if turn.words >= _LONG else _HELD_OF_SHORT
+    if turn.words < _LEAST_WORDS or share >= least or turn.precision >= _FITS:
         return ""
-    words = list(dict.fromkeys(turn.resting.words_not_found()))
+    words = list(dict.fromkeys(resting.words_not_found()))
     return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"
-
-
-def _unused(turn: _Turn) -> str:
-    found = turn.references & turn.shown
-    if not turn.can_be_answered or not found or turn.recall >= _LITTLE or turn.precision >= _LITTLE_OF_IT:
-        return ""
-    if turn.in_references >= _FEW_IN_REFERENCES:
-        return ""
-    return f"{len(found)} of {len(turn.references)} reference passages were shown; {_says(turn)}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{" ".join(text.split())[:80]}"'
 
 
 _LOOKS: Mapping[TurnErrorKind, Callable[[_Turn], str]] = {
@@ -360,9 +241,6 @@ _LOOKS: Mapping[TurnErrorKind, Callable[[_Turn], str]] = {
     TurnErrorKind.CUT_OFF: _cut_off,
     TurnErrorKind.ASKED_BACK: _asks_back,
     TurnErrorKind.REPEATED: _repeated,
-    TurnErrorKind.LOST_THREAD: _lost_thread,
-    TurnErrorKind.CONTRADICTED: _contradicted,
     TurnErrorKind.INVENTED: _invented,
-    TurnErrorKind.UNUSED: _unused,
 }
 """Kind -> what shows it in a turn, "" where it does not hold."""

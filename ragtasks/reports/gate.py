@@ -22,7 +22,7 @@ from ragtasks.config import EvaluationConfig, GateConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
-from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric, TurnErrorKind
+from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.reports.tables import DIMENSIONS, Slice, doubt_lines, slices_of
 from ragtasks.results import (
     CAUSES,
@@ -597,10 +597,7 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
 
 
 def _of_turn_errors(sides: Sequence[Side], config: GateConfig) -> Iterator[str]:
-    """Yield what to know of a margin of what went wrong: the kind is a hint, or nobody looked at the turns."""
-    for kind in TurnErrorKind:
-        if kind.value in config.margins and kind.is_possible:
-            yield f"{kind.value}: no more than a hint, as it is too often wrong or too rare to say (docs/grounding.md)"
+    """Yield each side whose turns were not examined, although a margin is of a turn error."""
     for side in sides if TURN_ERROR_NAMES & config.margins.keys() else ():
         if not any(TURN_ERROR_NAMES & row.values.keys() for rows in side.rows.values() for row in rows):
             yield f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again"

@@ -11,8 +11,9 @@ from typing import Any
 from ragtasks.files import canonical_hash
 from ragtasks.judges import UNASKED
 from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
-from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
+from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines, unusable
 
+_KINDS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
 
@@ -80,6 +81,9 @@ def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
             if first != place:
                 found = f"one that line {first[1]} of {first[0].name} has"
                 line.problems.add(line.number, _ONCE, found, row.task_id)
+            if row.turn_error and row.turn_error not in TURN_ERROR_NAMES:
+                found = f"{row.turn_error!r} in line {line.number}"
+                raise unusable("results", logged.path, _KINDS, found, "score the answers again with `ragtasks score`")
             yield row
 
 

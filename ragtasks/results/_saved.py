@@ -313,6 +313,7 @@ class _Notes(_Part):
     idk: str | None = None
     unscored: dict[str, str] = {}
     implausible: dict[str, str] | None = None
+    turn_error: dict[str, str] = {}
     verdicts: list[_Verdict] = []
 
 

@@ -144,7 +144,7 @@ WALKS: dict[str, Walk] = {
             "--retriever$": FRAGMENT,
         },
     ),
-    "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind unused": "--kind refused_known"}),
+    "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind invented": "--kind refused_known"}),
     "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
     "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|assignments|results --full": REAL}),
     "docs/retrieval.md": Walk(

@@ -133,7 +133,7 @@ class World:
             ],
             ("results", "diff"): [*([one, results[0]] for one in results), *([run, "strings"] for run in runs)],
             ("results", "export", "benchmark"): [
-                [one, "--output", f"{out}/failed", "--kind", "unused"] for one in results
+                [one, "--output", f"{out}/failed", "--kind", "invented"] for one in results
             ],
             ("results", "export", "every-eval-ever"): [[one, "--output", f"{out}/records"] for one in results],
             ("results", "export", "model-card"): [[one] for one in results],

@@ -544,7 +544,7 @@ def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
     sentences = whole.sentences
     nowhere = [one for item in sentences for one in item.not_found if one not in item.from_conversation]
     assert list(resting.words_not_found()) == [answer[span.start : span.end] for span in nowhere]
-    numbers = [(place, number) for place, one in enumerate(sentences) for number in one.numbers_not_found]
+    numbers = [number for one in sentences for number in one.numbers_not_found]
     assert list(resting.numbers_not_found()) == numbers
     assert share_in(answer, passages[0]) == (grounded(answer, [Passage("", passages[0])]) or 0.0)
 

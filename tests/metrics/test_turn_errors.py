@@ -47,16 +47,11 @@ def labelled(answerability: Answerability) -> Task:
         (TARGET, None),
         ("It is twelve euros a year, and nothing for children.", None),
         ("The library opens at nine o'clock on weekdays, never on Sundays.", KIND.REPEATED),
-        (
-            "On weekdays it opens its doors at nine o'clock; on Sundays the library is not open at all.",
-            KIND.LOST_THREAD,
-        ),
-        ("A lost card is replaced for 80 euros.", KIND.CONTRADICTED),
+        ("A lost card is replaced for 80 euros.", KIND.INVENTED),
         (
             "Members enjoy unlimited streaming, museum tickets and discounts at selected bakeries downtown.",
             KIND.INVENTED,
         ),
-        ("It is closed on Sundays and on public holidays.", KIND.UNUSED),
         ("Which card do you mean?", KIND.ASKED_BACK),
         ("...", KIND.BROKEN),
     ],
@@ -130,21 +125,6 @@ def test_an_answer_that_has_half_of_the_reference_answer_invents_nothing() -> No
     assert kind_of(f"{TARGET} {added}", shown=(HOURS,), task=replace(TASK, references=())) is None
 
 
-def test_an_answer_that_rests_on_its_reference_passage_used_it_and_kept_the_thread() -> None:
-    other_words = replace(TASK, target="Grown-ups hand over a dozen coins, the young hand over none.")
-    assert kind_of("It is closed on Sundays and on public holidays.", other_words) is KIND.UNUSED
-    assert kind_of("A lost card is replaced for 5 euros.", other_words) is None
-    text = "On weekdays it opens its doors at nine o'clock; on Sundays the library is not open at all."
-    assert kind_of(text, other_words) is KIND.LOST_THREAD
-    doors = Passage("doors", "It opens its doors on weekdays at nine o'clock, on Sundays the library is not open.")
-    assert kind_of(text, replace(other_words, references=(doors,)), shown=(doors,)) is None
-
-
-def test_another_number_contradicts_only_beside_the_same_word() -> None:
-    assert kind_of("A lost card is replaced for 80 euros.") is KIND.CONTRADICTED
-    assert kind_of("Since 1995 a lost card is replaced for 5 euros.") is KIND.INVENTED
-
-
 def test_a_refusal_is_judged_by_what_was_shown() -> None:
     text = "I do not know the price."
     assert kind_of(text, idk=IdkVerdict.YES) is KIND.REFUSED_KNOWN
@@ -208,12 +188,13 @@ YES, NO = IdkVerdict.YES, IdkVerdict.NO
         ("I cannot say; a lost card is replaced for 80 euros.", YES, {}, (FEES,), KIND.REFUSED_KNOWN),
         # Numbers: of two digits, in no passage and not in the reference answer.
         ("A lost card is replaced for 8 euros.", NO, {}, (FEES,), None),
-        ("A lost card is replaced for 80 euros.", None, {}, (FEES,), KIND.CONTRADICTED),
+        ("A lost card is replaced for 80 euros.", NO, {}, (FEES,), KIND.INVENTED),
+        ("A lost card is replaced for 80 euros.", None, {}, (FEES,), None),
         ("It is 75 euros.", NO, {}, (FEES,), KIND.INVENTED),
         ("It is 75 euros.", NO, {"target": "Seventy-five, so 75 euros."}, (FEES,), None),
         # What is made up: only of an answer that claims, and of more than a few words.
-        ("Unlimited streaming everywhere.", NO, {}, (FEES,), KIND.UNUSED),
-        ("Members enjoy unlimited streaming, museum tickets and discounts downtown.", None, {}, (FEES,), KIND.UNUSED),
+        ("Unlimited streaming everywhere.", NO, {}, (FEES,), None),
+        ("Members enjoy unlimited streaming, museum tickets and discounts downtown.", None, {}, (FEES,), None),
         # A repeated answer is right where the reference answer repeats it too.
         (FIRST_ANSWER, NO, {"target": FIRST_ANSWER}, (FEES, HOURS), None),
         # A question that gives the answer is none.
@@ -239,7 +220,7 @@ def test_a_kind_ends_where_the_answer_may_be_right(
 @pytest.mark.parametrize(
     ("text", "idk", "reason"),
     [
-        ("A lost card is replaced for 80 euros.", NO, '80, where its passage says "lost card is replaced for 5 euros"'),
+        ("A lost card is replaced for 80 euros.", NO, "numbers that stand nowhere: 80"),
         ("It is 75 euros.", NO, "numbers that stand nowhere: 75"),
         ("I cannot say.", YES, "1 of 1 reference passages were shown"),
     ],

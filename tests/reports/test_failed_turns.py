@@ -64,7 +64,7 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'invented'"):
         write_failed_turns(found, own, ["invente"])
     with pytest.raises(ConfigurationError, match=r"the results hold \w+ \(\d+\)"):
-        write_failed_turns(found, own, ["unused"])
+        write_failed_turns(found, own, ["missed"])
     with pytest.raises(BenchmarkFileError, match="model, setting, task_id and flag"):
         write_failed_turns(found, own, (), notes)
     assert not own.exists()

@@ -369,6 +369,7 @@ def test_the_version_of_the_files_is_read(folder: Path) -> None:
         ("doc.question_types", [None], "doc.question_types.0: "),
         ("doc.passages", ["p1"], "doc.passages.0: "),
         ("doc.references", [1], "doc.references.0: "),
+        ("doc.scoring", {"turn_error": "invented"}, "doc.scoring.turn_error: "),
         ("doc.scoring", {"unscored": {"rb_alg": 1}}, "doc.scoring.unscored.rb_alg: "),
         ("doc.scoring", {"verdicts": [{"rubric": "r", "judge": 1, "value": 1.0}]}, "doc.scoring.verdicts.0.judge: "),
         ("metrics", {"rb_alg": 1}, "metrics: "),
@@ -398,6 +399,20 @@ def test_results_with_a_metric_that_is_not_installed_are_refused_with_the_way_to
     assert str(file) in str(caught.value)
     assert "score the answers again with `ragtasks score`" in str(caught.value)
     assert file.read_bytes() == content
+
+
+def test_a_turn_error_of_another_kind_is_refused_with_the_way_to_score_the_answers_again(tmp_path: Path) -> None:
+    def note(sample: dict[str, Any]) -> None:
+        sample["doc"]["scoring"]["turn_error"] = {"kind": "contradicted", "reason": "80"}
+
+    save(tmp_path, change_sample=note)
+    (path,) = samples_of(tmp_path)
+    content = path.read_bytes()
+    with pytest.raises(BenchmarkFileError, match="'contradicted' in line 1") as caught:
+        read_evaluations([tmp_path])
+    assert str(path) in str(caught.value)
+    assert "score the answers again with `ragtasks score`" in str(caught.value)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("name", ["mtrag/reference", "../mtrag", "m" * 300, ""])

@@ -38,10 +38,7 @@ def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 5)
 
 
 def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
-    """Return in one line what went wrong most in full RAG, or in the last setting there is; empty where nothing did.
-
-    Only kinds that are right more often than not are named.
-    """
+    """Return in one line what went wrong most in full RAG, or in the last setting there is; empty if nothing did."""
     models = [item for item in evaluations if not is_baseline(item.model)]
     settings = [setting for setting in Setting if any(_rows(item, setting) for item in models)]
     if not settings:
@@ -54,7 +51,7 @@ def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
 
 def _most(model: str, rows: Sequence[Row]) -> str:
     """Return the kinds that a model has most often, each with its share of turns; empty where none is worth naming."""
-    shares = [(mean_of(rows, kind.value, _SHARE), kind.says) for kind in TurnErrorKind if not kind.is_possible]
+    shares = [(mean_of(rows, kind.value, _SHARE), kind.says) for kind in TurnErrorKind]
     named = [(share.value, share, says) for share, says in shares if (share.value or 0.0) >= _LEAST_NAMED]
     most = sorted(named, key=lambda item: -(item[0] or 0.0))[:_MOST_KINDS]
     parts = [f"{says} in {_percent(share)}" for _, share, says in most]

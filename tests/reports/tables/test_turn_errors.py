@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ragtasks.metrics import TurnErrorKind
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
-from ragtasks.reports.tables._turn_errors import TITLE, turn_error_sentence, turn_error_tables
+from ragtasks.reports.tables._turn_errors import TITLE, turn_error_tables
 from ragtasks.results import TURN_ERROR, Evaluation, read_evaluations
 from ragtasks.tables import Value
 from tests.reports._saved import save
@@ -16,14 +15,14 @@ from tests.reports._saved import save
 TASKS = tuple((conversation, turn) for conversation in "abcdefghijkl" for turn in (1, 2))
 
 
-def evaluations(folder: Path, *wrong_turns: int, kind: str = "invented") -> list[Evaluation]:
-    """Save one model a number: those turns are of the kind, the others show nothing."""
+def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
+    """Save one model a number: those turns invent, the others show nothing."""
     for day, wrong in enumerate(wrong_turns, start=1):
 
         def note(sample: dict[str, Any], wrong: int = wrong) -> None:
             doc = sample["doc"]
             is_wrong = doc["turn"] == wrong
-            doc["scoring"][TURN_ERROR] = {"kind": kind, "reason": "words"} if is_wrong else {}
+            doc["scoring"][TURN_ERROR] = {"kind": "invented", "reason": "words"} if is_wrong else {}
 
         save(folder, f"model{wrong}", day=day, change_sample=note, tasks=TASKS)
     return read_evaluations([folder])
@@ -57,11 +56,9 @@ def test_kinds_are_no_scores_of_the_report_and_are_compared_by_name(tmp_path: Pa
     assert pair.difference.value == -0.5
 
 
-def test_the_conclusion_names_what_went_wrong_most_and_no_kind_that_is_only_possible(tmp_path: Path) -> None:
+def test_the_conclusion_names_what_went_wrong_most(tmp_path: Path) -> None:
     found = evaluations(tmp_path, 2, 0)
     (section,) = report_sections(found)
     sentence = "Went wrong most (reference): model2: invents in 50% of 24 turns."
     assert section.conclusion is not None
     assert sentence in section.conclusion.legend
-    possible = next(kind.value for kind in TurnErrorKind if kind.is_possible)
-    assert turn_error_sentence(evaluations(tmp_path / "rare", 2, kind=possible)) == ""
