@@ -15,6 +15,9 @@ from lm_eval._cli import HarnessCLI
 from ragtasks.cli import app
 from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
+MORE = sorted((ROOT / "examples" / "more_benchmarks").rglob("README.md"))
+"""Of a package that adds no command."""
+
 
 def options_of(words: list[str]) -> set[str]:
     """Return the options that a command knows; an unknown command is an error."""
@@ -49,7 +52,7 @@ def _own_options() -> set[str]:
     return names | {f"--{option.name}" for option in params} | {"--output"}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", [*DOCUMENTS, *MORE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_option_of_every_command_exists(document: Path) -> None:
     unknown = []
     for words in shown(document):
