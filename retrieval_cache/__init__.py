@@ -40,7 +40,6 @@ from retrieval_cache.queries import (
     source_text,
     write_recipe,
 )
-from retrieval_cache.ray_workers import encoding_workers
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of
 from retrieval_cache.retrievers.vectors import load_model, passage_text
@@ -94,7 +93,6 @@ __all__ = [
     "domain_retriever",
     "encoded",
     "encoder_tokenizer",
-    "encoding_workers",
     "evaluate_runs",
     "fallbacks_of",
     "has_judgements",

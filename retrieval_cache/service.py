@@ -52,10 +52,9 @@ from retrieval_cache.queries import (
     select_queries,
     split_questions,
 )
-from retrieval_cache.ray_workers import encoding_workers
 from retrieval_cache.retrievers.protocol import Progress, Retriever, searched, spending_of
 from retrieval_cache.retrievers.vectors import encode_with
-from retrieval_cache.spec import parse
+from retrieval_cache.spec import filled_by, parse
 from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, domain_source
 from retrieval_cache.store import RunStore, StoredRun
 
@@ -118,7 +117,7 @@ def retrieve(
         depth: passages kept for each query.
         rewriter: who rewrites or splits questions where the form is `llm_rewrite` or `decompose`.
         corpora: domain -> corpus to search in the place of the benchmark's own.
-        encode_with: who encodes the passages, such as `ray:ADDRESS`; default: this process. It decides no result.
+        encode_with: what encodes the passages, as `KIND:ADDRESS`; default: this process. It decides no result.
         progress: told of what takes time; default: bars on standard error.
 
     Raises:
@@ -160,10 +159,10 @@ def check_request(
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
     """Return a fresh retriever; its passages are encoded by the workers, where some are named."""
     made = parse(line, secrets, replies)
-    if workers is not None and not encode_with(made, encoding_workers(workers).fill):
+    if workers is not None and not encode_with(made, filled_by(workers)):
         raise ConfigurationError(
             f"--encode-with {workers}: retriever {line!r} encodes no passages into vectors. Next step: leave it out, "
-            "or choose dense:MODEL, or milvus with an encoder"
+            "or choose dense:MODEL"
         )
     return made
 

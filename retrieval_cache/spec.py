@@ -1,7 +1,7 @@
 """The one line that chooses a retriever, read into a retriever.
 
     bm25    bm25-standard    bm25s:k1=0.9,b=0.4    run:FILE
-    dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
+    dense:MODEL[,option=value]    sparse:MODEL
     dense:openai/NAME[,dimensions=256]    dense:NAME,base_url=ADDRESS[,option=value]
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
@@ -19,6 +19,7 @@ Each retriever's `name` is its line in canonical form, and reads back as itself.
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -42,18 +43,21 @@ from ragtasks.plugins import ExtensionPoint
 from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever, listwise_retriever
 from retrieval_cache.retrievers.endpoint_dense import EndpointDenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import Retriever, RetrieverFactory, refused, value_of
+from retrieval_cache.retrievers.protocol import (
+    Retriever,
+    RetrieverFactory,
+    TakesKeys,
+    TakesRetrievers,
+    refused,
+    value_of,
+)
+from retrieval_cache.retrievers.vectors import Fill, WorkersMaker
 
 _Made = TypeVar("_Made")
 
-_SECRETS = {
-    "elser": ("api_key", "ELASTIC_API_KEY"),
-    "milvus": ("token", "MILVUS_TOKEN"),
-    "listwise": ("api_key", "OPENAI_API_KEY"),
-    "dense": ("api_key", "OPENAI_API_KEY"),
-}
-_ENDPOINTS = ("listwise", "dense")
+_SERVED = ("listwise", "dense")
 """Kinds whose key goes to an endpoint, which finds it itself (`credentials_for`)."""
+_SERVED_KEY = "OPENAI_API_KEY"
 _OPENAI = "openai/"
 _MOST_NESTED = 50
 _KEY_OPTION = re.compile(r"(?:^|[:,;(])\s*([A-Za-z][\w-]*)\s*=")
@@ -87,22 +91,20 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
     if kind == "dense" and _is_served(argument, parts):
         return _dense_at_server(_argument(argument, line), _options(parts, line), line, servers)
     if kind in _NAMED:
-        options = _options(parts, line) | _secret_option(kind, servers.secrets)
-        if kind == "milvus" and "encoder" in options:
-            options["encoder"] = _parsed(f"dense:{options['encoder']}", servers)
-        return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], options)
+        return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], _options(parts, line))
     if kind in _PLAIN:
         return _built(RETRIEVERS.get(kind), line, _PLAIN[kind], _options([argument, *parts] if colon else parts, line))
-    return _added(head, parts, line)
+    return _added(head, parts, line, servers)
 
 
-def _added(head: str, parts: list[str], line: str) -> Retriever:
+def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriever:
     """Return a retriever of another package: `NAME`, `NAME:ARGUMENT`, `NAME:option=value` or `module:CLASS`."""
     kind, colon, argument = head.partition(":")
     if kind in RETRIEVERS.plugin_names():
         options = [argument, *parts] if _OPTION.fullmatch(argument) else parts
         given = [_argument(argument, line)] if colon and options is parts else []
-        made = _built(RETRIEVERS.get(kind), line, given, _options(options, line))
+        factory = RETRIEVERS.get(kind)
+        made = _built(factory, line, given, _completed(_options(options, line), factory, servers))
     else:
         make = RETRIEVERS.find(head)
         if make is None:
@@ -120,11 +122,15 @@ def _is_retriever(made: object) -> bool:
     return isinstance(made, Retriever)
 
 
-def _secret_option(kind: str, secrets: Secrets) -> dict[str, Any]:
-    """Return the option that carries a server's key, from the caller and never from the line."""
-    option, variable = _SECRETS.get(kind, ("", "")) if kind not in _ENDPOINTS else ("", "")
-    key = secrets(variable) if option else None
-    return {option: key} if key else {}
+def _completed(options: dict[str, Any], make: RetrieverFactory, servers: _Servers) -> dict[str, Any]:
+    """Return options with the keys of servers, from the caller and never from the line, and retrievers for lines."""
+    if isinstance(make, TakesKeys):
+        found = {option: servers.secrets(variable) for option, variable in make.key_variables.items()}
+        options |= {option: key for option, key in found.items() if key}
+    if isinstance(make, TakesRetrievers):
+        inner = {option: begin for option, begin in make.inner_retrievers.items() if option in options}
+        options |= {option: _parsed(f"{begin}{options[option]}", servers) for option, begin in inner.items()}
+    return options
 
 
 def _refuse_keys(line: str) -> None:
@@ -132,12 +138,20 @@ def _refuse_keys(line: str) -> None:
     named = next((name for name in _KEY_OPTION.findall(line) if is_secret_name(name)), None)
     if named is None:
         return
-    kinds = [kind for kind in _SECRETS if re.search(rf"\b{kind}\b", line)]
-    variables = " or ".join(dict.fromkeys(_SECRETS[kind][1] for kind in kinds or _SECRETS))
+    kinds = [kind for kind in (*_SERVED, *RETRIEVERS.plugin_names()) if re.search(rf"\b{kind}\b", line)]
+    variables = " or ".join(dict.fromkeys(itertools.chain(*map(_key_variables, kinds or _SERVED))))
     raise ConfigurationError(
         f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and the key may not stand in the line, which "
         f"is printed and stored. Next step: leave it out, and set {variables} in the environment instead"
     )
+
+
+def _key_variables(kind: str) -> list[str]:
+    """Return the environment variables with the keys of a kind of retriever."""
+    if kind in _SERVED:
+        return [_SERVED_KEY]
+    make = RETRIEVERS.get(kind)
+    return list(make.key_variables.values()) if isinstance(make, TakesKeys) else []
 
 
 @dataclass(frozen=True)
@@ -313,8 +327,6 @@ RETRIEVERS = ExtensionPoint(
         "bm25-standard": "retrieval_cache.retrievers.bm25:Bm25Retriever",
         "bm25s": "retrieval_cache.retrievers.bm25:Bm25sRetriever",
         "dense": "retrieval_cache.retrievers.dense:DenseRetriever",
-        "elser": "retrieval_cache.retrievers.sparse:ElserRetriever",
-        "milvus": "retrieval_cache.milvus:MilvusRetriever",
         "run": "retrieval_cache.retrievers.run_file:RunFileRetriever",
         "sparse": "retrieval_cache.retrievers.sparse:SparseRetriever",
     },
@@ -322,8 +334,17 @@ RETRIEVERS = ExtensionPoint(
 )
 """Every retriever that no other is inside of."""
 
+WORKERS = ExtensionPoint("ragtasks.workers", "kind of workers", WorkersMaker, {})  # type: ignore[type-abstract]
+"""What encodes corpora on other machines."""
+
+
+def filled_by(line: str) -> Fill:
+    """Return the function that encodes a corpus by the workers that a line names: `KIND[:ADDRESS][,option=value]`."""
+    return WORKERS.get(re.split("[:,]", line)[0])(line)
+
+
 _PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": []}
 """Retrievers of ours that are whole without an argument -> fixed arguments."""
 
-_NAMED = ("dense", "elser", "milvus", "run", "sparse")
+_NAMED = ("dense", "run", "sparse")
 """Retrievers of ours whose argument (model, address or file) follows the colon."""

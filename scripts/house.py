@@ -34,12 +34,10 @@ from typing import Any
 
 PACKAGES = ("ragtasks", "retrieval_cache")
 OPTIONAL = (
-    *("ragtasks/arena/", "ragtasks/cli/arena.py", "ragtasks/synthesis/", "ragtasks/cli/synthesis.py"),
-    *("retrieval_cache/milvus.py", "retrieval_cache/ray_workers.py"),
+    *("ragtasks/arena/", "ragtasks/synthesis/", "retrieval_cache/engines/"),
     *("tests/arena/", "tests/cli/test_arena.py"),
     *("tests/synthesis/", "tests/cli/test_synthesize.py", "tests/cli/test_review.py"),
-    *("tests/retrieval_cache/test_milvus.py", "tests/retrieval_cache/test_ray_"),
-    "tests/retrieval_cache/retrievers/test_elser.py",
+    "tests/retrieval_cache/engines/",
 )
 """Beginnings of the paths that do not belong to the core."""
 

@@ -13,7 +13,6 @@ import typer
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
-from ragtasks.config.environment import forbid_usage_reports
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.harness.tasks import task_folder
@@ -45,7 +44,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     encode_with: Annotated[
         str | None,
-        typer.Option(help="Encode passages on other machines or GPUs: ray[:ADDRESS][,workers=8][,gpus=1]."),
+        typer.Option(help="Encode passages on other machines or GPUs: KIND[:ADDRESS][,option=value] (docs/scale.md)."),
     ] = None,
     probe: PROBE = True,
 ) -> None:
@@ -61,8 +60,6 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     LookAhead(probe=probe).begin_retrieval(
         benchmark, data, retriever, Retrieval(rewriter, base_url, corpora, [queries], encode_with)
     )
-    if encode_with is not None:
-        forbid_usage_reports()
     run = make(
         place,
         retriever,

@@ -209,7 +209,7 @@ class RetrieverSection(BaseModel):
     corpora: dict[str, str] = Field(
         default_factory=dict, description="domain -> location of another corpus that is searched for it"
     )
-    encode_with: str | None = Field(None, min_length=1, description="encode passages on other machines: ray[:ADDRESS]")
+    encode_with: str | None = Field(None, min_length=1, description="encode passages on other machines: KIND[:ADDRESS]")
 
     @field_validator("queries")
     @classmethod

@@ -83,11 +83,6 @@ def environment_secrets() -> frozenset[str]:
     return frozenset(value for value in named if len(value) >= _SECRET_LENGTH)
 
 
-def forbid_usage_reports() -> None:
-    """Let Ray send no report of its use, where it is not allowed in so many words: nothing goes out unasked."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
-
 def data_folder_is_named() -> bool:
     """Return whether the user chose the data folder."""
     return bool(os.environ.get(DATA_VARIABLE))

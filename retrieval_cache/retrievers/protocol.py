@@ -74,6 +74,22 @@ class RetrieverFactory(Protocol):
 
 
 @runtime_checkable
+class TakesKeys(Protocol):
+    """A factory with parameters for the keys of servers; a line never contains a key."""
+
+    key_variables: Mapping[str, str]
+    """Parameter -> environment variable with the key."""
+
+
+@runtime_checkable
+class TakesRetrievers(Protocol):
+    """A factory with parameters for other retrievers, which the line names by text."""
+
+    inner_retrievers: Mapping[str, str]
+    """Parameter -> beginning of the line of that retriever, such as `dense:` for an encoder."""
+
+
+@runtime_checkable
 class NamesPassages(Protocol):
     """A retriever that may know which passages it will rank before it has a corpus."""
 

@@ -6,28 +6,22 @@ query touches only the passages that hold one of its terms.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from ragtasks.errors import (
-    BenchmarkFileError,
     CacheError,
     ConfigurationError,
     MissingExtraError,
-    RagtasksError,
 )
-from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
+from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import (
@@ -231,218 +225,3 @@ def _scipy_sparse() -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError("scipy", "dense", "learned sparse retrieval") from error
     return sparse
-
-
-# ELSER, the MTRAG paper's own retriever (section 4, table 3): a learned sparse model that runs inside
-# Elasticsearch.
-# The user's cluster holds the model and the index; here passages are sent through an inference pipeline and queries
-# asked. What has been sent is noted shard by shard, since every passage sent again costs the cluster an inference.
-
-_FIELD = "tokens"
-_WINDOW = 10_000
-"""Elasticsearch's own limit on the hits of one search."""
-_BUSY = (429, 502, 503, 504)
-
-
-class ElserRetriever:
-    """Ranks passages by ELSER's term weights, through the user's Elasticsearch cluster."""
-
-    def __init__(
-        self,
-        url: str,
-        index: str,
-        *,
-        model_id: str = ".elser_model_2",
-        api_key: str | None = None,
-        query_type: Literal["sparse_vector", "text_expansion"] = "sparse_vector",
-        shard_size: int = 512,
-        timeout_seconds: float = 120.0,
-    ) -> None:
-        """Name a cluster and an index; nothing is sent before it is needed."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
-            raise ConfigurationError(
-                "ELSER",
-                where="url",
-                expected="http(s)://HOST[:PORT], and the key given apart",
-                found="a URL with credentials in it" if "@" in parts.netloc else repr(url),
-                next_step="give the key as api_key",
-            )
-        self.url = url
-        self.index_name = index
-        self.model_id = model_id
-        self._api_key = api_key
-        self._query_type = query_type
-        self._shard_size = shard_size
-        self._timeout_seconds = timeout_seconds
-        self._ready = False
-
-    @property
-    def name(self) -> str:
-        """`elser:URL,index=INDEX,model_id=MODEL,query_type=TYPE`; never the key."""
-        return canonical("elser", self.url, index=self.index_name, model_id=self.model_id, query_type=self._query_type)
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; the cluster's address and the key do not."""
-        return {"retriever": "elser", "model_id": self.model_id, "query_type": self._query_type}
-
-    @cached_property
-    def _client(self) -> Any:
-        return _elasticsearch().Elasticsearch(
-            self.url,
-            api_key=self._api_key,
-            request_timeout=self._timeout_seconds,
-            max_retries=3,
-            retry_on_status=_BUSY,
-            retry_on_timeout=True,
-        )
-
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Send a corpus through the inference pipeline, except for the shards that `folder` notes as sent."""
-        self._ready = False
-        with self._clearly("index"):
-            if self._prepare():
-                _forget(folder)
-            n_passages = 0
-            iterator = iter(passages)
-            for number in itertools.count():
-                shard = list(itertools.islice(iterator, self._shard_size))
-                if not shard:
-                    break
-                self._send(number, shard, folder)
-                n_passages += len(shard)
-                progress("send passages", n_passages, None)
-            self._client.indices.refresh(index=self.index_name)
-            self._check_count(n_passages)
-        self._ready = True
-
-    def _prepare(self) -> bool:
-        """Make the pipeline, and the index where there is none; return whether the index is new."""
-        pipeline = f"{self.index_name}-elser"
-        inference = {
-            "model_id": self.model_id,
-            "input_output": [{"input_field": "text", "output_field": _FIELD}],
-        }
-        self._client.ingest.put_pipeline(id=pipeline, processors=[{"inference": inference}])
-        if self._client.indices.exists(index=self.index_name):
-            return False
-        fields = {"passage_id": {"type": "keyword"}, "text": {"type": "text"}, _FIELD: {"type": "sparse_vector"}}
-        self._client.indices.create(
-            index=self.index_name, settings={"default_pipeline": pipeline}, mappings={"properties": fields}
-        )
-        return True
-
-    def _send(self, number: int, shard: Sequence[Passage], folder: Path) -> None:
-        from elasticsearch.helpers import streaming_bulk
-
-        for passage in shard:
-            if not passage.text.strip():
-                raise BenchmarkFileError(f"corpus: passage {passage.passage_id!r} has no text; remove it")
-        note = folder / f"sent-{number:06d}.json"
-        content = orjson.dumps({"index": self.index_name, "passages": self._shard_hash(shard)})
-        if note.is_file() and note.read_bytes() == content:
-            return
-        # The passage's id is the document's, so sending it twice after a kill changes nothing.
-        actions = (
-            {
-                "_index": self.index_name,
-                "_id": passage.passage_id,
-                "_source": {"passage_id": passage.passage_id, "text": passage_text(passage)},
-            }
-            for passage in shard
-        )
-        sent = streaming_bulk(self._client, actions, max_retries=3, raise_on_error=False)
-        failures = [self._failure(item) for taken, item in sent if not taken]
-        if failures:
-            listed = [*failures[:5], *([f"and {len(failures) - 5} more"] if len(failures) > 5 else [])]
-            raise RagtasksError(
-                f"ELSER index {self.index_name}: {len(failures)} passages refused\n  " + "\n  ".join(listed)
-            )
-        write_atomically(note, content)
-
-    def _shard_hash(self, shard: Sequence[Passage]) -> str:
-        digest = hashlib.sha256(canonical_hash(self.describe()).encode())
-        for passage in shard:
-            digest.update(orjson.dumps([passage.passage_id, passage_text(passage)]))
-        return digest.hexdigest()
-
-    def _failure(self, item: Mapping[str, Any]) -> str:
-        (result,) = item.values()
-        error = result.get("error")
-        reason = error.get("reason") if isinstance(error, dict) else error
-        return self._without_key(f"{result.get('_id')}: {reason} (status {result.get('status')})")
-
-    def _check_count(self, n_passages: int) -> None:
-        found = int(self._client.count(index=self.index_name)["count"])
-        if found != n_passages:
-            raise CacheError(
-                "ELSER index",
-                where=self.index_name,
-                expected=f"{n_passages} passages, as the corpus has",
-                found=str(found),
-                next_step="delete the index in the cluster, or name another, and index again",
-            )
-
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; an empty ranking for a query without text."""
-        if not 1 <= k <= _WINDOW:
-            raise ConfigurationError(f"k must be from 1 to {_WINDOW}, Elasticsearch's limit; found {k}")
-        if not self._ready:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
-        computed: dict[str, tuple[Ranked, ...]] = {}
-        with self._clearly("search"):
-            for number, text in enumerate(queries.values(), start=1):
-                if text not in computed:
-                    computed[text] = self._ranking(text, k) if text.strip() else ()
-                progress("search", number, len(queries))
-        return {query_id: computed[text] for query_id, text in queries.items()}
-
-    def _ranking(self, text: str, k: int) -> tuple[Ranked, ...]:
-        query: dict[str, Any] = (
-            {"sparse_vector": {"field": _FIELD, "inference_id": self.model_id, "query": text}}
-            if self._query_type == "sparse_vector"
-            else {"text_expansion": {_FIELD: {"model_id": self.model_id, "model_text": text}}}
-        )
-        # Sorted in the cluster, so that which of many equal passages come back follows the rule for ties as well.
-        order = [{"_score": "desc"}, {"passage_id": "desc"}]
-        reply = self._client.search(index=self.index_name, query=query, sort=order, size=k, source=False)
-        return in_rank_order(Ranked(hit["_id"], float(hit["_score"])) for hit in reply["hits"]["hits"])
-
-    @contextmanager
-    def _clearly(self, what: str) -> Iterator[None]:
-        """Turn the client's errors into one of ours, from which the key is gone."""
-        library = _elasticsearch()
-        try:
-            yield
-        except (library.ApiError, library.TransportError, library.UnsupportedProductError) as error:
-            raise RagtasksError(
-                f"Elasticsearch {what}",
-                where=f"{self.url}, index {self.index_name}",
-                expected="a cluster that answers, with the model deployed",
-                found=self._without_key(str(error)),
-                next_step=_next_step(getattr(error, "status_code", None)),
-            ) from None
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._api_key, "***") if self._api_key else text
-
-
-def _elasticsearch() -> Any:
-    try:
-        import elasticsearch
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("elasticsearch", "elastic", "ELSER retrieval") from error
-    return elasticsearch
-
-
-def _forget(folder: Path) -> None:
-    for note in folder.glob("sent-*"):
-        note.unlink(missing_ok=True)
-
-
-def _next_step(status: int | None) -> str:
-    if status in {401, 403}:
-        return "check the API key and its rights on the index"
-    if status in {400, 404}:
-        return "check the index and the model id; for a cluster before 8.15, query_type=text_expansion"
-    return "check the address, and whether the cluster is up"

@@ -256,11 +256,26 @@ Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], F
 
 
 @runtime_checkable
+class WorkersMaker(Protocol):
+    """What encodes corpora on other machines."""
+
+    def __call__(self, line: str) -> Fill:
+        """Return the function that encodes a corpus; nothing is connected yet.
+
+        Args:
+            line: the kind of workers, and what follows it: `KIND[:ADDRESS][,option=value]`.
+
+        Raises:
+            ConfigurationError: the line cannot be read.
+        """
+
+
+@runtime_checkable
 class EncodesCorpus(Protocol):
     """A retriever that encodes passages, or may have one inside."""
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Take who makes the vectors of the corpus, and where they lie; return False where `fill` makes none."""
+        """Take what makes the vectors of the corpus, and where they are stored; return whether `fill` makes any."""
 
 
 Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]

@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -45,7 +45,10 @@ _ROUNDING = 1e-5
 
 
 class MilvusRetriever:
-    """Ranks the passages of one corpus that lies in Milvus."""
+    """Ranks the passages of one corpus that is stored in Milvus."""
+
+    key_variables: ClassVar[Mapping[str, str]] = {"token": "MILVUS_TOKEN"}
+    inner_retrievers: ClassVar[Mapping[str, str]] = {"encoder": "dense:"}
 
     def __init__(
         self,

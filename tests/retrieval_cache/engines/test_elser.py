@@ -13,7 +13,7 @@ import pytest
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.sparse import ElserRetriever
+from retrieval_cache.engines.elser import ElserRetriever
 from retrieval_cache.spec import parse
 
 pytest.importorskip("elasticsearch", reason="needs ragtasks[elastic]")

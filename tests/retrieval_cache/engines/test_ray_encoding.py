@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.ray_workers import RayWorkers
+from retrieval_cache.engines.ray_workers import RayWorkers
 from retrieval_cache.retrievers.dense import DenseRetriever
 from tests._shared import of_all_processes
 from tests.benchmarks.mtrag._official import official_passages
@@ -62,7 +62,7 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     # Raises where another process of the same tests has a cluster: see tests/_groups.py.
     with pytest.MonkeyPatch.context() as patch, FileLock(of_all_processes(tmp_path_factory) / "ray.lock", timeout=0):
         patch.setenv("HF_HUB_OFFLINE", "1")

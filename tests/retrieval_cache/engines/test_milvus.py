@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
-from retrieval_cache.milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
+from retrieval_cache.engines.milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
 from retrieval_cache.retrievers.dense import DenseRetriever, ExactIndex
 from retrieval_cache.retrievers.fusion import HybridRetriever
@@ -199,7 +199,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.milvus import MilvusRetriever
+from retrieval_cache.engines.milvus import MilvusRetriever
 
 passages = [Passage(f"p{n:05d}", f"word{n % 97} word{n % 89} cats") for n in range(8000)]
 folder = Path(sys.argv[1])
@@ -214,7 +214,7 @@ MilvusRetriever(str(folder / "milvus.db"), mode="bm25").index(iter(passages), fo
 
 @engine
 def test_a_killed_build_goes_on_where_it_stopped(tmp_path: Path, opened: list[MilvusRetriever]) -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import shutil
 import socket
 from collections import Counter
@@ -29,7 +30,7 @@ from ragtasks.files import write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Progress
-from retrieval_cache.retrievers.vectors import Filled, ShardFolder, chunks
+from retrieval_cache.retrievers.vectors import Fill, Filled, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0
 _SHARES = 4
@@ -115,7 +116,8 @@ class RayWorkers:
 
 
 def _connected(address: str | None) -> Any:
-    """Return Ray, connected; a process that is connected already stays with its cluster."""
+    """Return Ray, connected and without reports of its use; a connected process stays with its cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
         import ray.data
@@ -221,6 +223,11 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 # `workers=4-8` starts no work before there is room for four.
 
 _FORM = "ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]"
+
+
+def fill_on_ray(line: str) -> Fill:
+    """Return the function that encodes a corpus by the workers that a line names; nothing is connected."""
+    return encoding_workers(line).fill
 
 
 def encoding_workers(line: str) -> RayWorkers:

@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.ray_workers import RayWorkers, encoding_workers
+from retrieval_cache.engines.ray_workers import RayWorkers, encoding_workers
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.vectors import Filled, ShardFolder, encode_with
 from retrieval_cache.service import Place, retrieve
@@ -92,6 +92,12 @@ def test_a_retriever_without_vectors_is_refused_before_anything_is_read(tmp_path
     with pytest.raises(ConfigurationError, match="encodes no passages"):
         retrieve(place, "bm25", "last_turn", depth=10, encode_with="ray")
     assert not list((tmp_path / "store").rglob("*.trec"))
+
+
+def test_workers_of_no_package_are_refused_with_the_next_name(tmp_path: Path) -> None:
+    place = Place("custom", "sample", tmp_path, tmp_path / "store")
+    with pytest.raises(ConfigurationError, match="unknown kind of workers 'rai': did you mean 'ray'"):
+        retrieve(place, "dense:minilm", "last_turn", depth=10, encode_with="rai:10.0.0.1,workers=8")
 
 
 class WithoutCluster(RayWorkers):
