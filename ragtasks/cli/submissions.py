@@ -150,9 +150,8 @@ def check(  # noqa: PLR0917 (one parameter an option)
     submission = next((one for known, one in _TASKS.items() if known == form), None)
     track = form if isinstance(form, FileForm) and form in FORMS else None
     ikat = form if isinstance(form, FileForm) and form.value.startswith("TREC iKAT") else None
-    report_form = form if form in {FileForm.RAG_2026, FileForm.RAGTIME_2026} else None
     given = {
-        "--json": as_json and not (submission or track or ikat or report_form),
+        "--json": as_json and not (submission or track or ikat),
         "--input, --no-documents": (input_file or not documents) and not submission,
         "--set, --narratives, --fixed": (topics or narratives or fixed) and not track,
         "--benchmark": benchmark and not (submission or form is FileForm.ANSWERS),
@@ -169,10 +168,6 @@ def check(  # noqa: PLR0917 (one parameter an option)
         passes = _put_report(report, as_json=as_json, every=every)
     elif ikat:
         passes = _put_report(_ikat_report(place, ikat, data), as_json=as_json, every=every)
-    elif isinstance(report_form, FileForm):
-        from ragtasks.submissions.reports_2026 import check_reports
-
-        passes = _put_report(check_reports(place, report_form), as_json=as_json, every=every)
     elif form is FileForm.ANSWERS:
         passes = _answers_pass(place, benchmark or "mtrag", data)
     elif form is FileForm.CORPUS:

@@ -19,8 +19,6 @@ class FileForm(str, Enum):
     TASK_C = "MTRAGEval, task C"
     TREC_2024 = "TREC RAG 2024"
     TREC_2025 = "TREC RAG 2025"
-    RAG_2026 = "TREC RAG 2026"
-    RAGTIME_2026 = "TREC RAGTIME 2026"
     IKAT_2023 = "TREC iKAT 2023"
     IKAT_2024 = "TREC iKAT 2024"
     IKAT_2025 = "TREC iKAT 2025"
@@ -42,7 +40,7 @@ def form_of_file(path: Path) -> FileForm | None:
     keys = row.keys()
     metadata, has_sentences = row.get("metadata"), isinstance(row.get("answer"), list)
     if isinstance(metadata, dict) and (has_sentences or "narrative_id" in metadata):
-        return FileForm.RAG_2026 if "run_desc" in metadata else FileForm.TREC_2025
+        return FileForm.TREC_2025
     if "topic_id" in keys or ("references" in keys and has_sentences):
         return FileForm.TREC_2024 if "answer" in keys else None
     if "task_id" in keys and ("contexts" in keys or "Collection" in keys):
@@ -57,9 +55,7 @@ def form_of_file(path: Path) -> FileForm | None:
 
 
 def _form_of_run(path: Path, row: Mapping[str, Any]) -> FileForm | None:
-    """Return the year of a run of TREC iKAT, or RAGTIME; iKAT's topics of 2023 alone have numbers such as `9-1`."""
-    if isinstance(row.get("metadata"), dict) and "topic_id" in row["metadata"] and "responses" in row:
-        return FileForm.RAGTIME_2026
+    """Return the year of a run of TREC iKAT; the topics of 2023 alone have numbers such as `9-1`."""
     if "turn_id" in row and "responses" in row:
         return FileForm.IKAT_2025
     if not row and path.suffix == ".json":  # one object over many lines

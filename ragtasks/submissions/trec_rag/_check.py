@@ -68,13 +68,9 @@ class CheckedFile:
 
 def check_answers(path: Path, topics: Mapping[str, str] | None, *, is_2025: bool = False) -> CheckedFile:
     """Return the answers of a file and all that is wrong with it; without topics, as far as that can be told."""
-    return (check_lines_2025 if is_2025 else check_lines)(lines_of(path), topics)
-
-
-def lines_of(path: Path) -> list[bytes]:
-    """Return the lines of an answer file."""
     with reading("answer file", path) as stream:
-        return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
+        lines = [line for ended in bounded_lines(stream) for line in ended.splitlines()]
+    return (check_lines_2025 if is_2025 else check_lines)(lines, topics)
 
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> CheckedFile:
