@@ -1,0 +1,177 @@
+"""The values in a folder that `same_numbers.py` stored, and how two such folders differ."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+Values = Mapping[str, Any]
+"""Path in a file -> number, label, text, or a tuple of such."""
+
+NOT_COUNTED = ("wording", "hash")
+"""Kinds of differences that are listed and are no change of a value."""
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_PASSING = re.compile(
+    r"\d+(?:\.\d+)? ?(?:s|ms|seconds|minutes|[KM]B|[KM]iB)\b|\d{4}-\d\d-\d\d(?:[T ]\d\d\S*)?|127\.0\.0\.1:\d+"
+)
+"""Durations, sizes on disk, times and addresses in texts."""
+_UNSTABLE = re.compile(
+    r"seconds|_version$|^(?:date|time|start_time|end_time|total_evaluation_time|created\w*|at|pretty_env_info|packages"
+    r"|git_hash|config_source|base_url|path|elapsed|encoder_engine|scored_by)$"
+)
+_WORDING = re.compile(r"reason|note|sentence|description|legend|problem|unscored|expected|found|consequence|what it is")
+"""Keys of sentences for people: their numbers count, their words do not."""
+_HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
+_TASK = re.compile(r"^(configs|results|groups|versions|n-shot|n-samples|higher_is_better|group_subtasks)\.[^.]+")
+_NAMES = (
+    *("task_id", "doc_id", "id", "_id", "turn_id", "topic_id", "query", "passage", "line", "rule"),
+    *("title", "setting", "model", "system", "metric", "dimension", "slice", "kind", "name", "tool"),
+)
+"""Keys that tell the items of a list apart."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value that differs."""
+
+    kind: str
+    """`only before`, `only after`, `changed`, or one of NOT_COUNTED."""
+    file: str
+    path: str
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        values = {"only before": [self.before], "only after": [self.after]}.get(self.kind, [self.before, self.after])
+        return f"{self.file} {self.path}: {' -> '.join(map(_short, values))}"
+
+
+def read_values(folder: Path) -> dict[str, Values]:
+    """Return file -> its values, of every file in a folder whose type is known."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", str(file.relative_to(folder)))
+        if file.suffix in _READERS and file.is_file():
+            found[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
+    return found
+
+
+def _printed(text: str) -> Values:
+    """Return the numbers of each line that has some; of printed JSON its leaves."""
+    try:
+        content, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        content, end = None, 0
+    lines = (tuple(_NUMBER.findall(_PASSING.sub("", line))) for line in text[end:].splitlines())
+    return {"lines": tuple(filter(None, lines)), **(dict(leaves(content)) if end else {})}
+
+
+def _element(element: ElementTree.Element) -> dict[str, Any]:
+    """Return an XML element as a dictionary."""
+    return {"tag": element.tag, **element.attrib, "text": element.text, "items": [_element(item) for item in element]}
+
+
+_READERS = {
+    ".json": lambda text: dict(leaves(json.loads(text))),
+    ".jsonl": lambda text: dict(leaves([json.loads(line) for line in text.split("\n") if line])),
+    ".csv": lambda text: dict(leaves(list(csv.DictReader(text.splitlines())))),
+    ".xml": lambda text: dict(leaves(_element(ElementTree.fromstring(text)))),
+    ".trec": lambda text: {"lines": tuple(text.splitlines())},
+    ".txt": lambda text: {"lines": tuple(text.splitlines())},
+    **dict.fromkeys((".out", ".md", ".html", ".yaml"), _printed),
+}
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of everything in decoded JSON; items of lists are known by their names, not their places."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            if not _UNSTABLE.search(key):
+                yield from leaves(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        seen: Counter[str] = Counter()
+        for place, item in enumerate(value):
+            name = _name(item) or str(place)
+            seen[name] += 1
+            yield from leaves(item, f"{path}[{name}{'~' * (seen[name] - 1)}]")
+    else:
+        yield path, tuple(value) if isinstance(value, dict | list) else value
+
+
+def _name(item: Any) -> str:
+    named = [item.get(key) for key in _NAMES] if isinstance(item, dict) else []
+    return "/".join(str(name) for name in named if isinstance(name, str | int) and len(str(name)) < 80)
+
+
+def differences(before: Mapping[str, Values], after: Mapping[str, Values]) -> Iterator[Difference]:
+    """Yield every value that differs, by file and path."""
+    for file in sorted(before.keys() | after.keys()):
+        old, new = before.get(file), after.get(file)
+        if old is None or new is None:
+            kind, values = ("only before", old) if new is None else ("only after", new)
+            yield Difference(kind, file, "(the file)", f"{len(values or ())} values", f"{len(values or ())} values")
+            continue
+        for path in [*old, *(path for path in new if path not in old)]:
+            if path not in new or path not in old:
+                kind = "only before" if path in old else "only after"
+                yield Difference(kind, file, path, old.get(path), new.get(path))
+            else:
+                yield from _pair(file, path, old[path], new[path])
+
+
+def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
+    """Yield how the two values of a path differ; of tuples each item that was removed, added or replaced."""
+    if old == new or repr(old) == repr(new):
+        return
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if tag == "equal":
+                continue
+            n_pairs = min(j - i, m - k)
+            for a, b in zip(old[i : i + n_pairs], new[k : k + n_pairs], strict=True):
+                yield from _pair(file, path, _joined(a), _joined(b))
+            yield from (Difference("only before", file, path, _joined(item)) for item in old[i + n_pairs : j])
+            yield from (Difference("only after", file, path, None, _joined(item)) for item in new[k + n_pairs : m])
+        return
+    kind = "changed"
+    if isinstance(old, str) and isinstance(new, str):
+        a, b = (_HASH.sub("HASH", _PASSING.sub("", text)) for text in (old, new))
+        if a == b:
+            kind = "hash" if _HASH.search(old) else ""
+        elif _WORDING.search(path) and " " in old + new and _NUMBER.findall(a) == _NUMBER.findall(b):
+            kind = "wording"
+    if kind:
+        yield Difference(kind, file, path, old, new)
+
+
+def _joined(item: Any) -> Any:
+    return " ".join(item) if isinstance(item, tuple) else item
+
+
+def summary(found: Sequence[Difference]) -> Iterator[str]:
+    """Yield the lines of a report: for each kind how many values differ under which paths, with an example."""
+    for kind in ("changed", "only before", "only after", *NOT_COUNTED):
+        shapes = defaultdict(list)
+        for difference in found:
+            if difference.kind == kind:
+                shape = _TASK.sub(r"\1.*", re.sub(r"\[[^\]]*\]", "[*]", difference.path))
+                place = difference.file if shape in ("lines", "(the file)") else ""
+                shapes[f"{place} {shape}".strip()].append(difference)
+        n_values = sum(map(len, shapes.values()))
+        yield f"\n{kind}{' (not counted)' * (kind in NOT_COUNTED)}: {n_values:,} values under {len(shapes)} paths"
+        for shape, items in sorted(shapes.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            n_files = len({item.file for item in items})
+            yield f"  {shape}: {len(items)} in {n_files} file{'s' * (n_files > 1)}, such as {items[0]}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 90 else f"{text[:60]} ... {text[-25:]}"
