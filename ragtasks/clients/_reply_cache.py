@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import sqlite3
 import tempfile
@@ -44,7 +43,6 @@ from ragtasks.files import canonical_hash, lock_holders, transaction
 # Stored are answers, refusals and prompts that a content filter stopped. A reply that ended early, or is empty, corrupt
 # or unreadable for its caller, is requested again by the next call.
 
-_LOGGER = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 _NEIGHBOURS = 16
 
@@ -104,7 +102,6 @@ class CachedClient:
             entries.setdefault(entry.key, entry).indexes.append(index)
         call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
         missing = [entry for entry in entries.values() if not call.find(entry)]
-        self._warn_of_older_replies(cache, missing)
         if n_known := len(entries) - len(missing):
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         if missing:
@@ -114,21 +111,6 @@ class CachedClient:
             random.shuffle(blocks)
             call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
         return [call.replies[index] for index in range(len(prompts))]
-
-    def _warn_of_older_replies(self, cache: ReplyCache, missing: Sequence[_Entry]) -> None:
-        if not missing or not _origin(self._client) or not cache.has_replies_without_address():
-            return
-        n_found = sum(cache.get(entry.key_without_address) is not None for entry in missing)
-        if n_found:
-            _LOGGER.warning(
-                "%s: %d of %d prompts that are asked now have replies in %s that were kept without the address that "
-                'gave them (by an older version, or with shared replies). To use them, set "shared_replies": true for '
-                "this model",
-                self.name,
-                n_found,
-                len(missing),
-                cache.path,
-            )
 
 
 def _origin(client: Client) -> str:
@@ -155,10 +137,6 @@ class _Entry:
             request["address"] = origin
         return cls(canonical_hash(request), request, prompt, [])
 
-    @property
-    def key_without_address(self) -> str:
-        return canonical_hash({name: value for name, value in self.request.items() if name != "address"})
-
     def is_usable(self, cached: CachedReply) -> bool:
         """Return whether a stored reply spares the question."""
         return cached.is_history or self.is_final(cached.reply)
@@ -166,7 +144,7 @@ class _Entry:
     def is_final(self, reply: Reply) -> bool:
         """Return whether a reply is one to keep: a complete one, about whose text the prompt's own reader decides."""
         with suppress(ValueError):  # no JSON: the text of a model in this process
-            if early_end(orjson.loads(reply.raw)):  # older versions stored such replies too
+            if early_end(orjson.loads(reply.raw)):  # such replies counted as answers before, and some are stored
                 return False
         if reply.text is None or self.prompt.is_readable is None:
             return reply.outcome in FINAL
@@ -370,6 +348,15 @@ def _counted(progress: Progress, n_before: int, total: int) -> Progress:
 _BUSY_SECONDS = 60.0
 _OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
 _RETRY_SECONDS = 0.02
+_APPLICATION_ID, _FORMAT = 0x72677473, 3  # `rgts` tells our files from other people's
+_NEW_FILE = (
+    "CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL, "
+    "is_history INTEGER NOT NULL, model TEXT NOT NULL, address TEXT NOT NULL, kind TEXT NOT NULL, "
+    "outcome TEXT NOT NULL, stored REAL NOT NULL)",
+    "CREATE TABLE unused (key TEXT NOT NULL, call TEXT NOT NULL)",
+    f"PRAGMA application_id={_APPLICATION_ID}",
+    f"PRAGMA user_version={_FORMAT}",
+)
 _STORED = tuple(field.name for field in fields(Reply) if field.name not in {"from_cache", "is_shared"})
 _ROOM_BYTES = 1 << 20
 
@@ -393,7 +380,11 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it; one of an older version of ragtasks is brought up to date."""
+        """Open the file, or make it.
+
+        Raises:
+            CacheError: the file is no reply cache, one of another format, or one that cannot be used.
+        """
         self.path = path
         self._lock = threading.RLock()
         try:
@@ -413,13 +404,29 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def _prepare(self) -> None:
         # Other processes may open the same new file now: one at a time looks at it and marks it.
         with self._transaction() as connection:
-            found = prepare(connection, self.path)
-            if found:
-                raise self._error(found)
+            self._check_format(connection)
         self._write_ahead()
         # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
         self.execute("PRAGMA synchronous=NORMAL")
         self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # of a file that others use too, at work
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        """Create the tables in a new file; refuse a file of something else, or of another format."""
+        application, version, n_tables = (
+            connection.execute(query).fetchone()[0]
+            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        )
+        if not n_tables:
+            for statement in _NEW_FILE:
+                connection.execute(statement)
+        elif application != _APPLICATION_ID:
+            raise self._error("a database of something else")
+        elif version != _FORMAT:
+            raise self._error(
+                f"format {version}, and this version of ragtasks reads format {_FORMAT} only",
+                "move the file away, then give the same command again: it makes a new file, and its replies are "
+                "requested, and paid for, again",
+            )
 
     def _write_ahead(self) -> None:
         """Switch the file to write-ahead logging; SQLite's own waiting for other processes leaves this step out."""
@@ -486,10 +493,6 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             connection.executemany("DELETE FROM replies WHERE key = ?", named)
             connection.executemany("DELETE FROM unused WHERE key = ?", named)
 
-    def has_replies_without_address(self) -> bool:
-        """Return whether any reply is kept without the address that gave it, as older versions did."""
-        return bool(self.execute("SELECT 1 FROM replies WHERE address = '' LIMIT 1"))
-
     def check(self) -> None:
         """Return where the whole file can be read, and has room to grow; it reads all of it."""
         (found,) = self.execute("PRAGMA quick_check(1)")[0]
@@ -544,7 +547,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             raise self._error(f"a reply that cannot be read: {error}") from error
         return CachedReply(key, {}, found, kind, bool(is_history))
 
-    def _error(self, found: object) -> CacheError:
+    def _error(self, found: object, next_step: str = "") -> CacheError:
         if "locked" in str(found):
             found = f"{found}: {lock_holders(self.path)}"
         return CacheError(
@@ -552,7 +555,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             where=str(self.path),
             expected="a reply cache of ragtasks that can be read and written",
             found=str(found),
-            next_step="make room, or move the file away (its replies are then asked again), or name another one",
+            next_step=next_step
+            or "make room, or move the file away (its replies are then asked again), or name another one",
         )
 
 
@@ -570,16 +574,18 @@ def _json(call: CallUsage) -> str:
 
 def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None:
     for item in kept:
-        stored = {name: getattr(item.reply, name) for name in _STORED}
-        cells = cells_of(item.request, item.reply.outcome.value, item.kind, time.time())
-        row = {
-            "key": item.key,
-            "request": orjson.dumps(dict(item.request)).decode(),
-            "reply": orjson.dumps(stored).decode(),
-            "is_history": item.is_history,
-            **cells,
-        }
-        connection.execute(INSERT, row)
+        row = (
+            item.key,
+            orjson.dumps(dict(item.request)).decode(),
+            orjson.dumps({name: getattr(item.reply, name) for name in _STORED}).decode(),
+            item.is_history,
+            str(item.request.get("client", {}).get("model", "")),
+            str(item.request.get("address", "")),
+            item.kind,
+            item.reply.outcome.value,
+            time.time(),
+        )
+        connection.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _insert_unused(connection: sqlite3.Connection, key: str, calls: Iterable[CallUsage]) -> None:
@@ -590,77 +596,6 @@ def check_reply_cache(path: Path) -> None:
     """Return where replies can be kept in a file, so that nobody finds out after a model has answered."""
     with ReplyCache(path) as cache:
         cache.check()
-
-
-# The tables of a reply cache, and how a file of an older version becomes one of this version.
-# Version 1 kept key, request and reply only. Its rows get the columns that its successors have; the address that
-# replied was not written down then, and stays empty. Version 3 keeps what replies took that are not kept.
-
-APPLICATION_ID = 0x72677473
-"""`rgts`: tells our files from other people's."""
-VERSION = 3
-
-_REPLIES_1 = "CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)"
-_NEW_COLUMNS = (
-    "is_history INTEGER NOT NULL DEFAULT 0",
-    "model TEXT NOT NULL DEFAULT ''",
-    "address TEXT NOT NULL DEFAULT ''",
-    "kind TEXT NOT NULL DEFAULT ''",
-    "outcome TEXT NOT NULL DEFAULT ''",
-    "stored REAL NOT NULL DEFAULT 0",
-)
-_COLUMNS = ("model", "address", "kind", "outcome", "stored")
-_UNUSED = "CREATE TABLE unused (key TEXT NOT NULL, call TEXT NOT NULL)"
-
-INSERT = (
-    f"INSERT OR IGNORE INTO replies (key, request, reply, is_history, {', '.join(_COLUMNS)}) VALUES"
-    f" (:key, :request, :reply, :is_history, {', '.join(f':{name}' for name in _COLUMNS)})"
-)
-
-
-def prepare(connection: sqlite3.Connection, path: Path) -> str:
-    """Make the tables, or bring them up to date; return what the file is where it is none of ours, else nothing."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if n_tables and application != APPLICATION_ID:
-        return "a database of something else"
-    if n_tables and version > VERSION:
-        return f"a reply cache of a newer version of ragtasks (format {version}, this version writes {VERSION})"
-    if not n_tables:
-        connection.execute(_REPLIES_1)
-    if not n_tables or version < 3:
-        connection.execute(_UNUSED)
-    if not n_tables or version < 2:
-        for column in _NEW_COLUMNS:
-            connection.execute(f"ALTER TABLE replies ADD COLUMN {column}")
-        _fill(connection, path.stat().st_mtime if path.is_file() else 0.0)
-    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version={VERSION}")
-    return ""
-
-
-def _fill(connection: sqlite3.Connection, stored: float) -> None:
-    """Fill the new columns of old rows; when they were stored is not known, at the latest when the file last changed.
-
-    A request or reply that cannot be read stays as it is: whoever asks for it is told.
-    """
-    connection.execute(
-        "UPDATE replies SET stored = ?, model = coalesce(json_extract(request, '$.client.model'), ''),"
-        " outcome = coalesce(json_extract(reply, '$.outcome'), '') WHERE json_valid(request) AND json_valid(reply)",
-        (stored,),
-    )
-
-
-def cells_of(request: Mapping[str, Any], outcome: str, kind: str, stored: float) -> dict[str, Any]:
-    """Return the columns of a row by which people look for replies."""
-    return {
-        "model": str(request.get("client", {}).get("model", "")),
-        "address": str(request.get("address", "")),
-        "kind": kind,
-        "outcome": outcome,
-        "stored": stored,
-    }
 
 
 # What a reply cache holds, counted, and how parts of it are removed.
@@ -676,9 +611,9 @@ class Count:
     model: str
     """The model that was asked, as the user named it."""
     address: str
-    """Where it was asked; empty for models of the same process, shared replies and those of older versions."""
+    """Where it was asked; empty for models of the same process and shared replies."""
     kind: str
-    """What was asked for, such as a rubric; empty for replies of older versions."""
+    """What was asked for, such as a rubric."""
     outcome: str
     """What came back; `... (then asked again)` for attempts before the reply that could be used."""
     n: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -101,33 +100,12 @@ def test_earlier_attempts_are_kept_with_the_one_that_could_be_read(tmp_path: Pat
     assert client.asked == ["first", "second"]
 
 
-def _version_1(path: Path, *rows: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)")
-    for request, reply in rows:
-        cells = (canonical_hash(request), orjson.dumps(request).decode(), orjson.dumps(reply).decode())
-        connection.execute("INSERT INTO replies VALUES (?, ?, ?)", cells)
-    connection.execute(f"PRAGMA application_id={0x72677473}")
-    connection.execute("PRAGMA user_version=1")
-    connection.commit()
-    connection.close()
-
-
-def _stored(outcome: str, text: str | None) -> dict[str, Any]:
-    nothing = {"reason": "", "thinking": "", "finish_reason": "", "raw": ""}
-    return {"outcome": outcome, "text": text, "prompt_tokens": None, "completion_tokens": None, **nothing}
-
-
-def test_failures_that_an_older_version_kept_count_as_missing(tmp_path: Path) -> None:
+def test_failures_that_are_stored_count_as_missing(tmp_path: Path) -> None:
     kept = {"a": ("answered", "verdict a"), "b": ("empty", None), "c": ("truncated", None)}
     kept |= {"d": ("refused", None), "e": ("answered", "nothing that can be read"), "f": ("filtered", None)}
-    rows = [
-        ({"client": {"model": "m"}, "messages": Prompt.of(text).payload()}, _stored(*found))
-        for text, found in kept.items()
-    ]
-    _version_1(tmp_path / "c", *rows)
     client = Repeating({text: f"verdict {text}" for text in kept})
     with ReplyCache(tmp_path / "c") as cache:
+        cache.put(_stored(text, Reply(Outcome(outcome), answer)) for text, (outcome, answer) in kept.items())
         asked = [Prompt.of(text, is_readable=readable) for text in kept]
         replies = CachedClient(client, cache).answer(asked)
         assert sorted(client.asked) == ["b", "c", "e"]
@@ -136,7 +114,7 @@ def test_failures_that_an_older_version_kept_count_as_missing(tmp_path: Path) ->
     assert len(client.asked) == 3
 
 
-def test_incomplete_replies_that_an_older_version_kept_as_answers_are_asked_again(tmp_path: Path) -> None:
+def test_incomplete_replies_that_are_stored_as_answers_are_asked_again(tmp_path: Path) -> None:
     def raw(reason: str, **fields: Any) -> str:
         message = {"role": "assistant", "content": "verdict 1"}
         return orjson.dumps({"choices": [{"finish_reason": reason, "message": message}], **fields}).decode()
@@ -148,16 +126,18 @@ def test_incomplete_replies_that_an_older_version_kept_as_answers_are_asked_agai
         "d": '{"answer": "", "error": "x"}',
     }
     kept |= {"e": raw("content_filter"), "f": "verdict of a model in this process"}
-    rows = [
-        ({"client": {"model": "m"}, "messages": Prompt.of(text).payload()}, {**_stored("answered", "old"), "raw": body})
-        for text, body in kept.items()
-    ]
-    _version_1(tmp_path / "c", *rows)
     client = Repeating()
     with ReplyCache(tmp_path / "c") as cache:
+        cache.put(_stored(text, Reply(Outcome.ANSWERED, "old", raw=body)) for text, body in kept.items())
         replies = CachedClient(client, cache).answer(prompts(*kept))
     assert sorted(client.asked) == ["b", "c", "d", "e"]
     assert [reply.text for reply in replies] == ["old", "b", "c", "d", "e", "old"]
+
+
+def _stored(text: str, reply: Reply) -> CachedReply:
+    """Return a reply to `Repeating` as it is stored."""
+    request = {"client": {"model": "m"}, "messages": Prompt.of(text).payload()}
+    return CachedReply(canonical_hash(request), request, reply)
 
 
 def _endpoint(server: ChatServer, **options: Any) -> OpenAIClient:
@@ -184,23 +164,6 @@ def test_another_address_is_asked_unless_replies_are_shared(tmp_path: Path) -> N
             CachedClient(_endpoint(server, shared_replies=True), cache).answer(prompts("a", "b"))
         assert (len(one.asked), len(other.asked)) == (4, 2)
         assert len(cache) == 6
-
-
-def test_replies_of_an_older_version_are_named_and_used_where_they_are_shared(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with chat_server(lambda text, _: completion(text)) as server:
-        client = _endpoint(server)
-        request = {"client": client.describe(), "messages": Prompt.of("a").payload()}
-        _version_1(tmp_path / "c", (request, _stored("answered", "of old")))
-        with ReplyCache(tmp_path / "c") as cache:
-            (reply,) = CachedClient(_endpoint(server, shared_replies=True), cache).answer(prompts("a"))
-            assert (reply.text, server.asked) == ("of old", [])
-            assert not caplog.messages
-            (reply,) = CachedClient(client, cache).answer(prompts("a"))
-            assert (reply.text, server.asked) == ("a", ["a"])
-            assert "1 of 1 prompts" in caplog.text
-            assert '"shared_replies": true' in caplog.text
 
 
 def _naming(model: str) -> Action:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from ragtasks.clients import CachedClient, CachedReply, Decoding, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
 from ragtasks.errors import CacheError, JudgeError
 from ragtasks.files import canonical_hash
+from tests._commands import run_command
 from tests.clients._opening import hold_for_writing, open_and_put, write_all
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 
@@ -205,6 +207,70 @@ def test_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path, make: A
     with pytest.raises(CacheError, match="next step"):
         ReplyCache(path)
     assert (path.read_bytes() if path.is_file() else None) == before
+
+
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_a_cache_of_another_format_is_one_error_with_the_way_to_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    path = tmp_path / "replies.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)")
+    connection.execute("INSERT INTO replies VALUES ('k', '{}', '{}')")
+    connection.execute(f"PRAGMA application_id={0x72677473}")
+    connection.execute(f"PRAGMA user_version={version}")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    done = run_command("data", "cache", "show")
+    assert done.status == 1
+    for words in (
+        str(path),
+        f"format {version}, and this version of ragtasks reads format 3 only",
+        "move the file away",
+    ):
+        assert words in done.err
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_stored_file_of_format_3_is_read_as_it_is(tmp_path: Path) -> None:
+    """The file was made with the tables `claims` and `owners`, which nothing reads, and with a request under way."""
+
+    class There:
+        name, origin = "far/m", "https://host.example:443/v1"
+
+        def describe(self) -> dict[str, Any]:
+            return {"model": "far/m", "decoding": Decoding().describe()}
+
+        def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            raise AssertionError(asked)
+
+    path = tmp_path / "replies.sqlite"
+    shutil.copy(Path(__file__).with_name("replies_format_3.sqlite"), path)
+    with ReplyCache(path) as cache:
+        before = cache.execute("SELECT * FROM replies ORDER BY key")
+        names = ["answered", "refused", "filtered", "first attempt", "second attempt"]
+        replies = CachedClient(There(), cache).answer(prompts(*names))
+        assert cache.execute("SELECT * FROM replies ORDER BY key") == before
+        assert len(before) == 5
+    answered, *others = replies
+    assert (answered.text, answered.raw[:12], answered.thinking) == ("verdict: yes", '{"choices":[', "hm")
+    assert (answered.prompt_tokens, answered.completion_tokens, answered.cached_tokens) == (12, 3, 4)
+    assert (answered.served_model, answered.dollars, answered.seconds) == ("m-1", 0.002, 0.5)
+    found = [(reply.outcome, reply.text) for reply in others]
+    assert found == [
+        (Outcome.REFUSED, None),
+        (Outcome.FILTERED, None),
+        (Outcome.ANSWERED, "Öl — what?"),
+        (Outcome.ANSWERED, "verdict: no"),
+    ]
+    assert all(reply.from_cache for reply in replies)
+    with ReplyCache(path) as cache:
+        cache.check()
+        cache.put([CachedReply("new", {}, Reply(Outcome.ANSWERED, "x"))])
+        assert len(cache) == 6
 
 
 def _read_all(path: Path, n_replies: int) -> None:
