@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -160,8 +160,10 @@ def check(  # noqa: PLR0917 (one parameter an option)
     if unread := [option for option, is_unread in given.items() if is_unread]:
         raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {_form_name(form)}, without")
     if submission:
+        from ragtasks.submissions import mtrageval
+
         source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
-        report = _submission_report(place, submission, source, input_file, documents=documents)
+        report = mtrageval.check(place, submission, source, input_file, documents=documents)
         passes = _put_report(report, as_json=as_json, every=every)
     elif track:
         report = check_track(place, track, topics, narratives, data, fixed)
@@ -404,11 +406,3 @@ def _ikat_report(file: Path, form: FileForm, data: str | None) -> Report:
             raise
         return ikat.check_run(file, form, None)
     return ikat.check_run(file, form, named_benchmark(name, data))
-
-
-def _submission_report(
-    file: Path, task: SubmissionTask, source: Any, input_file: Path | None, *, documents: bool
-) -> Report:
-    from ragtasks.submissions import mtrageval
-
-    return mtrageval.check(file, task, source, input_file, documents=documents)

@@ -399,7 +399,6 @@ FILE_KEYS = tuple(EvaluationFile.model_fields)
 class ReadEvaluation:
     """A file as it was read."""
 
-    path: Path
     content: dict[str, Any]
     """Its keys and values after `--set`; what is named by its name alone stands as a section."""
     evaluation: EvaluationFile
@@ -430,7 +429,7 @@ def read_evaluation_file(path: Path, overrides: Sequence[str] = ()) -> ReadEvalu
             f"{path}: expected an evaluation in YAML, as `ragtasks init` writes it, and found a {path.suffix} file. "
             f"Next step: ragtasks score {path}, or ragtasks init --answers {path}"
         )
-    return ReadEvaluation(path, *_read(text, str(path), overrides))
+    return ReadEvaluation(*_read(text, str(path), overrides))
 
 
 def checked_text(text: str, name: str) -> None:

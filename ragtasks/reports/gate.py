@@ -670,9 +670,7 @@ def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[Row]]) -> I
 
 def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:
     """Return what the scores of a setting rest on, as far as a gate compares it."""
-    offered = {task: provenance.get("setting_tasks", {}) for task, provenance in evaluation.provenance.items()}
-    tasks = [task for task, settings in offered.items() if summary.setting in settings] or list(evaluation.provenance)
-    found = provenance_of(evaluation, tasks, summary, {})
+    found = provenance_of(evaluation, evaluation.tasks_in(summary.setting), summary, {})
     return {name: found[name] for name in (*_FIELDS, "ragtasks version")}
 
 

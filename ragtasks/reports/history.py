@@ -276,7 +276,7 @@ def _entries(
     evaluation: Evaluation, summaries: Mapping[str, Summary], results: Mapping[str, Any], *, is_ranked: bool
 ) -> Iterator[Entry]:
     for setting, summary in summaries.items():
-        tasks = _tasks(evaluation, setting, results)
+        tasks = evaluation.tasks_in(setting)
         n_tasks = evaluation.n_tasks.get(setting)
         n_tasks = n_tasks if n_tasks is not None and summary.n < n_tasks else None
         means = {metric.name: _mean(metric, summary, tasks, results) for metric in evaluation.metrics}
@@ -324,12 +324,6 @@ def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[
     directed = (item for item in metrics if item.higher_is_better is not None and item.aggregate is None)
     metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
     return None if metric is None else column_of(rows, metric, evaluation.model)
-
-
-def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> list[str]:
-    """Return the harness tasks of a setting; where the results do not say which, all of the evaluation."""
-    setting_of = {task: value_at(results, "configs", task, "dataset_kwargs", "setting") for task in evaluation.samples}
-    return [task for task, value in setting_of.items() if value == setting] or list(evaluation.samples)
 
 
 def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:

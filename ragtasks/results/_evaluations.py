@@ -104,6 +104,11 @@ class Evaluation:
             sorted({str(metadata["revision"]) for metadata in self.provenance.values() if "revision" in metadata})
         )
 
+    def tasks_in(self, setting: str) -> list[str]:
+        """Return the harness tasks of a setting; all of them where none names it."""
+        offered = {task: provenance.get("setting_tasks", {}) for task, provenance in self.provenance.items()}
+        return [task for task, settings in offered.items() if setting in settings] or list(offered)
+
     @property
     def n_tasks(self) -> dict[str, int]:
         """Setting -> tasks that it has, whether they were answered or not; without those that are not known."""
