@@ -1,8 +1,8 @@
 """How many judge prompts `skip_settled` saves on real answers: those whose conditioned score a refusal decides.
 
-The answers are those that people rated (three models, MTRAG) and those of two systems to MTRAG-UN; refusals are told by
-the rules. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, each sentence of an answer being a
-statement of `rl_f`; equal prompts count once.
+The answers are those that people rated (three models, MTRAG) and those of two systems to MTRAG-UN; `NgramIdk` detects
+their refusals. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, each sentence of an answer being
+a statement of `rl_f`; equal prompts count once.
 
     python -m perf.settled --data FOLDER [--systems FILE...]
 """

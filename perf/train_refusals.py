@@ -4,7 +4,7 @@
     python -m perf.train_refusals --data DIR --systems DIR --write     learns from all and writes the weights
 
 `perf/refusals/` has labelled responses: `answers.jsonl` in the manner of 23 kinds of systems and of plain answers that
-look like refusals, `registers.jsonl` in 47 registers, `short.jsonl` of a few words, `languages.jsonl` in twelve other
+look like refusals, `registers.jsonl` in 57 registers, `short.jsonl` of a few words, `languages.jsonl` in twelve other
 languages. Language models wrote and labelled them for this project; the facts in them are made up. `parts` are the
 sentences with a label each: `g` says that information is missing, `a` answers, `ga` does both, `o` neither. A response
 without `parts` has a label of its own alone: a first model labels its sentences, once. `blind.jsonl` is for measuring

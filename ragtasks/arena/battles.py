@@ -249,7 +249,7 @@ class Answer:
     """Where its passages came from."""
     response: Response
     refuses: bool
-    """Whether it says that it does not know, by rules."""
+    """Whether `NgramIdk` reads it as a refusal."""
     scores: Mapping[str, float]
     """Metric -> score in the logs; () for answers that were never scored."""
 

@@ -349,6 +349,6 @@ def _evaluation(answer: Answer, forms: Sequence[Rated], scored: Sequence[str]) -
 
 
 def _refuses_where_it_should(answer: Answer) -> bool:
-    """Return whether an answer refuses exactly where the corpus has none, by rules; conversational ones count so."""
+    """Return whether an answer refuses exactly if the corpus has none; True for conversational tasks."""
     label = answer.response.task.answerability
     return label is Answerability.CONVERSATIONAL or answer.refuses == (label is Answerability.UNANSWERABLE)

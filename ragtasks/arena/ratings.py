@@ -662,7 +662,7 @@ def _effects(ratings: Ratings) -> Table:
         for effect in ratings.effects
         if (n := effect.estimate.n_values)
     )
-    return Table("Length and refusals", ("what", "effect", "votes"), rows, "Refusals are found by rules.")
+    return Table("Length and refusals", ("what", "effect", "votes"), rows, "Refusals are detected by `ngrams`.")
 
 
 def _positions(votes: Sequence[Vote]) -> Table:

@@ -38,7 +38,7 @@ class Side(BaseModel):
     """Hash of the answer and its passages: what exactly was compared."""
     n_words: int = Field(ge=0)
     refuses: bool
-    """Whether the answer says that it does not know, by rules."""
+    """Whether `NgramIdk` reads the answer as a refusal."""
 
 
 class Vote(BaseModel):

@@ -2,8 +2,8 @@
 
 Each sentence gets two scores: information is missing (the gap), and something is answered. Some thirty numbers of the
 whole response (the highest gap, the words that answer before and after it, lengths) then go into a multinomial
-logistic regression over `yes`, `partial` and `no`. `perf/refusals.py` learns both from labelled sentences and measures
-them. Neither question nor passages are read. numpy is the only library.
+logistic regression over `yes`, `partial` and `no`. `perf/train_refusals.py` learns both from labelled sentences and
+measures them. Neither question nor passages are read. numpy is the only library.
 """
 
 from __future__ import annotations

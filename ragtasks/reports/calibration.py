@@ -89,7 +89,7 @@ def calibrate_judges(
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
-    Without judges the published scores and the rule-based detector are calibrated. With judges each one's verdicts on
+    Without judges the published scores and the n-gram detector are calibrated. With judges each one's verdicts on
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
     """

@@ -519,7 +519,7 @@ def judged_again(conversations: Sequence[str], share: float) -> list[int]:
     return sorted(chosen)
 
 
-# Who says that a response does not know: the judges, and rules where no judge says anything.
+# Refusals are detected by the judges, and by the offline detector where no judge gives a verdict.
 # Scores that rest on it would else be unscored wherever a weak judge gave no verdict, because of that judge alone.
 
 

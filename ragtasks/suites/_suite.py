@@ -68,7 +68,7 @@ class Suite:
     settled: tuple[str, ...] = ()
     """Rubrics whose score counts only where `is_settled` does not hold: `skip_settled` asks them nowhere else."""
     known_refusals: tuple[str, ...] = ()
-    """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
+    """Sentences with which the benchmark's own answers refuse, word for word; offline detectors read them as `yes`."""
     uses_encoder: bool = True
     """Whether any metric rests on BERTScore."""
     encoder: str = DEFAULT_ENCODER

@@ -396,7 +396,7 @@ def test_the_tables_hold_what_was_rated() -> None:
     assert "A tie counts half; `-`: they never met." in matrix.note
     assert "p: of a share of a half" in pairs.note
     assert "Holm's correction is over all pairs." in pairs.note
-    assert effects.note == "Refusals are found by rules."
+    assert effects.note == "Refusals are detected by `ngrams`."
     assert pairs.columns == ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
     of = {(pair.first, pair.second): pair for pair in found.pairs}
     assert [row[:4] for row in pairs.rows] == [

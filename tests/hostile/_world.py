@@ -252,7 +252,7 @@ def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
         judges = str(own.get("judges", ""))
         facts["scoring"] = {
             "encoder": "none",
-            "idk_detector": "rules",
+            "idk_detector": "ngrams-1",
             "judges": judges,
             "rubrics": {},
             **_reach(world),

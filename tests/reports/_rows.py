@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtasks.results import Evaluation, Kind, Row
 
-KIND: Kind = ("mtrag", "minilm", "rules")
+KIND: Kind = ("mtrag", "minilm", "ngrams-1")
 
 
 def row(number: int, value: float | None, **changes: Any) -> Row:

@@ -150,8 +150,8 @@ def test_every_unweighted_correlation_is_scipys(answers: tuple[RatedResponse, ..
         assert cell.n_answers == (405 if cell.with_reference else 270)
 
 
-def test_the_idk_rules_agree_with_the_papers_judge(official: Calibration) -> None:
-    """15 of 471 answers are labelled `yes`; the rules find 14 of these and 2 others."""
+def test_the_ngram_detector_agrees_with_the_papers_judge(official: Calibration) -> None:
+    """15 of 471 answers are labelled `yes`; n-grams find 14 of these and 2 others."""
     (found,) = official.idk
     assert (found.source, found.n_labelled, found.n_scored) == ("ngrams", 471, 471)
     assert found.accuracy.value == 468 / 471

@@ -23,7 +23,7 @@ from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
 from tests._evaluations import LIMIT, results_file
 
-KIND: Kind = ("mtrag", "minilm", "rules")
+KIND: Kind = ("mtrag", "minilm", "ngrams-1")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
 ROW = Row("", "", 1, "govt", "reference", "ANSWERABLE", (), "N/A", 0, 0, 0, None, {}, {}, {})
 
@@ -93,7 +93,12 @@ def test_settings_of_a_model_meet_on_the_tasks_that_they_share() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [("mtrag (sample)", "minilm", "rules"), ("mtrag", "none", "rules"), ("mtrag", "minilm", "rules; judges: j")]
+    "kind",
+    [
+        ("mtrag (sample)", "minilm", "ngrams-1"),
+        ("mtrag", "none", "ngrams-1"),
+        ("mtrag", "minilm", "ngrams-1; judges: j"),
+    ],
 )
 def test_other_kinds_are_never_compared(kind: Kind) -> None:
     strange = evaluation("strange", kind=kind)

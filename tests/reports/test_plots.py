@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
-FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "rules"}
+FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "ngrams-1"}
 NOTHING = Value(None, 0, 5)
 
 
@@ -85,7 +85,7 @@ def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list
     assert axes.get_ylim()[0] == 0
     title = canvas.get_suptitle()
     assert "mtrag (sample): By setting" in title
-    assert "encoder of BERTScore: minilm; IDK detector: rules" in title
+    assert "encoder of BERTScore: minilm; IDK detector: ngrams-1" in title
     assert "95 % intervals over conversations" in title
 
 

@@ -169,8 +169,8 @@ def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        ("mtrag (sample)", "minilm", "rules"),
-        ("mtrag", "none", "rules"),
+        ("mtrag (sample)", "minilm", "ngrams-1"),
+        ("mtrag", "none", "ngrams-1"),
         ("mtrag", "minilm", "judge a; judges: a"),
     ],
 )
