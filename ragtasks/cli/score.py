@@ -83,7 +83,7 @@ def score(
                 "results that are scored again keep their names and go to another folder: give --output DIR, and no "
                 "--name"
             )
-        _score_again(given, benchmark, setting, scoring)
+        _score_again(scoring, given, benchmark, setting)
         return
     if endpoint is not None:
         found = system_endpoint(endpoint, name or "rag-system", protocol)
@@ -322,7 +322,7 @@ def _show(done: SystemScores, output: Path) -> None:
     done.require_plausible()
 
 
-def _score_again(paths: Sequence[Path], benchmark: str | None, setting: Setting | None, scoring: Scoring) -> None:
+def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None, setting: Setting | None) -> None:
     """Score what was saved, with judges or without, and without the model that answered."""
     from ragtasks.scoring import rescore
 

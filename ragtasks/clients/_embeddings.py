@@ -123,16 +123,16 @@ class EmbeddingClient(OpenAIClient):
 
         The usage of a request is in the reply to its first text, of those that had none before.
         """
-        replies: list[Reply | None] = [None] * len(prompts)
+        replies: dict[int, Reply] = {}
         batches = list(self._batches(prompts))
         split = _Split(prompts, batches, replies, journal, self)
 
         def counted(what: str, _done: int, _total: int | None) -> None:
-            progress(what, sum(reply is not None for reply in replies), len(prompts))
+            progress(what, len(replies), len(prompts))
 
         joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
         super().answer(joined, counted, split)
-        return [reply or _LOST for reply in replies]
+        return [replies[index] for index in range(len(prompts))]
 
     def _batches(self, prompts: Sequence[Prompt]) -> Iterator[list[int]]:
         """Yield the prompts that are sent together; a text above the limit goes alone."""
@@ -150,9 +150,6 @@ class EmbeddingClient(OpenAIClient):
             yield batch
 
 
-_LOST = Reply(Outcome.FAILED, reason="no reply to its request")
-
-
 class _Split:
     """The journal of the client behind: gives each text of a request its part of the reply."""
 
@@ -160,7 +157,7 @@ class _Split:
         self,
         prompts: Sequence[Prompt],
         batches: Sequence[Sequence[int]],
-        replies: list[Reply | None],
+        replies: dict[int, Reply],
         journal: Journal | None,
         client: EmbeddingClient,
     ) -> None:
@@ -171,17 +168,16 @@ class _Split:
         """Return the reply to the first text of a request if all its texts have replies by now."""
         places = self._batches[index]
         if self._journal is not None:
-            for place in places:
-                self._replies[place] = self._journal.recall(place)
-        is_known = all(self._replies[place] is not None for place in places)
-        return self._replies[places[0]] if is_known else None
+            found = ((place, self._journal.recall(place)) for place in places)
+            self._replies.update((place, reply) for place, reply in found if reply is not None)
+        return self._replies[places[0]] if self._replies.keys() >= {*places} else None
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the replies to the texts of a request that had none."""
         places = self._batches[index]
         texts = [self._prompts[place].messages[-1].content for place in places]
         parts = dict(zip(places, self._parts(reply, texts), strict=True))
-        first, *others = (place for place in places if self._replies[place] is None)
+        first, *others = (place for place in places if place not in self._replies)
         for place, part in ((first, parts[first]), *((place, _without_usage(parts[place])) for place in others)):
             self._replies[place] = part
             if self._journal is not None:

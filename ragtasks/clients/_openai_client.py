@@ -549,11 +549,7 @@ async def stream_reply(
     endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage]
 ) -> AsyncIterator[str]:
     """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
-    try:
-        import aiohttp  # noqa: F401
-        import openai  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(str(error.name), "judge", "an OpenAI-compatible endpoint") from error
+    _require_libraries()
     body = Dialect(endpoint, Decoding()).request(Prompt(tuple(messages)))
     async with Transport(endpoint, credentials) as transport:
         try:

@@ -63,9 +63,9 @@ class CachedClient:
         """Put a cache before a client.
 
         Args:
-            client: who is asked what the cache does not hold.
-            cache: an open cache; or its file, which is then open only during a call, for a client inside of what has
-                no end that anybody announces, such as a retriever.
+            client: the client that gets the prompts without a stored reply.
+            cache: an open cache, or its file, which is then open only during a call: a retriever with a client, for
+                example, is never closed.
 
         Raises:
             CacheError: the file is no reply cache, or one that cannot be used.
@@ -180,9 +180,9 @@ class _Call:
         self.replies: dict[int, Reply] = {}
 
     def following(self, entry: _Entry) -> _Entry | None:
-        """Return the request that follows from the reply to one, None where this call asks none or asked it before.
+        """Return a request that follows from the reply to an entry and that nothing in this process has sent, or None.
 
-        What else follows is the caller's to ask in another call.
+        The caller sends further requests by another call.
         """
         if self._chain is None:
             return None
