@@ -382,7 +382,7 @@ def _first_turn(task: Task) -> Rewrite:
     return Rewrite(task.task_id, task.question, QuestionClass.STANDALONE)
 
 
-# A query rewriter that `ragtasks train rewriter` made: a small model in a folder, asked in this process.
+# A trained query rewriter: a small model in a folder, which runs in this process.
 # It reads the question and the conversation, latest message first, so that what is cut off is the oldest. A
 # conditional one says first whether the question needs rewriting: after `no_rewrite` nothing more is generated, and
 # the question is the query (OR-CONVQA paper, section 4.7). The folder's recipe says how a model is asked.
@@ -509,7 +509,7 @@ def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("transformers", "train", "a trained rewriter") from error
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
-    instead = "take a folder that `ragtasks train rewriter` wrote, or a language model"
+    instead = "take a folder with a trained rewriter, or a language model"
     with loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP), whole_weights("rewriter", name, instead):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
         return tokenizer, loader.from_pretrained(name, **NO_CODE)
@@ -529,7 +529,7 @@ def _read_recipe(folder: Path) -> Recipe:
         raise _no_model(str(folder), f"no {RECIPE} that can be read") from error
 
 
-_EXPECTED = "a folder that `ragtasks train rewriter` wrote, or a language model to train"
+_EXPECTED = "a folder with a trained rewriter, or a language model to train"
 _NEXT_STEP = "check the name; without a network, name a folder"
 
 

@@ -112,7 +112,7 @@ def retrieve(
         place: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
         form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60); or
-            `llm_rewrite:FOLDER` for a rewriter that `ragtasks train rewriter` made.
+            `llm_rewrite:FOLDER` for a trained rewriter in a folder.
         name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
         rewriter: who rewrites or splits questions where the form is `llm_rewrite` or `decompose`.

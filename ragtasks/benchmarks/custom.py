@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._definition import FOLDER as DERIVED
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, with_languages
 from ragtasks.benchmarks.sources import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, missing_path
@@ -524,7 +523,6 @@ def _lines(path: Path, problems: FolderProblems) -> Iterator[tuple[int, str]]:
 # Output of `ragtasks check` for your own folder: every error, or what is in it and the commands to run next.
 
 _READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
-_NOT_MEANT = {DERIVED, SAMPLE_STATISTICS, "synthesis"}  # the last holds what `ragtasks synthesize` made it of
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,9 +581,9 @@ def _table(folder: Folder) -> Iterator[str]:
 
 def _unread(root: Path) -> Iterator[str]:
     """Yield a line for each file that nobody reads: an error in an optional file's name would else go unseen."""
-    names = sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []
+    names = sorted(path.name for path in root.glob("[!.]*") if path.is_file())
     for name in names:
-        if name not in (*_READ, *_NOT_MEANT):
+        if name not in (*_READ, SAMPLE_STATISTICS):
             near = close_matches(name, _READ)
             yield f"not read: {name}{f' ({near})' if near.startswith('did') else ''}"
 

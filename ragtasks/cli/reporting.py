@@ -71,7 +71,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     ratings: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of `arena forms --output`: what people say of some answers, told of all by the judge."
+            help="Folder with people's ratings of some answers: adds what they say of all, with the judge's help."
         ),
     ] = None,
     run: Annotated[list[str] | None, typer.Option(help="Stored run to add the tables of; repeatable.")] = None,
@@ -170,8 +170,8 @@ def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResp
 
     if not (folder / HUMAN_EVALUATION_FILE).is_file():
         raise ConfigurationError(
-            f"--ratings {folder}: no people's ratings there ({HUMAN_EVALUATION_FILE}). Next step: make them with "
-            "`ragtasks arena forms RESULTS --output FOLDER`"
+            f"--ratings {folder}: it has no file {HUMAN_EVALUATION_FILE}. Next step: name a folder with ratings by "
+            "people in the format of MTRAG's human evaluation (docs/judges.md)"
         )
     rated = load_human_evaluation(folder)
     models = {item.model for item in evaluations}

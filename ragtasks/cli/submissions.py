@@ -106,7 +106,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 
 # `ragtasks check`: what is wrong with a submission, or with a benchmark of your own.
 
-_PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # what `ragtasks synthesize` writes beside folders of your own
+_PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # folders in the format of a published benchmark
 
 
 @app.command()

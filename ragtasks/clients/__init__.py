@@ -1,6 +1,6 @@
 """Who answers prompts: endpoints and models behind one protocol, with limits, retries and a cache of replies.
 
-Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
+Judges and query rewriting call a `Client` and never learn which one it is.
 """
 
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in

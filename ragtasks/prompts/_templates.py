@@ -57,9 +57,9 @@ class PromptTemplate:
         )
 
 
-def shipped_template(name: str) -> PromptTemplate:
-    """Return a template that ships with ragtasks, such as `generation/system`."""
-    file = resources.files("ragtasks.prompts").joinpath(*f"{name}.jinja".split("/"))
+def shipped_template(name: str, package: str = "ragtasks.prompts") -> PromptTemplate:
+    """Return a template that ships with a package, such as `generation/system`."""
+    file = resources.files(package).joinpath(*f"{name}.jinja".split("/"))
     return PromptTemplate(name, file.read_text(encoding="utf-8"))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ragtasks.clients import Client, Outcome, Price, Progress, Prompt, Reply, Usage, no_progress, usage_of
 from ragtasks.errors import JudgeError
 from ragtasks.judges import UnparsableReplyError, code_of, json_values
-from ragtasks.prompts import shipped_template
+from ragtasks.prompts import PromptTemplate, shipped_template
 from retrieval_cache import WORD
 
 # Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.
@@ -17,7 +17,7 @@ from retrieval_cache import WORD
 
 T = TypeVar("T")
 
-_FOLDER = "synthesis"
+
 _ATTEMPTS = 2
 _WITHOUT_REPLY = frozenset({Outcome.FAILED, Outcome.MALFORMED})
 _WORTH_ASKING_AGAIN = frozenset({Outcome.ANSWERED, Outcome.TRUNCATED, Outcome.EMPTY})
@@ -42,12 +42,17 @@ class Question(Generic[T]):
     """What it asks for, for whoever looks into a cache."""
 
 
+def template_of(kind: str) -> PromptTemplate:
+    """Return the prompt of a kind of question."""
+    return shipped_template(f"prompts/{kind}", "ragtasks.synthesis")
+
+
 def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Question[T]:
     """Return the question that a shipped template makes of texts."""
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
-    text = shipped_template(f"{_FOLDER}/{kind}").render(code=code, **shown, **fields)
-    return Question(text, read, f"{_FOLDER} {kind}")
+    text = template_of(kind).render(code=code, **shown, **fields)
+    return Question(text, read, f"synthesis {kind}")
 
 
 def _texts(value: Any) -> list[str]:
@@ -106,7 +111,7 @@ class _State(Generic[T]):
         """Return the prompt of the next attempt; the second one says what was wrong with the first."""
         text = self._question.text
         if self._earlier:
-            text = shipped_template(f"{_FOLDER}/again").render(question=text, reason=self.reason)
+            text = template_of("again").render(question=text, reason=self.reason)
         first = Prompt.of(text, kind=self._question.kind)
         return Prompt(first.messages, kind=first.kind, is_readable=self._is_readable, earlier=self._earlier)
 

@@ -19,9 +19,8 @@ from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
-from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, Passage, Task, task_id
-from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.asking import Asker, template_of
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
@@ -66,7 +65,7 @@ def standalone(task: Task) -> str:
 
 def prompt_hashes(names: Sequence[str]) -> dict[str, str]:
     """Return name of a prompt -> hash of its text: another text is another synthesis."""
-    return {name: shipped_template(f"synthesis/{name}").sha256 for name in names}
+    return {name: template_of(name).sha256 for name in names}
 
 
 def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:

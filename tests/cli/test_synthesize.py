@@ -37,7 +37,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
         writer = {"model": "writer", "extra_body": {"top_k": 1}}
         model = ("--model", json.dumps(writer), "--base-url", server.base_url)
         made = printed(
-        "synthesize", "docs", "--out", "town", *model, "--size", "60", "--overlap", "10",
+        "synthesize", "docs", "--output", "town", *model, "--size", "60", "--overlap", "10",
             "--list-size", "8",
             "--types", "Factoid,Keyword", "--json-mode", "--turns", "5",
         )  # fmt: skip
@@ -59,7 +59,7 @@ def test_articles_become_harness_tasks(here: Path) -> None:
     articles(here / "news.json")
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        made = printed("synthesize", "news.json", "--kind", "multihop", "--out", "news", *model)
+        made = printed("synthesize", "news.json", "--kind", "multihop", "--output", "news", *model)
     assert "2 inference_query" in made[0]
     assert printed("check", "news")[:2] == [
         "news: no error",
@@ -82,7 +82,7 @@ def test_real_documents_of_debian_make_a_benchmark(here: Path) -> None:
     real_documents(here / "docs", 6)
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        printed("synthesize", "docs", "--out", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
+        printed("synthesize", "docs", "--output", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
     assert printed("check", "debian")[0] == "debian: no error"
 
 
@@ -108,7 +108,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     (here / "docs" / "old.txt").write_bytes(old.encode("latin-1"))
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
-        lines = printed("synthesize", "docs", "--out", "debian", *model, "--cut-by", "sentences")
+        lines = printed("synthesize", "docs", "--output", "debian", *model, "--cut-by", "sentences")
     told = "\n".join(lines)
     for name in (*broken, "huge.txt"):
         assert name in told, f"{name} is named"
@@ -134,11 +134,11 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("synthesize", "none", "--out", "x", "--model", "openai/m"), "no such folder"),
-        (("synthesize", "docs", "--out", "x", "--model", "m"), "base_url"),
-        (("synthesize", "docs", "--out", "x", "--model", "openai/m", "--unit", "words"), "unit 'words'"),
+        (("synthesize", "none", "--output", "x", "--model", "openai/m"), "no such folder"),
+        (("synthesize", "docs", "--output", "x", "--model", "m"), "base_url"),
+        (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--unit", "words"), "unit 'words'"),
         (
-            ("train", "rewriter", "docs", "--out", "x", "--base", "t5", "--seeds", "a"),
+            ("train", "rewriter", "docs", "--output", "x", "--base", "t5", "--seeds", "a"),
             "passages.jsonl",
         ),
     ],

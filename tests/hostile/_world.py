@@ -94,10 +94,10 @@ class World:
                 [trec, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place],
             ],
             ("synthesize",): [
-                [str(at / "corpora"), "--out", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
+                [str(at / "corpora"), "--output", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
             ],
-            ("train", "retriever"): [[own, "--out", f"{out}/encoder", "--base", str(self.outside / "none")]],
-            ("train", "rewriter"): [[own, "--out", f"{out}/rewriter", "--base", str(self.outside / "none")]],
+            ("train", "retriever"): [[own, "--output", f"{out}/encoder", "--base", str(self.outside / "none")]],
+            ("train", "rewriter"): [[own, "--output", f"{out}/rewriter", "--base", str(self.outside / "none")]],
             ("data", "cache", "prune"): [["--outcome", "answered", "--dry-run"]],
             ("judges", "calibrate"): [["--data", data]],
             ("judges", "anchors"): [

@@ -210,10 +210,10 @@ def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, t
 
 
 def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=rf"rewriter: {tmp_path}\n(?s:.*)ragtasks train rewriter"):
+    with pytest.raises(ConfigurationError, match=rf"rewriter: {tmp_path}\n(?s:.*)trained rewriter"):
         TrainedRewriter(tmp_path)
     write_recipe(tmp_path, Recipe("seq2seq", True, 64, 16))
-    with pytest.raises(ConfigurationError, match="expected: a folder that"):
+    with pytest.raises(ConfigurationError, match="expected: a folder with"):
         TrainedRewriter(tmp_path).rewrite(benchmark.tasks)
     with pytest.raises(ConfigurationError, match=r"--base: model .*none"):
         train_rewriter(benchmark, str(tmp_path / "none"), tmp_path / "made", SHORT)

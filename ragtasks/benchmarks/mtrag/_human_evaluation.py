@@ -128,7 +128,7 @@ class _File(BaseModel):
 def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
 
-    A file of the arena has the same layout; a metric that its list `metrics` leaves out may be missing.
+    A file of other ratings has the same layout; a metric that its list `metrics` leaves out may be missing.
     """
     problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
     content = typed_json(problems, TypeAdapter(_File), "one JSON object")
