@@ -315,7 +315,7 @@ class Resting:
         return share is None or (share >= least and not any(self._source_of(u) is Source.NOTHING for u in units))
 
 
-def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> float | None:
+def grounded(answer: str, passages: Sequence[Passage]) -> float | None:
     """Return the share of an answer's words that its passages have, 0 to 1: `ground(...).share`, without the places.
 
     None without passages, and for an answer without content words: nothing in it could be supported.
@@ -323,7 +323,6 @@ def grounded(answer: str, passages: Sequence[Passage], question: str = "") -> fl
     Args:
         answer: the answer.
         passages: the passages that it was given; their titles count.
-        question: not used. Its words counted as supported once, which agreed less with people's labels.
     """
     if not passages:
         return None

@@ -40,18 +40,21 @@ class TurnErrorKind(str, Enum):
         "it refuses although a reference passage was shown, and all can be answered",
     )
     MISSED = (
-        *("missed", "retrieval missed it"),
+        "missed",
+        "retrieval missed it",
         "no reference passage was shown, and the answer has less than two thirds of the reference answer's words",
     )
     ANSWERED_UNKNOWN = "answered_unknown", "answers what is not there", "the passages have no answer, and it gives one"
     CUT_OFF = "cut_off", "is cut off", "it breaks off in the middle of a sentence"
     ASKED_BACK = "asked_back", "asks back needlessly", "it only asks the user, and the question can be answered"
     REPEATED = (
-        *("repeated", "repeats an earlier answer"),
+        "repeated",
+        "repeats an earlier answer",
         "most of its words are in earlier answers, and few of the reference answer's",
     )
     INVENTED = (
-        *("invented", "invents"),
+        "invented",
+        "invents",
         "a third of its words, three fifths of a short answer's, or a number are in no passage and no turn",
     )
 

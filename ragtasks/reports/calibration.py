@@ -79,9 +79,9 @@ def calibrate_judges(
     *,
     secrets: Secrets,
     cache_file: Path,
+    cards: Path,
     metrics: Sequence[str] = (),
     picture: Path | None = None,
-    cards: Path | None = None,
     repeats: int = 1,
     prompts: str = "ours",
     pairs: bool = False,
@@ -125,11 +125,12 @@ def calibrate_judges(
         shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
         with step("cards of the judges, with intervals"):
             made = [
-                replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
+                _stored(
+                    replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ())))),
+                    cards,
+                )
                 for card in _cards(answers, columns, idk["judges"], judgings, rubrics=rubrics, seconds=seconds)
             ]
-    if cards is not None:
-        made = [_stored(card, cards) for card in made]
     if picture is not None:
         plot_calibration(calibration, picture)
     text = render_calibration(calibration)
@@ -187,15 +188,6 @@ def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: 
     }
 
 
-def _data(answers: Sequence[RatedResponse]) -> str:
-    """Return the rated answers in words: a folder of one's own has others than MTRAG's."""
-    return "MTRAG's human evaluation" if len(answers) == _OFFICIAL else f"{len(answers)} rated answers"
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
-
-
 def _cards(
     answers: Sequence[RatedResponse],
     columns: Sequence[Column],
@@ -205,13 +197,16 @@ def _cards(
     rubrics: Sequence[Rubric],
     seconds: float,
 ) -> Iterator[JudgeCard]:
-    """Yield a card a judge."""
+    """Yield the card of each judge."""
+    now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
+    # Ratings of one's own are read from the same layout.
+    data = "MTRAG's human evaluation" if len(answers) == _OFFICIAL else f"{len(answers)} rated answers"
+    fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
     for judge in judgings[0].judges:
         scores = {column.metric: column.values for column in columns if column.source == judge}
         repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
         judged = JudgedAnswers(judge, scores, idk, judgings[0], seconds, repeated)
-        fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
-        yield judge_card(answers, judged, time=_now(), data=_data(answers), rubrics=fingerprints)
+        yield judge_card(answers, judged, time=now, data=data, rubrics=fingerprints)
 
 
 def _repeated(

@@ -21,7 +21,7 @@ from ragtasks.judges import (
     VerdictOutcome,
     Verdicts,
 )
-from ragtasks.metrics import spearman
+from ragtasks.metrics import cohen_kappa, spearman
 from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.statistics import Repeatability, estimate_mean
 from ragtasks.tables import Table, Value
@@ -253,12 +253,6 @@ def _preference(gap: float) -> float:
     return 0.5 if abs(gap) <= _EVEN else float(gap > 0)
 
 
-def _score(scores: Mapping[AnswerKey, float | None], row: RatedResponse) -> float:
-    value = scores[row.key]
-    assert value is not None
-    return value
-
-
 def _mean_row(
     rubric: str, measure: str, values: Sequence[tuple[RatedPair, float]], lowest: float = 0.0, highest: float = 1.0
 ) -> CardRow:
@@ -270,14 +264,11 @@ def _mean_row(
 def _rank_row(
     answers: Sequence[RatedResponse], scores: Mapping[AnswerKey, float | None], rubric: str, name: str
 ) -> CardRow:
-    rows = [
-        row
-        for row in answers
-        if row.response.task.answerability is Answerability.ANSWERABLE and scores.get(row.key) is not None
-    ]
+    known = {key: score for key, score in scores.items() if score is not None}
+    rows = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE and row.key in known]
 
     def rho(chosen: Sequence[RatedResponse]) -> float | None:
-        return spearman([_score(scores, row) for row in chosen], [row.rating(name) for row in chosen]).value
+        return spearman([known[row.key] for row in chosen], [row.rating(name) for row in chosen]).value
 
     return CardRow(rubric, f"{_RANK}{name}", rho(rows), *_bootstrap(rows, rho), len(rows))
 
@@ -307,13 +298,9 @@ def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict 
     rows = [row for row in answers if row.refuses is not None and idk.get(row.key) is not None]
 
     def kappa(chosen: Sequence[RatedResponse]) -> float | None:
-        pairs = [(bool(row.refuses), idk[row.key] is IdkVerdict.YES) for row in chosen]
-        if not pairs:
-            return None
-        equal = statistics.fmean(one == other for one, other in pairs)
-        first, second = (statistics.fmean(column) for column in zip(*pairs, strict=True))
-        chance = first * second + (1 - first) * (1 - second)
-        return None if chance == 1 else (equal - chance) / (1 - chance)
+        return cohen_kappa(
+            [float(bool(row.refuses)) for row in chosen], [float(idk[row.key] is IdkVerdict.YES) for row in chosen]
+        ).value
 
     return CardRow("idk", "kappa with the paper's judge", kappa(rows), *_bootstrap(rows, kappa), len(rows))
 

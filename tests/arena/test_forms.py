@@ -182,7 +182,9 @@ def test_calibrate_reads_the_file_that_forms_make(tmp_path: Path) -> None:
     assert answers[1].ratings[WIN_RATE] == {"r0": 50, "r1": 50, "r2": 50}
     assert answers[0].metrics == {}
     assert [len(row.response.passages) for row in answers] == [2] * 6
-    tables, _ = calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite")
+    tables, _ = calibrate_judges(
+        tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", cards=tmp_path
+    )
     assert "| a" in tables
     assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
 

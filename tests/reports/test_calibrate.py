@@ -24,7 +24,7 @@ SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py
 def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
     picture = tmp_path / "calibration.png"
     text, verdicts = calibrate_judges(
-        mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", picture=picture
+        mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", cards=tmp_path, picture=picture
     )
     assert verdicts is None
     assert "| reference | rb_alg | published | 0.87 | 0.87 |" in text
@@ -79,7 +79,9 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
 def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
     for metric, hint in {"length": "rl_mtb or rl_r", "rl_mt": "rl_mtb"}.items():
         with pytest.raises(ConfigurationError, match=hint):
-            calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", metrics=[metric])
+            calibrate_judges(
+                tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", cards=tmp_path, metrics=[metric]
+            )
 
 
 @pytest.mark.slow
@@ -101,7 +103,7 @@ def test_what_cannot_be_done_is_refused_before_a_judge_is_asked(mtrag_root: Path
     broken = tmp_path / "pairs.json"
     broken.write_text("[{}]")
     judge = '{"model": "m", "base_url": "http://127.0.0.1:9/v1"}'
-    ask = partial(calibrate_judges, mtrag_root, secrets=no_secrets, cache_file=tmp_path / "r")
+    ask = partial(calibrate_judges, mtrag_root, secrets=no_secrets, cache_file=tmp_path / "r", cards=tmp_path)
     with pytest.raises(BenchmarkFileError, match="amazon-science/RAGChecker"):
         ask([judge], ragchecker=broken)
     with pytest.raises(ConfigurationError, match="no judge to ask"):
@@ -115,5 +117,6 @@ def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: 
             ['{"model": "m", "base_url": "http://u:hunter2@h"'],
             secrets=no_secrets,
             cache_file=tmp_path / "r",
+            cards=tmp_path,
         )
     assert "hunter2" not in str(error.value)
