@@ -238,6 +238,9 @@ def _settings(world: World) -> dict[str, dict[str, Any]]:
     }
 
 
+_N_ROWS = 4
+
+
 def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
     benchmark = sample()
     folder = world.theirs / "results" / name
@@ -247,17 +250,19 @@ def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
     for task, config in results["configs"].items():
         facts = config["metadata"]["ragtasks"]
         facts.update({"benchmark": benchmark.label, "suite": "mtrag", **settings.get("_facts", {})})
-        facts["configuration"] = {"data": "sample", "encoder": "none", **own}
+        facts["configuration"] = {"data": "sample", "encoder": "none", "run": "official", **own}
         facts["prompts"] = {"system": "/etc/passwd", "plain": str(world.outside)}
         judges = str(own.get("judges", ""))
         facts["scoring"] = {
             "encoder": "none",
+            "scored_by": "ragtasks 0.1.0",
             "idk_detector": "ngrams-1",
             "judges": judges,
             "rubrics": {},
             **_reach(world),
         }
         config.update(task=task, **_reach(world))
+        results["n-samples"][task]["effective"] = _N_ROWS
     results.update(
         config={"model": "hf", **_reach(world)},
         results={task: {"alias": task, "rouge_l,none": 1.0} for task in results["configs"]},
@@ -270,7 +275,7 @@ def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     for row in rows:
         row["doc"].update(settings.get("_doc", {}))
-    _write(samples, ({**row, **_reach(world), "filter": "none"} for row in rows[:4]))
+    _write(samples, ({**row, **_reach(world), "filter": "none"} for row in rows[:_N_ROWS]))
 
 
 def _runs(world: World) -> None:
