@@ -108,6 +108,8 @@ def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[
     content = json.loads(results.read_text("utf-8"))
     enlarge(samples, n_tasks)
     content["n-samples"] = {task: {"original": len(rows), "effective": len(rows)} for task, rows in samples.items()}
+    for config in content["configs"].values():
+        config["metadata"]["ragtasks"].pop("summary")  # it sums up the scores that are replaced here
     draw = random.Random(0)
     n_samples = 0
     for number in range(n_models):
