@@ -35,9 +35,13 @@ from typing import Any
 PACKAGES = ("ragtasks", "retrieval_cache")
 OPTIONAL = (
     *("ragtasks/arena/", "ragtasks/synthesis/", "retrieval_cache/engines/"),
-    *("tests/arena/", "tests/cli/test_arena.py"),
+    *("tests/arena/", "tests/cli/test_arena.py", "tests/retrieval_cache/engines/"),
     *("tests/synthesis/", "tests/cli/test_synthesize.py", "tests/cli/test_review.py"),
-    "tests/retrieval_cache/engines/",
+    # Where older checkouts (`--root`) have them.
+    *("ragtasks/cli/arena.py", "ragtasks/cli/synthesis.py"),
+    *("retrieval_cache/milvus.py", "retrieval_cache/ray_workers.py"),
+    *("tests/retrieval_cache/test_milvus.py", "tests/retrieval_cache/test_ray_"),
+    *("tests/retrieval_cache/test_encoding_line.py", "tests/retrieval_cache/retrievers/test_elser.py"),
 )
 """Beginnings of the paths that do not belong to the core."""
 
