@@ -7,7 +7,8 @@
 Compared are numbers, labels and texts of answers, by their path in results, samples, submissions, runs and other JSON,
 CSV and XML files; of printed tables the numbers. Durations, dates and versions are left out. Other wording and hashes
 are listed at the end and do not count. A judge, a model and a RAG system that follow a script answer on the loopback
-interface. `--only GROUP` runs some groups (`run` first: others read its results), `--data FOLDER` adds real files.
+interface. `--only NAME` runs a group or a command (`run` first: others read its results), `--data FOLDER` adds real
+files.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ SHORT = {
     "new": "results/refuse --baseline results/extractive --benchmark mtrag",
     "margins": "--margin ans_acc=0.1 --margin rouge_l=0.1 --margin invented=0.2",
     "json": "--format json",
-    "examples": str(ROOT / "examples"),
 }
 """What several commands have in common, by the name in braces."""
 
@@ -63,7 +63,7 @@ run.server          run --model local-chat-completions --apply_chat_template --t
                     --model_args model=scripted,base_url={server}/v1/chat/completions,num_concurrent=4
                     --price '[1, 2]' --max-implausible 1 {log} more/server
 run.german          run --model ragtasks-extractive --tasks custom_full_rag {free} {log} more/german
-                    --data {examples}/languages/de
+                    --data files/de
 
 agentic.once        run --model ragtasks-agent-once --tasks {agentic} {free} {log} agentic/once
 agentic.rewrite     run --model ragtasks-agent-rewrite --tasks {agentic} {free} {log} agentic/rewrite
@@ -233,24 +233,24 @@ ROWS = (
 CORPUS = " ".join(f"Rule {n} of the library is about shelf {n % 3}. It holds on all days." for n in range(1, 30))
 
 
-def store(folder: Path, bin_folder: Path, data: Path | None, groups: list[str]) -> int:
+def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) -> int:
     """Run the commands in a folder and keep what they print and write; return 0."""
     (folder / "printed").mkdir(parents=True, exist_ok=True)
     files = folder / "files"
     files.mkdir(exist_ok=True)
     _write(files / "rows.jsonl", ROWS)
     _write(files / "corpus.jsonl", [{"_id": "rules", "title": "Rules", "text": CORPUS}])
+    shutil.copytree(ROOT / "examples" / "languages" / "de", files / "de", dirs_exist_ok=True)
     shutil.copy(ROOT / "tests" / "examples" / "traces" / "langchain_rag.jsonl", files / "spans.jsonl")
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("RAGTASKS")},
         **{"HF_HUB_OFFLINE": "1", "RAGTASKS_RUNS": str(folder / "store"), "COLUMNS": "200"},
         "RAGTASKS_DATA": str(data or folder / "no_data"),
     }
-    began = time.monotonic()
-    statuses = json.loads(kept.read_text()) if (kept := folder / "statuses.json").exists() else {}
+    began, statuses = time.monotonic(), []
     with scripted_server(files) as address:
         for name, arguments in commands(COMMANDS + (REAL if data else ""), address):
-            if groups and name.partition(".")[0] not in groups:
+            if only and not {name, name.partition(".")[0]} & {*only}:
                 continue
             program = "python" if arguments[0] == "python" else "ragtasks"
             command = [str(bin_folder / program), *arguments[program == "python" :]]
@@ -258,8 +258,8 @@ def store(folder: Path, bin_folder: Path, data: Path | None, groups: list[str]) 
             done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=folder)
             (folder / "printed" / f"{name}.out").write_text(done.stdout, encoding="utf-8")
             (folder / "printed" / f"{name}.err").write_text(done.stderr, encoding="utf-8")
-            statuses[name] = done.returncode
-            kept.write_text(json.dumps(statuses, indent=1), encoding="utf-8")
+            _write(folder / "printed" / f"{name}.jsonl", [{"status": done.returncode}])
+            statuses.append(done.returncode)
             why = " ".join(done.stderr.strip().splitlines()[-1:])[:120] if done.returncode else ""
             print(f"{name}: status {done.returncode}, {time.monotonic() - start:.1f} s {why}", flush=True)
     print(f"{len(statuses)} commands in {time.monotonic() - began:.0f} s")
@@ -337,7 +337,9 @@ def main() -> int:
     storing.add_argument("folder", type=Path, help="new or empty folder")
     storing.add_argument("--bin", type=Path, default=Path(sys.executable).parent, help="folder of python and ragtasks")
     storing.add_argument("--data", type=Path, help="data folder with the real files")
-    storing.add_argument("--only", action="append", default=[], help="group of commands, such as run; repeatable")
+    storing.add_argument(
+        "--only", action="append", default=[], help="group or command, such as run or gate.same; repeatable"
+    )
     comparing = actions.add_parser("compare", help="print what differs; status 1 if a value does")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)

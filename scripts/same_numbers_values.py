@@ -58,6 +58,8 @@ def read_values(folder: Path) -> dict[str, Values]:
     """Return file -> its values, of every file in a folder whose type is known."""
     found = {}
     for file in sorted(folder.rglob("*")):
+        if {"indexes", "searches"} & set(file.parts):
+            continue  # caches, whose files have other names each time
         name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", str(file.relative_to(folder)))
         if file.suffix in _READERS and file.is_file():
             found[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
@@ -102,8 +104,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             name = _name(item) or str(place)
             seen[name] += 1
             yield from leaves(item, f"{path}[{name}{'~' * (seen[name] - 1)}]")
-    else:
-        yield path, tuple(value) if isinstance(value, dict | list) else value
+    elif value not in ({}, []):
+        yield path, tuple(value) if isinstance(value, list) else value
 
 
 def _name(item: Any) -> str:
@@ -163,7 +165,8 @@ def summary(found: Sequence[Difference]) -> Iterator[str]:
         for difference in found:
             if difference.kind == kind:
                 shape = _TASK.sub(r"\1.*", re.sub(r"\[[^\]]*\]", "[*]", difference.path))
-                place = difference.file if shape in ("lines", "(the file)") else ""
+                folder, _, name = difference.file.rpartition("/")
+                place = {"lines": difference.file, "(the file)": f"{folder}/*{Path(name).suffix}"}.get(shape, "")
                 shapes[f"{place} {shape}".strip()].append(difference)
         n_values = sum(map(len, shapes.values()))
         yield f"\n{kind}{' (not counted)' * (kind in NOT_COUNTED)}: {n_values:,} values under {len(shapes)} paths"

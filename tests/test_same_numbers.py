@@ -33,7 +33,7 @@ FILES = {
     "files/gate.xml": '<suite failures="0"><case name="rouge_l" time="3"><failure message="worse"/></case></suite>',
     "printed/report.json.out": '[{"title": "Means", "rows": [{"metric": "rouge_l", "mean": {"value": 0.5}}]}]\nok\n',
     "printed/report.text.out": "| metric | score |\n| rouge_l | 0.500 |\n| ans_acc | 0.750 |\ntook 3.2 s\n",
-    "statuses.json": '{"run.oracle": 0}',
+    "printed/run.oracle.jsonl": '{"status": 0}\n',
 }
 
 
@@ -87,7 +87,7 @@ def test_what_passes_with_time_is_no_difference(
         ('message="worse"', 'message="not worse"', 1),
         ('"value": 0.5', '"value": 0.500001', 1),
         ("| 0.750 |", "| 0.751 |", 1),
-        ('"run.oracle": 0', '"run.oracle": 1', 1),
+        ('"status": 0', '"status": 1', 1),
     ],
 )
 def test_a_changed_value_of_every_type_of_file_is_found(
