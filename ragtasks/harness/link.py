@@ -248,7 +248,6 @@ def _top_level_keys(path: Path) -> set[str]:
 # lm_eval made later: `import lm_eval` then yields an empty module.
 
 MARK = "# Written by `ragtasks tasks link`, rewritten by it, removed by `ragtasks tasks unlink`."
-_OLD_MARK = "# Written by `ragtasks link`, rewritten by it, removed by `ragtasks unlink`."
 STUB_FOLDER = "ragtasks"
 _PART_SUFFIX = ".ragtasks-part"
 
@@ -284,7 +283,7 @@ def interrupted_writes(folder: Path) -> list[Path]:
 def present_stubs(folder: Path) -> dict[Path, str]:
     """Return path -> text of the files below `folder` that carry our mark."""
     texts = {path: path.read_bytes().decode(errors="replace") for path in _files(folder) if path.suffix == ".yaml"}
-    return {path: text for path, text in texts.items() if text.startswith((f"{MARK}\n", f"{_OLD_MARK}\n"))}
+    return {path: text for path, text in texts.items() if text.startswith(f"{MARK}\n")}
 
 
 def remove(folder: Path, paths: Collection[Path]) -> None:

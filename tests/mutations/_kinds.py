@@ -113,7 +113,7 @@ _REPORTS = (
     "results show {w}/%s",
     "results list {w}/%s",
     "results leaderboard {w}/%s --output {w}/out/page.html",
-    "results compare {w}/%s {w}/others",
+    "results diff {w}/%s {w}/others",
     "compare {w}/%s {w}/others",
     "report {w}/%s --format csv",
 )
