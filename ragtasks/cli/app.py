@@ -300,7 +300,7 @@ SUBCOMMANDS = {
     "results export every-eval-ever": "ragtasks results export every-eval-ever results --output records",
     "results export model-card": "ragtasks results export model-card results/a",
     "results export rows": "ragtasks results export rows results --output rows.csv",
-    "results export benchmark": "ragtasks results export benchmark results --kind invented --output failed",
+    "results export benchmark": "ragtasks results export benchmark results --kind missed --output failed",
     "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",
     "data describe": "ragtasks data describe mtrag --data sample",
     "data serve": "ragtasks data serve mtrag --data sample --port 8765",

@@ -11,12 +11,14 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+import typer.main
 
-from ragtasks.cli.app import GROUPS, SUBCOMMANDS
+from ragtasks.cli import app
 from tests._shared import SITE
 from tests.documents._environments import ROOT, build_wheel, make_environment
 from tests.documents._lines import DOCUMENTS, Line, lines_of
@@ -150,9 +152,21 @@ def test_every_command_runs_with_what_the_text_installed(name: str, world: World
 
 @pytest.mark.slow
 def test_every_example_of_the_help_runs(world: World) -> None:
-    groups = [line.strip() for commands in GROUPS.values() for text in commands.values() for line in text.split(";")]
-    lines = (Line(text, frozenset(), is_inline=False) for text in dict.fromkeys([*groups, *SUBCOMMANDS.values()]))
+    root: Any = typer.main.get_command(app)
+    top = [root.commands[name] for name in root.list_commands(None)]
+    top.sort(key=lambda command: command.name == "review")  # of what `synthesize` makes
+    groups = [command for command in top if hasattr(command, "commands")]
+    examples: list[str] = []
+    for command in (*top, *(inner for group in groups for inner in leaves(group))):
+        examples += [line.strip() for line in str(command.epilog or "").removeprefix("Example: ").split(";") if line]
+    lines = (Line(text, frozenset(), is_inline=False) for text in dict.fromkeys(examples))
     walk_through(lines, EXAMPLES, world)
+
+
+def leaves(group: Any) -> Iterator[Any]:
+    """Yield the commands inside a group."""
+    for command in group.commands.values():
+        yield from leaves(command) if hasattr(command, "commands") else [command]
 
 
 def walk_through(lines: Iterable[Line], walk: Walk, world: World) -> None:
