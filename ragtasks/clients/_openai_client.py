@@ -9,7 +9,6 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -561,38 +560,30 @@ async def stream_reply(
             raise ModelError(failure_of(error, credentials).reason) from None
 
 
-# Which models a server says it answered with: behind one name there may be several, also one after the other.
+# Which model a server says it answered with: behind one name there may be several, also one after the other.
 
 
 class ServedModels:
-    """Counts the models named in the replies to one client; usable from any thread."""
+    """Warns once if replies to one client come from two models; usable from any thread."""
 
     def __init__(self, client: str) -> None:
         self._client, self._lock = client, threading.Lock()
-        self._counts: Counter[str] = Counter()
+        self._first, self._is_warned = "", False
 
     def note(self, reply: Reply) -> None:
-        """Count the model of a reply; the first one that differs from those before is warned of, once."""
-        if not reply.served_model:
-            return
+        """Compare the model of a reply with that of the first one."""
         with self._lock:
-            self._counts[reply.served_model] += 1
-            is_change = len(self._counts) == 2 and self._counts[reply.served_model] == 1
+            self._first = self._first or reply.served_model
+            is_change = reply.served_model not in {"", self._first} and not self._is_warned
+            self._is_warned |= is_change
         if is_change:
-            before = next(name for name in self._counts if name != reply.served_model)
             _LOGGER.warning(
                 "%s: the server answered with %r before and answers with %r now: verdicts or queries of one run come "
                 "from two models. Each reply keeps the model that gave it",
                 self._client,
-                before,
+                self._first,
                 reply.served_model,
             )
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Model -> replies that name it."""
-        with self._lock:
-            return dict(self._counts)
 
 
 # Classifies what can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
