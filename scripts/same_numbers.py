@@ -133,7 +133,7 @@ judges.frozen       judges anchors results/extractive --output files/anchors.jso
 judges.questions    judges questions mtrag {sample} --judge {steady} {json} --output files/labels.jsonl
 judges.passages     judges passages official --benchmark mtrag {sample} --depth 3 --judge {steady}
                     --output files/qrels.txt
-judges.graded       evaluate-run bm25.rewrite.sample --qrels files/qrels.txt {json}
+judges.graded       evaluate-run store/runs/bm25.rewrite.sample/clapnq.trec --qrels files/qrels.txt {json}
 judges.nuggets      judges nuggets --set researchy {sample} --judge {steady} --output files/nuggets.jsonl
 judges.battle       arena battle results/oracle results/extractive --setting reference {panel} {sample}
                     --max-battles 60 --output files/votes.jsonl

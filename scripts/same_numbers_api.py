@@ -95,9 +95,10 @@ def plain(value: Any, depth: int) -> Any:
         return value.value
     if hasattr(value, "items"):
         return {str(key): plain(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item, depth - 1) for item in value]
-    return value if isinstance(value, str | int | float | None) else str(value)
+    if isinstance(value, list | tuple | frozenset):
+        items = [plain(item, depth - 1) for item in value]
+        return sorted(items, key=str) if isinstance(value, frozenset) else items
+    return value if isinstance(value, str | int | float | None) else type(value).__name__
 
 
 def _part(make: Callable[[], Any]) -> Any:

@@ -20,11 +20,11 @@ NOT_COUNTED = ("wording", "hash")
 """Kinds of differences that are listed and are no change of a value."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _PASSING = re.compile(
-    r"\d+(?:\.\d+)? ?(?:s|ms|seconds|minutes|[KM]B|[KM]iB)\b|\d{4}-\d\d-\d\d(?:[T ]\d\d\S*)?|127\.0\.0\.1:\d+"
+    r"\d+(?:\.\d+)? ?(?:s|ms|seconds|minutes|[KM]B|[KM]iB)\b|\d{4}-\d\d-\d\d(?:[T ]\d\d[\d:.-]*)?|127\.0\.0\.1:\d+"
 )
 """Durations, sizes on disk, times and addresses in texts."""
 _UNSTABLE = re.compile(
-    r"seconds|_version$|^(?:date|time|start_time|end_time|total_evaluation_time|created\w*|at|pretty_env_info|packages"
+    r"seconds|timestamp|_version$|^(?:date|evaluation_id|time|start_time|end_time|total_evaluation_time|created\w*|at|pretty_env_info|packages"
     r"|git_hash|config_source|base_url|path|elapsed|encoder_engine|scored_by)$"
 )
 _WORDING = re.compile(r"reason|note|sentence|description|legend|problem|unscored|expected|found|consequence|what it is")
@@ -60,19 +60,20 @@ def read_values(folder: Path) -> dict[str, Values]:
     for file in sorted(folder.rglob("*")):
         if {"indexes", "searches"} & set(file.parts):
             continue  # caches, whose files have other names each time
-        name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", str(file.relative_to(folder)))
+        name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", _HASH.sub("HASH", str(file.relative_to(folder))))
         if file.suffix in _READERS and file.is_file():
             found[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
     return found
 
 
 def _printed(text: str) -> Values:
-    """Return the numbers of each line that has some; of printed JSON its leaves."""
+    """Return the numbers of each line that has some and is about no duration; of printed JSON its leaves."""
     try:
         content, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         content, end = None, 0
-    lines = (tuple(_NUMBER.findall(_PASSING.sub("", line))) for line in text[end:].splitlines())
+    rest = [line for line in _HASH.sub("", _PASSING.sub("", text[end:])).splitlines() if "seconds" not in line]
+    lines = (tuple(_NUMBER.findall(line)) for line in rest)
     return {"lines": tuple(filter(None, lines)), **(dict(leaves(content)) if end else {})}
 
 
@@ -103,7 +104,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for place, item in enumerate(value):
             name = _name(item) or str(place)
             seen[name] += 1
-            yield from leaves(item, f"{path}[{name}{'~' * (seen[name] - 1)}]")
+            if not _UNSTABLE.search(name):
+                yield from leaves(item, f"{path}[{name}{'~' * (seen[name] - 1)}]")
     elif value not in ({}, []):
         yield path, tuple(value) if isinstance(value, list) else value
 
@@ -137,7 +139,7 @@ def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
         for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
             if tag == "equal":
                 continue
-            n_pairs = min(j - i, m - k)
+            n_pairs = j - i if j - i == m - k else 0
             for a, b in zip(old[i : i + n_pairs], new[k : k + n_pairs], strict=True):
                 yield from _pair(file, path, _joined(a), _joined(b))
             yield from (Difference("only before", file, path, _joined(item)) for item in old[i + n_pairs : j])
