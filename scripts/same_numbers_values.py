@@ -24,9 +24,10 @@ _PASSING = re.compile(
 )
 """Durations, sizes on disk, times and addresses in texts."""
 _UNSTABLE = re.compile(
-    r"seconds|timestamp|_version$|^(?:date|evaluation_id|time|start_time|end_time|total_evaluation_time|created\w*|at|pretty_env_info|packages"
-    r"|git_hash|config_source|base_url|path|elapsed|encoder_engine|scored_by)$"
+    r"seconds|timestamp|_version$|^(?:date|time|start_time|end_time|total_evaluation_time|created\w*|at|elapsed|path"
+    r"|pretty_env_info|packages|git_hash|config_source|base_url|encoder_engine|scored_by|evaluation_id|spent)$"
 )
+"""Keys of times, places and versions; `spent` is whether a reply came from the cache."""
 _WORDING = re.compile(r"reason|note|sentence|description|legend|problem|unscored|expected|found|consequence|what it is")
 """Keys of sentences for people: their numbers count, their words do not."""
 _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
