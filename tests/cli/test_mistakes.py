@@ -91,9 +91,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eval evaluation.yaml --dry-run --set options.queries=last_trun", ["did you mean 'last_turn'"]),
         ("eval evaluation.yaml --dry-run --set options.anchors=40", ["options.anchors needs judges"]),
         ("eval evaluation.yaml --dry-run --set options.prompts=our", ["options.prompts: expected 'ours'"]),
-        ("eval evaluation.yaml --dry-run --set report.htlm=x", ["report.htlm: no such option; did you mean 'html'?"]),
-        ("eval evaluation.yaml --dry-run --set report.html=3", ["report: html: expected the path of a page"]),
-        ("eval evaluation.yaml --dry-run --set arena.serve.prot=3", ["arena.serve.prot: no such option", "'port'"]),
+        ("eval evaluation.yaml --dry-run --set report.htlm=x", ["report.htlm: no such key; did you mean 'html'?"]),
+        ("eval evaluation.yaml --dry-run --set report.html=3", ["report.html: expected a path"]),
+        ("eval evaluation.yaml --dry-run --set arena.serve.port=3", ["arena: no such key", "known: answers"]),
         ("eval evaluation.yaml --dry-run --set gate.margins.rb_algo=0.1", ["did you mean 'rb_alg'"]),
         (
             "eval evaluation.yaml --dry-run --set gate.slices=[domian]",

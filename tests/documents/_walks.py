@@ -101,12 +101,7 @@ WALKS: dict[str, Walk] = {
             "--encoder minilm",
         ),
     ),
-    "docs/endpoints.md": Walk(
-        changes={
-            r" \.\.\.": " --model_args model=m,base_url=$SERVER/v1/chat/completions --apply_chat_template"
-            " --tasks mtrag_reference_fiqa --encoder none"
-        },
-    ),
+    "docs/endpoints.md": Walk(),
     "docs/evaluate-a-model.md": Walk(
         changes={
             r"model=NAME": "model=m",
