@@ -30,6 +30,8 @@ _UNSTABLE = re.compile(
 """Keys of times, places and versions; `spent` is whether a reply came from the cache."""
 _WORDING = re.compile(r"reason|note|sentence|description|legend|problem|unscored|expected|found|consequence|what it is")
 """Keys of sentences for people: their numbers count, their words do not."""
+_ENCODED = re.compile(r"[\w+/]{1000}")
+"""Compressed data of a page, which contain its time."""
 _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 _TASK = re.compile(r"^(configs|results|groups|versions|n-shot|n-samples|higher_is_better|group_subtasks)\.[^.]+")
 _NAMES = (
@@ -74,6 +76,7 @@ def _printed(text: str) -> Values:
     except ValueError:
         content, end = None, 0
     rest = [line for line in _HASH.sub("", _PASSING.sub("", text[end:])).splitlines() if "seconds" not in line]
+    rest = [line for line in rest if not _ENCODED.search(line)]
     lines = (tuple(_NUMBER.findall(line)) for line in rest)
     return {"lines": tuple(filter(None, lines)), **(dict(leaves(content)) if end else {})}
 
