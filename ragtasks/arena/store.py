@@ -202,6 +202,7 @@ class Database:
         self._log: Log | None = None
         self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
+            _check_closed_file(path)
             if is_read_only:
                 self._writer = self._reader = _in_memory(path)
                 has_log = False
@@ -328,6 +329,13 @@ class Log:
 
 def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=10, uri=uri)
+
+
+def _check_closed_file(path: Path) -> None:
+    """Raise an error for a file of another format that no process has open; SQLite makes no log next to it."""
+    if path.is_file() and not Path(f"{path}-wal").exists():
+        with closing(_opened(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            _require_ours(connection)
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo, may_be_replaced, put
+from ragtasks.cli.app import app, echo, leave_out, may_be_replaced, put
 from ragtasks.cli.options import names_results
 from ragtasks.config.environment import run_store
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.progress import step
+
+if TYPE_CHECKING:
+    from ragtasks.reports.history import History
 
 results = typer.Typer(help="List, show, compare, remove, rank and export results and runs.", no_args_is_help=True)
 export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
@@ -148,11 +151,11 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     since: _SINCE = None,
 ) -> None:
     """Write a page that ranks models, with intervals and ties, a table for each benchmark and setting."""
-    from ragtasks.reports.history import History, read_history, render_skipped, select_entries
+    from ragtasks.reports.history import History, render_skipped, select_entries
     from ragtasks.reports.leaderboard import write_leaderboard
 
     with step("reading and ranking the results"):
-        history = read_history(folder, is_ranked=True)
+        history = _ranked(folder)
         found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
         write_leaderboard(History(tuple(found), history.skipped), folder, output)
     echo(f"wrote {output}, evaluations: {len(found)}")
@@ -216,6 +219,25 @@ def benchmark(
 
 
 def _chosen(folder: Path, model: str | None) -> list[Any]:
-    from ragtasks.reports.history import read_history, select_entries
+    from ragtasks.reports.history import below, select_entries
 
-    return select_entries(read_history(folder, is_ranked=True).entries, model=model)
+    history = _ranked(folder)
+    for item in history.skipped:
+        leave_out(f"{below(item.path, folder)}: {item.reason}")
+    return select_entries(history.entries, model=model)
+
+
+def _ranked(folder: Path) -> History:
+    """Return the results of a folder; none that can be read is an error."""
+    from ragtasks.reports.history import read_history, render_skipped
+
+    history = read_history(folder, is_ranked=True)
+    if not history.entries:
+        raise BenchmarkFileError(
+            "results",
+            where=str(folder),
+            expected="a results file of the harness that can be read",
+            found=render_skipped(history.skipped, folder) or "none",
+            next_step="run the evaluation again, or name the folder that was given as --output_path",
+        )
+    return history

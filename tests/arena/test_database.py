@@ -88,6 +88,7 @@ def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it
         assert f"version {version} of its format, and this ragtasks reads version 2 only" in done.err
         assert "name another file with --database, which is made anew" in done.err
     assert path.read_bytes() == before
+    assert list(tmp_path.glob("arena.sqlite-*")) == [], "no log is left next to it"
 
 
 def test_another_program_s_file_and_a_damaged_one_are_refused(tmp_path: Path) -> None:

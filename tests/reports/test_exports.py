@@ -15,6 +15,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.exports import model_card, written
 from ragtasks.reports.history import read_history
+from tests._commands import run_command
 from tests.reports._saved import save
 from tests.reports.test_history import command
 
@@ -91,3 +92,25 @@ def test_rows_are_the_same_in_every_form(results: Path, tmp_path: Path) -> None:
     assert [float(row["value"]) for row in in_csv] == [row["value"] for row in rows]
     with pytest.raises(ConfigurationError, match=r"found \.xlsx"):
         written(rows, ".xlsx")
+
+
+@pytest.mark.parametrize("form", ["every-eval-ever", "rows"])
+def test_a_file_that_cannot_be_read_is_named_and_is_an_error_if_it_is_the_only_one(
+    results: Path, tmp_path: Path, form: str
+) -> None:
+    damaged = results / "results_2026-01-09T00-00-00.json"
+    damaged.write_text("{}")
+    output = tmp_path / "rows.csv"
+    done = run_command("results", "export", form, results, "--output", output)
+    assert done.status == 0
+    assert f"ragtasks: left out: {damaged.name}: " in done.err
+    assert output.exists()
+    alone = tmp_path / "alone" / damaged.name
+    alone.parent.mkdir()
+    damaged.rename(alone)
+    for line in (["export", form], ["leaderboard"]):
+        done = run_command("results", *line, alone.parent, "--output", tmp_path / "alone.html")
+        assert done.status == 1
+        assert f"results: {alone.parent}\n" in done.err
+        assert alone.name in done.err
+        assert not (tmp_path / "alone.html").exists()
