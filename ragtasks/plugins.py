@@ -107,7 +107,7 @@ class ExtensionPoint(Generic[_Kind]):
     def _loaded(self, entry: EntryPoint) -> _Kind:
         try:
             found = entry.load()
-        except Exception as error:  # a module of others may raise anything
+        except (Exception, SystemExit) as error:  # a module of others may raise anything, and may exit
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
             raise self._error(entry.name, "a module that can be imported", message, _origin(entry)) from error
         if not isinstance(found, self.contract):

@@ -145,3 +145,37 @@ def test_folders_of_tasks_are_found_without_an_import(
     (package / "__init__.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
     install("a", {"mine": "task_package.yamls", "no": "task_package.gone", "none": "no_such.x"}, group="ragtasks.tasks")
     assert [item for item in task_folders() if item[0] in {"mine", "no", "none"}] == [("mine", package / "yamls")]
+
+
+def test_a_broken_command_of_a_package_is_reported_and_all_others_work(
+    install: Install, module: Callable[[str, str], None]
+) -> None:
+    module("raising", "raise ZeroDivisionError('at import')")
+    module("exiting", "raise SystemExit(7)")
+    module(
+        "badly_typed",
+        "import typer\nrefused = typer.Typer()\n\n@refused.command()\ndef show(x: 'Undefined' = 1): ...\n\n"
+        "works = typer.Typer()\n\n@works.command()\ndef work(): print('it works')\n",
+    )
+    broken = {
+        "raises": "raising:app",
+        "exits": "exiting:app",
+        "refused": "badly_typed:refused",
+        "text": "string:digits",
+    }
+    working = {"works": "badly_typed:works", "twice": "badly_typed:works", "report": "raising:app"}
+    install("one", {**broken, **working}, "ragtasks.commands")
+    install("other", {"twice": "badly_typed:refused"}, "ragtasks.commands")
+    listed = run_command("--help")
+    assert listed.status == 0
+    for name in ("works", "report", "gate"):
+        assert f"│ {name} " in listed.out
+    for name in (*broken, "twice"):
+        assert f"│ {name} " not in listed.out
+        assert f"ragtasks: left out: command {name!r}: " in listed.err
+        asked = run_command(name)
+        assert asked.status == 1
+        assert f"ragtasks: command {name!r}: " in asked.err
+        assert "next step: " in asked.err
+    assert run_command("works").out == "it works\n"
+    assert run_command("report", "--help").status == 0, "our own name wins"

@@ -115,13 +115,17 @@ class _AllCommands(Mapping[str, Any]):
 
         Raises:
             KeyError: nothing has this name.
-            ConfigurationError: an added command cannot be imported, or is no Typer application.
+            ConfigurationError: an added command cannot be imported, is no Typer application, or one that Typer refuses.
         """
         if name not in self._loaded:
             added = COMMANDS.find(name)
             if added is None:
                 raise KeyError(name)
-            self._loaded[name] = _built(added, name)
+            try:
+                self._loaded[name] = _built(added, name)
+            except Exception as error:  # Typer reads the code of others: their types, defaults and annotations
+                found = f"{type(error).__name__}: {error}"
+                raise COMMANDS.refused(name, "an application that Typer makes a command of", found) from error
         return self._loaded[name]
 
 
