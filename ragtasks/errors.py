@@ -109,7 +109,8 @@ def misfit(item: ErrorDetails) -> str:
     if kind in {"literal_error", "enum"}:
         choices = str(item["ctx"]["expected"])
         near = difflib.get_close_matches(str(given), re.findall("'([^']+)'", choices), n=3)
-        return f"expected {choices}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
+        found = f", found {given}" if isinstance(given, int) else ""
+        return f"expected {choices}{found}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
     if kind in _BOUNDS:
         return f"expected {_BOUNDS[kind].format(next(iter(item['ctx'].values())))}, found {given}"
     return _OTHER_KINDS.get(kind) or item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
@@ -127,7 +128,7 @@ def close_matches(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"
-    return "known: " + ", ".join(names)
+    return "known: " + (", ".join(names) or "none")
 
 
 def missing_path(path: Path) -> tuple[str, str]:

@@ -60,5 +60,9 @@ def test_a_hint_does_not_depend_on_the_order_of_the_names(name: str, known: set[
     assert close_matches(name, sorted(known)) == close_matches(name, sorted(known, reverse=True))
 
 
+def test_where_no_names_are_known_the_hint_states_it() -> None:
+    assert close_matches("ray", []) == "known: none"
+
+
 def test_a_name_that_is_known_twice_is_offered_once() -> None:
     assert close_matches("judge", ["judges", "judges", "model"]) == "did you mean 'judges'?"

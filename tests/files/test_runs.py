@@ -158,7 +158,7 @@ SPEC = {
         ("spec.queries", "last_turn", "spec.queries: expected"),
         ("spec.queries.form", None, "spec.queries.form: expected a text"),
         ("spec.retriever.name", 7, "spec.retriever.name: expected a text"),
-        ("format", 0, "format: expected"),
+        ("format", 0, "format: expected 1, found 0"),
         ("metadata", None, "metadata: expected"),
         ("files", ["a.trec"], "files: expected"),
         ("files", {"a.trec": 1}, "files.a.trec: expected a text"),
