@@ -604,6 +604,7 @@ def _of_turn_errors(sides: Sequence[Side], config: GateConfig) -> Iterator[str]:
 
 
 _FIELDS = (*_MUST_MATCH, *sorted(_BY_SYSTEM), *_MENTIONED)
+_SAVED_FIELDS = (*_FIELDS, "ragtasks version")
 
 
 def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tuple[bool, str]]:
@@ -671,7 +672,7 @@ def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[Row]]) -> I
 def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:
     """Return what the scores of a setting rest on, as far as a gate compares it."""
     found = provenance_of(evaluation, evaluation.tasks_in(summary.setting), summary, {})
-    return {name: found[name] for name in (*_FIELDS, "ragtasks version")}
+    return {name: found[name] for name in _SAVED_FIELDS}
 
 
 # The systems that a gate compares, from results, or from a baseline that was saved: a fixed copy of what it needs.
@@ -788,6 +789,10 @@ def _read_baseline(path: Path) -> Side:
         for setting, part in found.settings.items()
     }
     for setting, part in found.settings.items():
+        foreign = {name: text for name, text in part.fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN}
+        if foreign:
+            texts = [f"{name}: {text}" for name, text in foreign.items()]
+            raise _error(f"{path}, {setting}", "conditions that this version knows", first_ones(texts, _MOST_NAMED))
         saved, now = (
             part.fields.get("tasks"),
             next((tasks_text(one) for one in summaries_of(rows[setting]).values()), "0"),

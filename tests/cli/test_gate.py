@@ -165,6 +165,7 @@ def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[
         (_edited(lambda rows: rows[0]["values"].update(rouge_l="0.5")), "found a text"),
         (_edited(lambda rows: rows[0]["values"].update(rouge_l=True)), "found true or false"),
         (lambda content: content.update(suite="mtrags"), "mtrags"),
+        (lambda content: content["settings"]["reference"]["fields"].update({"best of": "3"}), "found: best of: 3"),
     ],
 )
 def test_a_baseline_that_was_changed_by_hand_is_an_error_and_no_verdict(
@@ -178,6 +179,15 @@ def test_a_baseline_that_was_changed_by_hand_is_an_error_and_no_verdict(
     done = run(results / "same", "--baseline", file, "--margin", "rouge_l=0.05")
     assert (done.status, found in done.err) == (2, True), done.err
     assert done.err.startswith("ragtasks: ")
+
+
+def test_a_baseline_with_an_unknown_condition_that_was_not_set_is_read(results: Path) -> None:
+    file = results / "kept.json"
+    assert run(results / "old", "--save-baseline", file).status == 0
+    content = json.loads(file.read_text())
+    content["settings"]["reference"]["fields"]["best of"] = "-"
+    file.write_text(json.dumps(content))
+    assert run(results / "same", "--baseline", file, "--margin", "rouge_l=0.05").status == 0
 
 
 @pytest.mark.parametrize("value", [1.5, -1e308, 1e308])
