@@ -335,7 +335,7 @@ RETRIEVERS = ExtensionPoint(
 """Every retriever that no other is inside of."""
 
 WORKERS = ExtensionPoint("ragtasks.workers", "kind of workers", WorkersMaker, {})  # type: ignore[type-abstract]
-"""What encodes corpora on other machines."""
+"""Functions that encode a corpus on other machines."""
 
 
 def filled_by(line: str) -> Fill:

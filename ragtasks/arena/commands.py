@@ -25,7 +25,7 @@ commands = typer.Typer(
 # Options of every command that serves pages to people.
 
 TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
-"""Environment variable with the token that raters enter who type their names on a server that others reach."""
+"""Environment variable with the token that raters enter with their name on a server reachable from other machines."""
 HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs a token in {TOKEN_VARIABLE}.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free one.")]
 TYPED_NAMES = Annotated[
@@ -292,7 +292,7 @@ def import_votes(
 
 
 def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
-    """Return a line a rater: the name, and the link that lets the rater in."""
+    """Return one line per rater: the name and the personal link."""
     from ragtasks.arena.store import VoteStore
 
     store = VoteStore(database)
@@ -304,7 +304,7 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
 
 
 def served_votes(database: Path) -> Any:
-    """Return the votes of a server's database, to read; it must be there."""
+    """Return the votes of a server's existing database, read-only."""
     from ragtasks.arena.store import VoteStore
 
     if not database.is_file():

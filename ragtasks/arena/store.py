@@ -215,7 +215,7 @@ class Database:
             raise _unusable(path, str(error)) from error
 
     def _prepared(self) -> bool:
-        """Check whose file it is, make its tables, and return whether the file system can have a log beside it."""
+        """Check the file, create its tables, and return whether the file system supports a write-ahead log."""
         _require_ours(self._writer)
         if _has_table(self._writer, "a_copy"):
             raise sqlite3.Error("it is a copy to read, not to vote in")

@@ -64,7 +64,7 @@ def fetch(
     echo(done.describe())
 
 
-# `ragtasks data describe`: what a benchmark holds, as its paper's data tables report it.
+# `ragtasks data describe`: the contents of a benchmark, as in the data tables of its paper.
 
 
 @commands.command()
@@ -75,7 +75,7 @@ def describe(
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
     output: TABLES = None,
 ) -> None:
-    """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora."""
+    """Print the contents of a benchmark: conversations, turns, words, question types, answerability, corpora."""
     folder = named_folder(name, data)
     named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
     put(render([_holdings(named, place, corpora=corpora)], form), output)

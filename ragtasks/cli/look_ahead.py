@@ -87,7 +87,7 @@ class LookAhead:
         return look.begin(intention, request.tasks, request.metadata)
 
     def begin_system(self, intention: Intention, options: Mapping[str, Any], answers: Answers | None = None) -> bool:
-        """Return whether to score what a system answered, or will: to a benchmark, or to rows of one's own."""
+        """Return whether to score a system's answers, given or requested: to a benchmark, or to the user's rows."""
         if answers is not None:
             return self.begin_answers(replace(intention, needs_passages=False), answers)
         settings: dict[str, list[Setting]] = {}

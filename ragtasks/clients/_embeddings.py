@@ -165,7 +165,7 @@ class _Split:
         self._journal, self._client = journal, client
 
     def recall(self, index: int) -> Reply | None:
-        """Return the reply to the first text of a request if all its texts have replies by now."""
+        """Return the reply to the first text of a request if all its texts have replies, else None."""
         places = self._batches[index]
         if self._journal is not None:
             found = ((place, self._journal.recall(place)) for place in places)

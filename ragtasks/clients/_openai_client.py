@@ -560,7 +560,7 @@ async def stream_reply(
             raise ModelError(failure_of(error, credentials).reason) from None
 
 
-# Which model a server says it answered with: behind one name there may be several, also one after the other.
+# The model that a server reports with a reply: one name may stand for several models, also one after the other.
 
 
 class ServedModels:

@@ -210,7 +210,7 @@ class Journal(Protocol):
     """Where a client leaves each reply at once, so that a killed process loses only requests in flight."""
 
     def recall(self, index: int) -> Reply | None:
-        """Return the reply to prompt `index` if it is known by now; called just before the prompt is sent."""
+        """Return the stored reply to prompt `index`, or None; called just before the prompt is sent."""
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the reply to prompt `index`, before anything else is done with it."""

@@ -252,7 +252,7 @@ class _Call:
         _SENDING.end(ended)
 
     def _wait_for(self, entries: Sequence[_Entry]) -> None:
-        """Return once no call of this process sends the prompts; a waiting call sends none, so none waits for it."""
+        """Wait until no call of this process sends the prompts; a waiting call sends none, so calls cannot deadlock."""
         for entry in entries:
             while not _SENDING.has_ended(self._path_and_key(entry.key)):
                 if self._journal is not None:
@@ -283,7 +283,7 @@ class _Sending:
             self._changed.notify_all()
 
     def has_ended(self, item: tuple[Path, str]) -> bool:
-        """Return whether no call sends a prompt, after a moment at the latest."""
+        """Wait half a second at most, and return whether no call sends the prompt any more."""
         with self._changed:
             return self._changed.wait_for(lambda: item not in self._items, _LOOK_SECONDS)
 
@@ -336,7 +336,7 @@ class _Keeper:
 
 
 def _counted(progress: Progress, n_before: int, total: int) -> Progress:
-    """Return a progress that counts on from what was known before."""
+    """Return a progress that also counts the replies from before."""
     return lambda what, done, _: progress(what, n_before + done, total)
 
 
@@ -457,12 +457,12 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             _insert_unused(connection, key, calls)
 
     def unused(self, key: str) -> tuple[CallUsage, ...]:
-        """Return what earlier requests of a prompt took whose replies are not kept."""
+        """Return the usage of earlier requests of a prompt whose replies are not stored."""
         rows = self.execute("SELECT call FROM unused WHERE key = ? ORDER BY rowid", (key,))
         return tuple(_call(orjson.loads(call)) for (call,) in rows)
 
     def begin(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | tuple[CallUsage, ...]:
-        """Return the stored reply if it can be used; else begin a request, and return what earlier ones took.
+        """Return the stored reply if it is usable; else begin a request, and return the usage of earlier requests.
 
         A stored reply that cannot be used is deleted. Until `end` the request counts among the unused ones, with
         unknown costs: if its process is killed, nobody sees the reply. All of it is one transaction.
@@ -477,7 +477,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             return earlier
 
     def end(self, key: str, kept: Iterable[CachedReply] = (), calls: Iterable[CallUsage] = ()) -> None:
-        """End a request in one transaction: store its reply, or what it took if the reply is not kept."""
+        """End a request in one transaction: store its reply, or its usage if the reply is not stored."""
         with self._transaction() as connection:
             connection.execute(
                 "DELETE FROM unused WHERE rowid = (SELECT rowid FROM unused WHERE key = ? AND call = ? LIMIT 1)",
@@ -565,7 +565,7 @@ def _call(values: Mapping[str, Any]) -> CallUsage:
 
 
 _UNSEEN = CallUsage(is_used=False)
-"""A request whose reply nobody has seen."""
+"""A request whose reply was not received."""
 
 
 def _json(call: CallUsage) -> str:

@@ -438,7 +438,7 @@ def checked_text(text: str, name: str) -> None:
 
 
 def _read(text: str, name: str, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], EvaluationFile]:
-    """Return the content, and the same typed."""
+    """Return the content of the file, untyped and typed."""
     content, lines = _loaded(text, name)
     _add_names(content)
     for override in overrides:

@@ -197,7 +197,7 @@ def results_message(results: Sequence[str], calls_left: int) -> str:
 
 # OpenAI's tool calls, which a server reads off what its model writes.
 
-_UNREAD = "unread"  # what a call is shown with whose arguments were no object: servers take nothing else
+_UNREAD = "unread"  # key for arguments that are not an object: servers accept objects only
 _LONGEST_UNREAD = 200  # characters of these
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -217,7 +217,7 @@ def _calling(text: str, calls: list[Any]) -> dict[str, Any]:
 
 
 def _row(name: str, call: ToolCall) -> dict[str, Any]:
-    """Return a call as a message has it; its arguments are JSON in a text."""
+    """Return a call in the form of a message, with its arguments as JSON text."""
     function = {
         "name": _NO_NAME.sub("_", call.tool)[:64] or "unknown",
         "arguments": json.dumps(_object(call.arguments)),
@@ -279,7 +279,7 @@ class ToolCallProtocol:
         return ParsedReply(calls, "" if calls else text.strip(), text.strip())
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return each reply with its calls, and behind it a message for what each call found.
+        """Return each reply with its calls, followed by a message with the result of each call.
 
         Calls are counted through, whatever a server named them: the same conversation is then always the same prompt.
         """
@@ -287,7 +287,7 @@ class ToolCallProtocol:
         n = 0
         for exchange in exchanges:
             calls = exchange.reply.calls
-            names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # nine signs: Mistral's rule
+            names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # 9 characters: Mistral's rule
             n += len(calls)
             texts = exchange.texts
             texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"

@@ -236,7 +236,7 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
         return given
     with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
         with contextlib.suppress(yaml.YAMLError):  # lm_eval names the line
-            read_yaml(yaml_text(Path(given["config"])))  # has limits, which lm_eval's reader has not
+            read_yaml(yaml_text(Path(given["config"])))  # limits size and aliases, which lm_eval's reader does not
         in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
     return in_file | given
 

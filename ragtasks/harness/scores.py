@@ -208,7 +208,7 @@ class TaskAnswers:
         self._usage: dict[str, Mapping[str, Any]] = {}
 
     def take(self, instances: Sequence[Instance]) -> None:
-        """Note which replies did not come, and make each reply one that a file can hold; safe to repeat."""
+        """Record the missing replies, and make every reply valid text for a file; safe to repeat."""
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
         known = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}

@@ -620,7 +620,7 @@ def _judge(
     return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
 
 
-# Which of two answers to one task serves the user better.
+# The question which of two answers to one task serves the user better.
 #
 # A pair is a response whose task carries the other answer, so that it passes through panel, cache and coverage as any
 # response does. Judges see blinded names and both assistants' passages. Whoever wants both orders asks for both.

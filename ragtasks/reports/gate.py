@@ -597,7 +597,7 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
 
 
 def _of_turn_errors(sides: Sequence[Side], config: GateConfig) -> Iterator[str]:
-    """Yield each side whose turns were not examined, although a margin is of a turn error."""
+    """Yield each side whose turns were not examined, if a margin is of a turn error."""
     for side in sides if TURN_ERROR_NAMES & config.margins.keys() else ():
         if not any(TURN_ERROR_NAMES & row.values.keys() for rows in side.rows.values() for row in rows):
             yield f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again"

@@ -267,7 +267,7 @@ def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
 
 
 def _label(model: str, run: str, history: str) -> str:
-    """Return the model's name with the run that it was given, where that is a stored one, and with its own history."""
+    """Return the model's name, with its stored run and `own history` where they apply."""
     named = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
     return f"{named} ({history})" if history else named
 

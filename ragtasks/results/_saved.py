@@ -214,7 +214,7 @@ def value_at(found: Any, *keys: str) -> Any:
 
 
 def n_logged(file: Path, results: Mapping[str, Any], task: str) -> int:
-    """Return how many samples of a harness task were logged, as its results file says."""
+    """Return the number of logged samples of a harness task, from its results file."""
     number = value_at(results, "n-samples", task, "effective")
     if not isinstance(number, int):
         raise unusable("results", file, f"the number of logged samples of {task}, under n-samples", "none")

@@ -213,7 +213,7 @@ def find_implausible(
     setting: Setting | None = None,
     benchmark: Benchmark | None = None,
 ) -> list[dict[str, str]]:
-    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came."""
+    """Return check -> evidence, for each response; {} for a plausible answer or a missing one."""
     from scipy.special import bdtrc
 
     places = [place for place, response in enumerate(responses) if not response.no_answer]

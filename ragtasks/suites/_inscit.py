@@ -57,7 +57,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
     found = response_type(response.text, label)
     overlap = token_f1(response.text, response.task.target)
     return {
-        "sacrebleu": Score(overlap),  # the score is made of all answers; this only says that the answer is among them
+        "sacrebleu": Score(overlap),  # the score is over all answers; this marks the answer as one of them
         "token_f1": Score(overlap),
         "bert_f1": bert_scores(semantic, reason)["bert_f1"],
         "response_type": Score(float(found is response.task.answerability)) if found else Score(None, label.reason),

@@ -1,4 +1,4 @@
-"""`ragtasks synthesize` and `ragtasks train`: a benchmark made of documents, and what it trains."""
+"""`ragtasks synthesize` and `ragtasks train`: make a benchmark from documents, and train models on it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def export(
     database: _DATABASE = None,
     reviewer: _REVIEWER = None,
 ) -> None:
-    """Write the decisions as JSON lines, and what everybody keeps as a benchmark; one rejection removes a pair."""
+    """Write the decisions as JSON lines, and the pairs that no reviewer rejected as a benchmark."""
     from ragtasks.synthesis.review import export_reviewed, write_reviews
 
     if out is None and output is None:
@@ -87,7 +87,7 @@ def agreement(
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
 ) -> None:
-    """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
+    """Print each reviewer's decisions and their agreement: kappa of two, alpha of all."""
     from ragtasks.synthesis.review import review_section
 
     section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
@@ -105,7 +105,7 @@ def _file(folder: Path, database: Path | None) -> Path:
 
 
 def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
-    """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
+    """Return the decisions of a database on the pairs of a folder, and print the number of those on other texts."""
     from ragtasks.synthesis.review import read_reviews
 
     file, pairs = _file(folder, database), _pairs(folder)

@@ -197,7 +197,7 @@ class ElserRetriever:
 
     @contextmanager
     def _clearly(self, what: str) -> Iterator[None]:
-        """Turn the client's errors into one of ours, from which the key is gone."""
+        """Raise the client's errors as a `RagtasksError` without the key."""
         library = _elasticsearch()
         try:
             yield

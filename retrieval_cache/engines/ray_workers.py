@@ -226,7 +226,7 @@ _FORM = "ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]"
 
 
 def fill_on_ray(line: str) -> Fill:
-    """Return the function that encodes a corpus by the workers that a line names; nothing is connected."""
+    """Return the function that encodes a corpus on the workers of a line, without connecting yet."""
     return encoding_workers(line).fill
 
 

@@ -257,7 +257,7 @@ Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], F
 
 @runtime_checkable
 class WorkersMaker(Protocol):
-    """What encodes corpora on other machines."""
+    """Functions that encode a corpus on other machines."""
 
     def __call__(self, line: str) -> Fill:
         """Return the function that encodes a corpus; nothing is connected yet.
@@ -275,7 +275,7 @@ class EncodesCorpus(Protocol):
     """A retriever that encodes passages, or may have one inside."""
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Take what makes the vectors of the corpus, and where they are stored; return whether `fill` makes any."""
+        """Set the function that makes the vectors of the corpus and their folder; return whether `fill` makes any."""
 
 
 Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]

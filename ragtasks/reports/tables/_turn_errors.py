@@ -38,7 +38,7 @@ def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 5)
 
 
 def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
-    """Return in one line what went wrong most in full RAG, or in the last setting there is; empty if nothing did."""
+    """Return one line with the most frequent turn errors in full RAG, else in the last setting; empty without any."""
     models = [item for item in evaluations if not is_baseline(item.model)]
     settings = [setting for setting in Setting if any(_rows(item, setting) for item in models)]
     if not settings:
