@@ -26,8 +26,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ragtasks.benchmarks import open_benchmark
-from ragtasks.benchmarks.custom import search
+from ragtasks.benchmarks import bm25_rankings, open_benchmark
 from ragtasks.files import Run
 from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Passage, Qrel
@@ -125,7 +124,7 @@ def silver(sentences: Sequence[list[str]], propositions: Sequence[Passage]) -> d
     texts = {item.passage_id: item.text for item in propositions}
     queries = {f"{number} {place}": text for number, own in enumerate(sentences) for place, text in enumerate(own)}
     judged: dict[int, set[str]] = {}
-    for key, found in search(queries, propositions, 1).items():
+    for key, found in bm25_rankings(queries, propositions, 1).items():
         words = set(queries[key].lower().split())
         if found and len(words & set(texts[found[0]].lower().split())) >= LEAST_SHARED * len(words):
             judged.setdefault(int(key.partition(" ")[0]), set()).add(found[0])

@@ -1,5 +1,6 @@
 """Benchmarks: pinned official files, how they are fetched and checked, and raw file to records."""
 
+from ragtasks.benchmarks._bm25 import BUILT_IN_RUN, bm25_rankings
 from ragtasks.benchmarks._definition import (
     ROWS,
     Benchmark,
@@ -59,6 +60,7 @@ from ragtasks.benchmarks._rewrite_replies import (
 )
 
 __all__ = [
+    "BUILT_IN_RUN",
     "CONDITIONAL_CONTRACT",
     "CONTRACTS",
     "DEFAULT_BENCHMARK",
@@ -80,6 +82,7 @@ __all__ = [
     "added_benchmark_names",
     "benchmark_folder",
     "benchmark_names",
+    "bm25_rankings",
     "build_doc",
     "build_docs",
     "contexts_for",

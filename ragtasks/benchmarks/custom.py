@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import heapq
 import json
-import math
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks._bm25 import BUILT_IN_RUN, bm25_rankings
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, with_languages
 from ragtasks.benchmarks.sources import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, missing_path
@@ -28,7 +27,7 @@ from ragtasks.files import (
     qrel_lines,
     run_lines,
 )
-from ragtasks.languages import ENGLISH, settled, words_of
+from ragtasks.languages import settled
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -341,7 +340,7 @@ def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
 
 
 def _rankings_name(folder: Folder) -> str:
-    return NAME if folder.retrieved is None else RETRIEVED
+    return BUILT_IN_RUN if folder.retrieved is None else RETRIEVED
 
 
 def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
@@ -361,7 +360,7 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
         texts = {task.task_id: queries[task.task_id] for task in tasks}
         languages = (settled(task.language, queries[task.task_id]) for task in tasks)
         ((language, _),) = Counter(languages).most_common(1)
-        found |= search(texts, folder.corpus.of_domain(domain), _DEPTH, language)
+        found |= bm25_rankings(texts, folder.corpus.of_domain(domain), _DEPTH, language)
     return found
 
 
@@ -557,7 +556,7 @@ def _contents(folder: Folder) -> Iterator[str]:
     else:
         yield f"judgements: {len(folder.qrels)} in {QRELS}"
     if folder.retrieved is None:
-        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {NAME}"
+        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {BUILT_IN_RUN}"
     else:
         yield f"retrieved passages: {RETRIEVED}, for {len(folder.retrieved)} of {plural(len(folder.tasks), 'task')}"
     if n_left_out := len(folder.tasks) - len(folder.referring):
@@ -804,66 +803,3 @@ def rendered(value: object) -> str:
 def plural(number: int, noun: str) -> str:
     """Return a count with its noun, such as `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-# A plain BM25, so that `custom_full_rag` runs on a folder that says nothing about retrieval, on the base install.
-# It ranks as the precompute stage's `bm25-standard` does, apart from that one's rounding of passage lengths. Only
-# the terms of the queries are counted, in one pass over the passages, so nothing is indexed and nothing kept.
-
-NAME = "bm25 (built in)"
-"""What results call the run."""
-K1, B = 1.2, 0.75
-"""As Lucene and tantivy set them."""
-
-_TERM = re.compile(r"[^\W_]+")
-
-
-def search(
-    queries: Mapping[str, str], passages: Iterable[Passage], k: int, language: str = ENGLISH
-) -> dict[str, tuple[str, ...]]:
-    """Return query id -> the best `k` passage ids, best first; a query that shares no word with any has none.
-
-    Terms are runs of letters and digits in lower case, in other languages than English the words of `words_of`. A term
-    that the query repeats counts as often.
-
-    Args:
-        queries: query id -> text.
-        passages: one domain's, each with its title in its text.
-        k: most passages of a query.
-        language: ISO 639-1 code.
-
-    Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework", with Lucene's idf, which is never
-    negative.
-    """
-    terms_of = {query_id: Counter(_terms(text, language)) for query_id, text in queries.items()}
-    wanted = {term for terms in terms_of.values() for term in terms}
-    lengths: dict[str, int] = {}
-    postings: dict[str, dict[str, int]] = defaultdict(dict)
-    for passage in passages:
-        counts = Counter(_terms(passage.text, language))
-        lengths[passage.passage_id] = counts.total()
-        for term in wanted & counts.keys():
-            postings[term][passage.passage_id] = counts[term]
-    weights = {term: _weights(found, lengths) for term, found in postings.items()}
-    return {query_id: _best(terms, weights, k) for query_id, terms in terms_of.items()}
-
-
-def _terms(text: str, language: str) -> list[str]:
-    return _TERM.findall(text.lower()) if language == ENGLISH else words_of(text, language)
-
-
-def _weights(found: Mapping[str, int], lengths: Mapping[str, int]) -> dict[str, float]:
-    """Return passage id -> what one occurrence of a term in the query adds to the passage's score."""
-    mean_length = sum(lengths.values()) / len(lengths)
-    idf = math.log(1 + (len(lengths) - len(found) + 0.5) / (len(found) + 0.5))
-    return {key: idf * n * (K1 + 1) / (n + K1 * (1 - B + B * lengths[key] / mean_length)) for key, n in found.items()}
-
-
-def _best(terms: Mapping[str, int], weights: Mapping[str, Mapping[str, float]], k: int) -> tuple[str, ...]:
-    scores: dict[str, float] = defaultdict(float)
-    for term, n in terms.items():
-        for key, weight in weights.get(term, {}).items():
-            scores[key] += n * weight
-    # Sorting is the slow part: what lies below the k-th score, by more than 32 bits can tell, cannot be among the best.
-    least = min(heapq.nlargest(k, scores.values()), default=0.0) * (1 - 1e-6)
-    return best_first({key: score for key, score in scores.items() if score >= least})[:k]

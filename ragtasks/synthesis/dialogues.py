@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from ragtasks.benchmarks.custom import search
+from ragtasks.benchmarks import bm25_rankings
 from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import (
@@ -208,7 +208,7 @@ def closest_units(claims: Sequence[str], units: Sequence[Unit]) -> tuple[Unit, .
     texts = {unit.text.casefold(): unit.unit_id for unit in units}
     exact = {texts[claim.casefold()] for claim in claims if claim.casefold() in texts}
     others = {claim: claim for claim in claims if claim.casefold() not in texts}
-    ranked = search(others, [Passage(unit.unit_id, unit.text) for unit in units], 1) if others else {}
+    ranked = bm25_rankings(others, [Passage(unit.unit_id, unit.text) for unit in units], 1) if others else {}
     wanted = exact | {found[0] for found in ranked.values() if found}
     return tuple(unit for unit in units if unit.unit_id in wanted)
 
@@ -331,7 +331,7 @@ class _Removal:
         found: dict[str, list[Passage]] = {}
         for domain, queries in asked.items():
             passages = {item.passage_id: item for item in self._pool.passages[domain]}
-            for asked_at, ranked in search(queries, passages.values(), _SEARCHED + 1).items():
+            for asked_at, ranked in bm25_rankings(queries, passages.values(), _SEARCHED + 1).items():
                 found[asked_at] = [passages[name] for name in ranked]
         return [
             (name, place, [item for item in found[str(place)] if item.passage_id != name][:_SEARCHED])

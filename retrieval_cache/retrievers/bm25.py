@@ -171,7 +171,6 @@ class Bm25sRetriever:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")
         self._analyser = analyser
         self._terms = term_lister(analyser)
-        self._library = _bm25s()
         self._ids: tuple[str, ...] = ()
         self._scorer: Any = None
 
@@ -193,12 +192,14 @@ class Bm25sRetriever:
         }
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew."""
+        """Build the index in `folder`, or open the complete one that exists; a killed build starts again."""
+        import bm25s
+
         target = folder / _BM25S_FOLDER
         ids = read_or_built(target, self.describe(), lambda part: self._built(passages, part, progress))
         # bm25s cannot store an index without any term; such a corpus has no scorer and matches nothing.
         has_terms = (target / "params.index.json").is_file()
-        self._scorer = self._library.BM25.load(str(target), mmap=True, show_progress=False) if has_terms else False
+        self._scorer = bm25s.BM25.load(str(target), mmap=True, show_progress=False) if has_terms else False
         self._ids = ids
 
     def _built(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> tuple[str, ...]:
@@ -210,8 +211,10 @@ class Bm25sRetriever:
             for text in texts_with_ids(passages, ids, f"index {self.name}", progress)
         ]
         if numbers:
-            scorer = self._library.BM25(k1=self._k1, b=self._b, method="lucene")
-            tokenised = self._library.tokenization.Tokenized(ids=rows, vocab=numbers)
+            import bm25s
+
+            scorer = bm25s.BM25(k1=self._k1, b=self._b, method="lucene")
+            tokenised = bm25s.tokenization.Tokenized(ids=rows, vocab=numbers)
             scorer.index(tokenised, create_empty_token=False, show_progress=False)
             scorer.save(str(folder), show_progress=False)
         write_ids(folder, self.describe(), ids)
@@ -238,14 +241,6 @@ def _checked(name: str, value: object, highest: float) -> float:
             next_step="such as bm25s:k1=0.9,b=0.4",
         )
     return float(value)
-
-
-def _bm25s() -> Any:
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtraError("bm25s", "retrieval", "BM25 with its own k1 and b") from error
-    return bm25s
 
 
 # How lexical retrievers turn text into terms: an analyser a language, and what of a passage is indexed.

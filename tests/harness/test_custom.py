@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import benchmark_folder, custom, open_benchmark
-from ragtasks.benchmarks import custom as _custom_search
+from ragtasks.benchmarks import BUILT_IN_RUN, benchmark_folder, custom, open_benchmark
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Setting
 from tests._commands import run_command
@@ -124,7 +123,7 @@ def test_judges_are_asked_as_for_any_benchmark(
 def test_docs_say_where_their_passages_come_from(load_task: Callable[..., ConversationTask]) -> None:
     reference, full_rag = (list(load_task(name).dataset["test"]) for name in TASKS)
     assert {doc["run"] for doc in reference} == {"references"}
-    assert {doc["run"] for doc in full_rag} == {_custom_search.NAME}
+    assert {doc["run"] for doc in full_rag} == {BUILT_IN_RUN}
     assert {doc["domain"] for doc in full_rag} == {"lending", "workshop"}
     assert all([item["passage_id"] for item in doc["passages"]] == doc["references"] for doc in reference)
     assert all(len(doc["passages"]) == 5 for doc in full_rag)
