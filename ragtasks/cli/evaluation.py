@@ -32,6 +32,7 @@ from ragtasks.config import (
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.harness.names import refuse_unknown_names
 from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
 from ragtasks.records import Setting
@@ -87,9 +88,9 @@ def _require_others(evaluation: EvaluationFile) -> None:
 
     if evaluation.gate is not None:
         from ragtasks.metrics import TURN_ERROR_NAMES
-        from ragtasks.reports.gate import refuse_unknown_names
+        from ragtasks.reports import gate
 
-        refuse_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
+        gate.refuse_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
     if evaluation.until_decided is not None:
         from ragtasks.results import read_evaluations
         from ragtasks.scoring import ready_judge
@@ -196,11 +197,11 @@ def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
 
 
 def _run_model(place: _Place) -> None:
-    with step("loading lm_eval"):
-        from ragtasks.harness.run import Ending, run_harness
-
     evaluation, notes = place.evaluation, place.notes()
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
+    refuse_unknown_names(arguments)
+    with step("loading lm_eval"):
+        from ragtasks.harness.run import Ending, run_harness
 
     def begin(request: Request) -> bool:
         goes_on = place.look.begin_run(request, _missing_key(evaluation))
@@ -359,6 +360,7 @@ def run(
         echo(context.get_help())
         if HELP_ALL not in wanted:
             return
+    refuse_unknown_names(context.args)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Ending, run_harness
 

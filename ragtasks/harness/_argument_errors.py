@@ -20,8 +20,9 @@ from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import ConfigurationError, close_matches, masked, masked_text
+from ragtasks.errors import ConfigurationError, masked, masked_text
 from ragtasks.harness.extras import extra_of, install_line
+from ragtasks.harness.names import nearest, refuse_unknown_kind
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _NEAR = 0.84  # similarity from which a name is taken for a misspelt one
@@ -52,7 +53,7 @@ def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> 
         if not name.startswith("--") or name == "--" or any(option.startswith(name) for option in known):
             continue
         ours = {f"--{key.replace('_', '-')}" for key in EvaluationConfig.model_fields}
-        hint = _nearest(name, sorted({*known, *ours}), "`ragtasks run --help-all`")
+        hint = nearest(name, sorted({*known, *ours}), "`ragtasks run --help-all`")
         raise UnknownOptionError(f"no option {name}. Next step: {hint}")
 
 
@@ -109,18 +110,6 @@ class ClearConfig:
         return config
 
 
-def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
-    """Return the error for a task that there is not, with the names nearest to it."""
-    return ConfigurationError(f"Tasks not found: {name}. Next step: {_nearest(name, known, '`lm_eval ls tasks`')}")
-
-
-def refuse_unknown_kind(name: str) -> None:
-    """Refuse a kind of model that the harness has not, with the names nearest to it."""
-    if name not in MODEL_REGISTRY:
-        hint = _nearest(name, list(MODEL_REGISTRY), "`ragtasks run --help-all`")
-        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
-
-
 def refuse_misspelt_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments of a model behind a server that are nearly one of its own: it leaves unknown ones unread."""
     if not name.endswith("completions"):
@@ -164,7 +153,7 @@ Loaded = Callable[[str, LM, dict[str, Any]], Any]
 
 def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
     """Return what loads the models of a kind; means the harness's `get_model`."""
-    refuse_unknown_kind(name)
+    refuse_unknown_kind(name, list(MODEL_REGISTRY))
     with _library_named(name):
         return _ClearModel(name, harness_model(name), loaded, config)
 
@@ -222,9 +211,3 @@ def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [item.name for item in parameters if item.default is item.empty and item.kind not in variable]
     return [name for name in needed if name not in arguments]
-
-
-def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return a hint with the nearest known names, or where to look where none is near."""
-    hint = close_matches(name, known)
-    return hint if hint.startswith("did you mean") else f"see {otherwise}"

@@ -35,15 +35,14 @@ from ragtasks.harness._argument_errors import (
     in_one_line,
     parse_in_one_line,
     refuse_misspelt_arguments,
-    refuse_unknown_kind,
     refuse_unknown_options,
     refuse_wrong_sampling,
-    unknown_task,
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
+from ragtasks.harness.names import refuse_unknown_kind, refuse_unknown_tasks, unknown_task
 from ragtasks.harness.protocols import prompt_tokens
-from ragtasks.harness.tasks import near_miss, task_folder, task_folders
+from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
 # `ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
@@ -131,7 +130,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
     if options:
         metadata = settings.get("metadata")
         parsed.metadata = settings["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), **options}
-    refuse_unknown_kind(str(settings.get("model", "hf")))
+    refuse_unknown_kind(str(settings.get("model", "hf")), list(lm_eval.api.registry.MODEL_REGISTRY))
     refuse_misspelt_arguments(str(settings.get("model", "hf")), settings.get("model_args") or {})
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
@@ -243,8 +242,8 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
 
 def _request(settings: Mapping[str, Any]) -> Request:
     arguments, metadata = settings.get("model_args"), settings.get("metadata")
-    if not settings.get("include_path") and (problem := near_miss(_tasks(settings))):
-        raise ConfigurationError(problem)
+    if not settings.get("include_path"):
+        refuse_unknown_tasks(_tasks(settings))
     output = Path(settings["output_path"]) if settings.get("output_path") else None
     return Request(
         model=str(settings.get("model", "hf")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -107,22 +106,6 @@ def _content(path: Path) -> dict[str, Any]:
     own = yaml.load(path.read_text("utf-8"), yaml.BaseLoader) or {}
     included = own.pop("include", None)
     return {**(_content((path.parent / included).resolve()) if included else {}), **own}
-
-
-def near_miss(names: Sequence[str]) -> str:
-    """Return the first name that looks like an error for one of ours, with ours; empty where none does.
-
-    The harness knows 14,000 names, and says whether one of these was meant only after it has read them all.
-    """
-    for name in names:
-        if name not in _files() and not fnmatch.filter(_files(), name) and not Path(name).exists():
-            near = difflib.get_close_matches(name, _files(), n=3, cutoff=_NEAR)
-            if near:
-                return f"Tasks not found: {name}. Next step: {close_matches(name, near)}"
-    return ""
-
-
-_NEAR = 0.85
 
 
 def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:

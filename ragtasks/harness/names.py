@@ -1,0 +1,107 @@
+"""Names of harness tasks and kinds of models, checked without importing lm_eval.
+
+Importing lm_eval takes a second, and its own index of 14,000 YAML files takes six. A misspelt name is reported before
+both. A name is refused only when it certainly does not exist; every other name is left to lm_eval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.harness.link import harness_tasks_folder
+from ragtasks.harness.tasks import own_names
+
+_NEAR = 0.85  # similarity from which a name is taken for a misspelt one of ours
+_NOT_YAML = (".py", ".pyc", ".md", ".sh", ".json", ".tsv", ".txt")
+_NAME = re.compile(rb"^(?:task|group|tag): *[\"']?([\w./:+-]+)", re.MULTILINE)
+
+
+def refuse_unknown_names(arguments: Sequence[str]) -> None:
+    """Refuse the kind of model and the tasks in arguments of `lm_eval run` that certainly do not exist.
+
+    Tasks are left to lm_eval where a folder or a configuration file can add some.
+    """
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--model", "-M")
+    parser.add_argument("--tasks", "-t", nargs="+", default=[])
+    parser.add_argument("--include_path")
+    parser.add_argument("--config", "-C")
+    try:
+        given, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError:  # lm_eval's parser reports it
+        return
+    if given.model is not None:
+        refuse_unknown_kind(given.model, model_kinds())
+    if given.include_path is None and given.config is None:
+        # argparse takes an unknown option with a space in it, such as --metadata={...}, for one more task.
+        tasks = [text for text in given.tasks if not text.startswith("-")]
+        refuse_unknown_tasks([name for text in tasks for name in text.split(",") if name])
+
+
+def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
+    """Refuse a kind of model that is not among the known ones, with the nearest names."""
+    if name not in known:
+        hint = nearest(name, known, "`ragtasks run --help-all`")
+        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
+
+
+def model_kinds() -> list[str]:
+    """Return the names of `MODEL_MAPPING` in lm_eval's source, and those of our own models."""
+    tree = ast.parse((harness_tasks_folder().parent / "models" / "__init__.py").read_text("utf-8"))
+    found = [
+        ast.literal_eval(statement.value)
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "MODEL_MAPPING"
+    ]
+    ours = [entry.name for entry in entry_points(group="lm_eval.models") if entry.value.startswith("ragtasks.")]
+    return [*(name for mapping in found for name in mapping), *ours]
+
+
+def refuse_unknown_tasks(names: Sequence[str]) -> None:
+    """Refuse a task that is nearly one of ours, or that no file of lm_eval's tasks mentions."""
+    ours = own_names()
+    for name in names:
+        if name in ours or fnmatch.filter(ours, name) or Path(name).exists():
+            continue
+        if near := difflib.get_close_matches(name, ours, n=3, cutoff=_NEAR):
+            raise unknown_task(name, near)
+        if not any(sign in name for sign in "*?["):
+            _refuse_unmentioned(name)
+
+
+def _refuse_unmentioned(name: str) -> None:
+    mention = re.compile(rb"(?<!\w)" + re.escape(name.encode()) + rb"(?!\w)")
+    known = set(own_names())
+    for text in _task_texts():
+        if mention.search(text):
+            return
+        known.update(match.decode() for match in _NAME.findall(text))
+    raise unknown_task(name, sorted(known))
+
+
+def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
+    """Return the error for a task that does not exist, with the nearest names."""
+    return ConfigurationError(f"Tasks not found: {name}. Next step: {nearest(name, known, '`lm_eval ls tasks`')}")
+
+
+def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return a hint with the nearest known names, or with the list to read where none is near."""
+    hint = close_matches(name, known)
+    return hint if hint.startswith("did you mean") else f"see {otherwise}"
+
+
+def _task_texts() -> Iterator[bytes]:
+    """Yield the files of lm_eval's tasks that can name one; included files have any suffix."""
+    for folder, _, files in os.walk(harness_tasks_folder()):
+        for file in files:
+            if not file.endswith(_NOT_YAML):
+                yield Path(folder, file).read_bytes()

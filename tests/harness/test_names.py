@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lm_eval.api.registry import MODEL_REGISTRY
+
+import ragtasks.harness.models
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.names import model_kinds, refuse_unknown_names
+
+
+def test_the_kinds_of_models_are_those_that_lm_eval_registers() -> None:
+    assert ragtasks.harness.models
+    assert set(model_kinds()) <= set(MODEL_REGISTRY)
+    assert {"hf", "vllm", "dummy", "ragtasks-extractive", "ragtasks-endpoint"} <= set(model_kinds())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model hff --tasks mtrag", "--model hff: .*'hf'"),
+        ("-M hff", "--model hff: "),
+        ("--model=hff --config run.yaml --include_path mine", "--model hff: "),
+        ("--tasks mtrag mtrag_fullrag", "Tasks not found: mtrag_fullrag.*'mtrag_full_rag'"),
+        ("-t mtrag,mtrag_fullrag_*", r"Tasks not found: mtrag_fullrag_\*"),
+        ("--tasks hella_swag", "Tasks not found: hella_swag.*'hellaswag'"),
+        ("--tasks mtrag,qzqzqzqz", "Tasks not found: qzqzqzqz.*`lm_eval ls tasks`"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused(arguments: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        refuse_unknown_names(arguments.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "--model",
+        "--model hf --tasks mtrag,mtrag_*_rag hellaswag",
+        "--tasks mmlu_stem",  # a group; its file is in a folder of includes
+        "--tasks qzqzqzqz --include_path mine",
+        "--tasks qzqzqzqz --config run.yaml",
+        "--tasks qz*",
+    ],
+)
+def test_names_that_may_exist_are_left_to_lm_eval(arguments: str) -> None:
+    refuse_unknown_names(arguments.split())
+
+
+def test_a_path_is_no_misspelt_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("task: mine\n", encoding="utf-8")
+    refuse_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
+
+
+@pytest.mark.parametrize("option", ["--model hff --tasks mtrag", "--tasks mtrag_fullrag --model dummy"])
+def test_a_misspelt_name_is_reported_without_importing_lm_eval(option: str) -> None:
+    code = f"""
+import sys
+from ragtasks.cli import main
+try:
+    main(["run", *{option.split()!r}])
+except SystemExit as end:
+    assert end.code == 1
+assert "lm_eval" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
