@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -110,17 +110,62 @@ def heading(title: str, provenance: Mapping[str, str]) -> str:
     return "; ".join(filter(None, [title, *(f"{name}: {text}" for name, text in provenance.items())]))
 
 
-def notes_table(notes: Iterable[tuple[str, str]], n_named: int) -> list[Table]:
-    """Return notes as what stands before the scores: each once, behind the names that it is about; [] for none."""
-    about: dict[str, list[str]] = {}
-    for name, note in notes:
-        text = note.removeprefix(name)
-        about.setdefault(text, []).extend([name] if text != note else [])
-    lines = (
-        f"every run{text}" if 1 < len(names) == n_named else f"{', '.join(names)}{text}"
-        for text, names in about.items()
-    )
-    return [Table("Before the scores", (), (), legend=tuple(lines))] if about else []
+# Tables of records: a row a group of them, and parts of them by their labels.
+
+Record = TypeVar("Record")
+
+
+def table_of(
+    title: str,
+    heads: Sequence[str],
+    groups: Iterable[tuple[Sequence[Cell], Sequence[Record]]],
+    columns: Mapping[str, Callable[[Sequence[Record]], Cell]],
+    note: str = "",
+) -> Table:
+    """Return a table with a row a group of records: the cells that name it, then each column's cell of its records."""
+    rows = tuple((*names, *(cell_of(records) for cell_of in columns.values())) for names, records in groups)
+    return Table(title, (*heads, *columns), rows, note)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Generic[Record]):
+    """A part of records: one value of one dimension."""
+
+    dimension: str
+    """Such as `domain`."""
+    value: str
+    """Such as `fiqa`; empty for all records."""
+    holds: Callable[[Record], bool]
+
+    def of(self, records: Iterable[Record]) -> list[Record]:
+        """Return the records that belong to the slice, in their order."""
+        return [record for record in records if self.holds(record)]
+
+
+ALL = "all"
+"""The dimension of the one slice that has every record."""
+
+
+def slices_of(
+    records: Iterable[Record],
+    dimensions: Mapping[str, Callable[[Record], Sequence[Any]]],
+    *,
+    n_least: int = 2,
+) -> Iterator[Slice[Record]]:
+    """Yield all records, then a slice for each label of each dimension that has at least `n_least` labels.
+
+    Labels are sorted. A record with several is in several slices, one without any in none.
+    """
+    yield Slice(ALL, "", lambda _: True)
+    records = list(records)
+    for dimension, labels_of in dimensions.items():
+        labels = sorted({label for record in records for label in labels_of(record)})
+        if len(labels) >= n_least:
+            yield from (_slice(dimension, label, labels_of) for label in labels)
+
+
+def _slice(dimension: str, label: object, labels_of: Callable[[Record], Sequence[Any]]) -> Slice[Record]:
+    return Slice(dimension, str(label), lambda record: label in labels_of(record))
 
 
 # Cells as text.

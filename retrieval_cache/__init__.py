@@ -23,7 +23,14 @@ from retrieval_cache.corpora.segmenting import (
     sentence_spans,
     sentence_windows,
 )
-from retrieval_cache.evaluation import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
+from retrieval_cache.evaluation import (
+    judge_files,
+    pairs_of_benchmark,
+    pairs_of_files,
+    query_rows,
+    ranking_named,
+    retrieval_section,
+)
 from retrieval_cache.queries import (
     LLM_REWRITE,
     MIN_REWRITTEN,
@@ -108,9 +115,11 @@ __all__ = [
     "parse",
     "passage_text",
     "plain_tokenizer",
+    "query_rows",
     "ranking_named",
     "read_corpus",
     "read_run",
+    "retrieval_section",
     "retrieve",
     "rewrite_queries",
     "searcher",

@@ -6,6 +6,7 @@ side and compared query by query.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +33,6 @@ from ragtasks.metrics import (
     EVIDENCE_METRICS,
     IBM_METRICS,
     RETRIEVAL_METRICS,
-    JudgedRun,
     RetrievalMetric,
     RunScores,
     mean_evidence_scores,
@@ -41,12 +41,29 @@ from ragtasks.metrics import (
 )
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Score, Task
 from ragtasks.statistics import Column, compare_columns
-from ragtasks.tables import Cell, Difference, Section, Table, Value, notes_table
+from ragtasks.tables import ALL, Cell, Difference, Section, Slice, Table, Value, slices_of, table_of
 from retrieval_cache.corpora.passages import read_corpus, with_text
 from retrieval_cache.stage import read_run as read_stored
 from retrieval_cache.store import RunStore, data_label, fallbacks_of
 
-ALL = "all"
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A run of a benchmark's tasks, wherever it comes from."""
+
+    name: str
+    run: Run
+    query_form: str = ""
+    """What was sent to the retriever, such as `rewrite`; empty if unknown."""
+    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Domain -> passages that were searched; empty if unknown."""
+    fallbacks: str = ""
+    """How many queries are the last turn in place of a rewrite, and why; empty if none is, or unknown."""
+
+    @property
+    def depth(self) -> int:
+        """Most passages that it ranks for a query."""
+        return max(map(len, self.run.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,103 +72,89 @@ class QueryResult:
 
     query_id: str
     domain: str
+    """Empty if the query is of no known task."""
     conversation_id: str
     turn: int
-    """User turn, counted from 1."""
+    """User turn, counted from 1; 0 if the query is of no known task."""
     standalone: bool | None
-    """Whether the question stands alone, None where nobody says."""
+    """Whether the question stands alone; None without a label."""
     values: Mapping[str, float | None]
-    """Metric name -> value, None where the run cannot be judged."""
+    """Metric name -> value, None if the judgements do not apply to the run."""
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """One run judged, and what its tables must say about it."""
+class JudgedRun:
+    """A ranking with its scores, and the notes that its tables need."""
 
-    name: str
-    query_form: str
-    """What was sent to the retriever, such as `rewrite`; empty where unknown."""
-    benchmark: str
-    """Label of the benchmark; says `sample` where it is one."""
+    ranking: Ranking
+    data: str
+    """Label of the benchmark, or names of the files of judgements."""
     results: tuple[QueryResult, ...]
     """One for each judged query, in the order of the judgements."""
     coverage: RunScores
-    """Which queries the run leaves out, or has beside the judged ones."""
-    standalone_source: str
-    """Who says which questions stand alone."""
-    ibm: Mapping[str, Score]
-    """Metric name -> score as the official script computes it (profile `ibm`)."""
-    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Domain -> passages that were searched; empty where unknown."""
+    """Which queries the run leaves out, or has in addition to the judged ones."""
+    standalone_source: str = ""
+    """Source of the labels of questions that stand alone."""
+    ibm: Mapping[str, Score] = field(default_factory=dict)
+    """Metric name -> score as the official script computes it (profile `ibm`); {} for other metrics than its own."""
     unscored: str = ""
-    """Why the run cannot be judged by these judgements; empty where it can."""
-    depth: int | None = None
-    """Most passages that the run ranks for a query; None where unknown."""
-    fallbacks: str = ""
-    """How many queries are the last turn in the place of a rewrite, and why; empty where none is, or unknown."""
+    """Why the judgements do not apply to the run; empty if they do."""
     ranking_notes: tuple[str, ...] = ()
-    """What else makes its scores look better or worse than what it found."""
+    """Notes on ids, ties and order of the ranking, to be read after the run's name."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.ranking.name
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of the judged queries: one value of one dimension."""
-
-    dimension: str
-    value: str
-    """Such as `fiqa`; empty for all."""
-    holds: Callable[[QueryResult], bool]
-
-    def of(self, results: Iterable[QueryResult]) -> tuple[QueryResult, ...]:
-        """Return the results that belong to the slice, in their order."""
-        return tuple(result for result in results if self.holds(result))
-
-
-def evaluate(
-    run: Run,
+def judge(
+    ranking: Ranking,
     qrels: Iterable[Qrel],
-    tasks: Iterable[Task],
+    tasks: Iterable[Task] | None,
     *,
-    name: str,
-    query_form: str = "",
-    benchmark: str = "",
+    data: str = "",
     standalone: StandaloneLabels = NO_LABELS,
-    corpus_sizes: Mapping[str, int] | None = None,
     unscored: str = "",
-    fallbacks: str = "",
-) -> Evaluation:
-    """Return the run judged, over all queries of the qrels: one that the run leaves out counts 0 and is listed.
+    metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS,
+) -> JudgedRun:
+    """Return the scores of a ranking over all queries of the qrels: one that it leaves out counts 0 and is listed.
 
-    Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` holds what run_retrieval_eval.py (cc5b1d4) would print.
+    Without tasks (None), queries have no domain, and each is a conversation of its own.
+
+    Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` is what run_retrieval_eval.py (cc5b1d4) prints.
     """
     judgements = tuple(qrels)
-    task_of = {task.task_id: task for task in tasks}
-    _check_queries(judgements, task_of)
-    check_overlap(run, judgements, name)
-    scores = score_run(run, judgements)
-    ibm = score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
-    return Evaluation(
-        name=name,
-        query_form=query_form,
-        benchmark=benchmark,
+    task_of = {task.task_id: task for task in tasks or ()}
+    if tasks is not None:
+        _check_queries(judgements, task_of)
+    _check_overlap(ranking, judgements)
+    scores = score_run(ranking.run, judgements, metrics)
+    ibm: Mapping[str, Score] = {}
+    if tasks is not None and set(IBM_METRICS) <= set(metrics):
+        ibm = score_run_ibm(ranking.run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
+    return JudgedRun(
+        ranking=ranking,
+        data=data,
         results=tuple(
-            _result(task_of[query_id], standalone, dict.fromkeys(values) if unscored else values)
+            _result(query_id, task_of.get(query_id), standalone, dict.fromkeys(values) if unscored else values)
             for query_id, values in scores.values.items()
         ),
         coverage=scores,
         standalone_source=standalone.source,
         ibm=dict.fromkeys(ibm, Score(None, unscored)) if unscored else ibm,
-        corpus_sizes=dict(corpus_sizes or {}),
         unscored=unscored,
-        depth=max(map(len, run.values()), default=0),
-        fallbacks=fallbacks,
-        ranking_notes=tuple(ranking_notes(name, run, judgements)),
+        ranking_notes=tuple(_ranking_notes(ranking.run, judgements)),
     )
 
 
-def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float | None]) -> QueryResult:
-    label = standalone.labels.get(task.task_id)
-    return QueryResult(task.task_id, task.domain, task.conversation_id, task.turn, label, values)
+def _result(
+    query_id: str, task: Task | None, standalone: StandaloneLabels, values: Mapping[str, float | None]
+) -> QueryResult:
+    if task is None:
+        return QueryResult(query_id, "", query_id, 0, None, values)
+    label = standalone.labels.get(query_id)
+    return QueryResult(query_id, task.domain, task.conversation_id, task.turn, label, values)
 
 
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
@@ -166,96 +169,61 @@ def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
         )
 
 
-def check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
+def _check_overlap(ranking: Ranking, qrels: Sequence[Qrel]) -> None:
     """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
+    run = ranking.run
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
         raise CacheError(
             "run",
-            where=name,
+            where=ranking.name,
             expected=f"judged queries, such as {qrels[0].query_id!r}",
             found=f"{len(run)} queries, none of them judged, such as {next(iter(run))!r}",
             next_step="evaluate it with the qrels of the data that it was made from",
         )
 
 
-def slices(results: Sequence[QueryResult]) -> Iterator[Slice]:
-    """Yield the slices of the paper's Tables 4 and 15 that the results have; those by turn and `all` always.
-
-    Whether a question stands alone is asked of later turns only, as in Table 4.
-    """
-    yield Slice("all", "", lambda _: True)
-    yield Slice("turn", "first", lambda result: result.turn == 1)
-    yield Slice("turn", "later", lambda result: result.turn > 1)
-    if any(result.turn > 1 and result.standalone is not None for result in results):
-        yield Slice("later turns", "standalone", lambda result: result.turn > 1 and result.standalone is True)
-        yield Slice("later turns", "non-standalone", lambda result: result.turn > 1 and result.standalone is False)
-    for domain in dict.fromkeys(result.domain for result in results):
-        yield _domain_slice(domain)
+_STANDALONE: Mapping[bool | None, tuple[str, ...]] = {None: (), True: ("standalone",), False: ("non-standalone",)}
+DIMENSIONS: Mapping[str, Callable[[QueryResult], tuple[str, ...]]] = {
+    "turn": lambda result: (("first" if result.turn == 1 else "later"),) if result.turn else (),
+    "later turns": lambda result: _STANDALONE[result.standalone] if result.turn > 1 else (),
+    "domain": lambda result: (result.domain,) if result.domain else (),
+}
+"""Slices of the paper's Tables 4 and 15. Later turns alone have labels of questions that stand alone."""
 
 
-def _domain_slice(domain: str) -> Slice:
-    return Slice("domain", domain, lambda result: result.domain == domain)
-
-
-def mean(results: Sequence[QueryResult], metric: str) -> Score:
-    """Return the mean of one metric over the results; unscored for none."""
-    check_metric(metric)
-    if not results:
-        return Score(None, "no judged queries")
+def mean(results: Sequence[QueryResult], metric: str) -> Value:
+    """Return the mean of a metric over all the results; no value if any is unscored, or without results."""
     values = [value for result in results if (value := result.values[metric]) is not None]
-    if len(values) < len(results):
-        return Score(None, "judgements do not apply to the run")
-    return Score(sum(values) / len(values))
+    if not values or len(values) < len(results):
+        return Value(None, 0, len(results))
+    return Value(sum(values) / len(values), len(values), len(values))
 
 
-def columns_of(evaluation: Evaluation, metrics: Iterable[str], group: str = ALL) -> Iterator[Column]:
+def columns_of(
+    judged: JudgedRun, metrics: Iterable[RetrievalMetric], group: str = ALL, note: str = ""
+) -> Iterator[Column]:
     """Yield the values of some metrics by query, with their conversations as clusters; the group may be a domain."""
-    results = [result for result in evaluation.results if group in {ALL, result.domain}]
-    for metric in dict.fromkeys(metrics):
-        check_metric(metric)
+    results = [result for result in judged.results if group in {ALL, result.domain}]
+    for metric in metrics:
         yield Column(
-            context=evaluation.benchmark,
+            context=judged.data,
             group=group,
-            metric=metric,
-            name=evaluation.name,
-            values={result.query_id: result.values[metric] for result in results},
+            metric=metric.name,
+            name=judged.name,
+            values={result.query_id: result.values[metric.name] for result in results},
             cluster_of={result.query_id: result.conversation_id for result in results},
             bounds=(0.0, 1.0),
-            note=evaluation.fallbacks,
+            note=note,
         )
 
 
-def doubts_of(evaluation: Evaluation, metrics: Iterable[str]) -> str:
-    """Return what makes some scores other than a ranking deserves, without the run's name; empty for nothing."""
-    coverage = coverage_notes(
-        evaluation.name, evaluation.coverage, {one.query_id: one.domain for one in evaluation.results}
-    )
-    depth = evaluation.depth or 0
-    deeper = [name for name in metrics if (k := name.rpartition("_")[2]).isdigit() and depth < int(k)]
-    notes = [*coverage, *evaluation.ranking_notes]
-    notes += [f"at most {depth} passages a query, so {', '.join(deeper)} see no more"] * bool(deeper and depth)
-    return "; ".join(note.removeprefix(evaluation.name).lstrip(": ") for note in notes)
-
-
-def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
-    """Accept evaluations that may share a table: of one benchmark, over the same judged queries."""
-    kinds = {(e.benchmark, frozenset(result.query_id for result in e.results)) for e in evaluations}
-    if len(kinds) > 1:
-        found = "; ".join(f"{e.name}: {len(e.results)} queries of {e.benchmark or 'no name'}" for e in evaluations)
-        raise ConfigurationError(
-            "runs side by side",
-            where=", ".join(evaluation.name for evaluation in evaluations),
-            expected="the same judged queries of the same benchmark",
-            found=found,
-            next_step="evaluate them with the same qrels",
-        )
-
-
-def check_metric(metric: str) -> None:
-    """Refuse an unknown metric."""
-    names = [item.name for item in RETRIEVAL_METRICS]
-    if metric not in names:
-        raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, names)}")
+def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Iterator[dict[str, object]]:
+    """Yield the scores of each run and judged query in full precision, under the names of the table's columns."""
+    for run in runs:
+        for result in run.results:
+            domain = {"domain": result.domain} if result.domain else {}
+            values = {metric.title: result.values[metric.name] for metric in metrics}
+            yield {"run": run.name, "query_id": result.query_id, **domain, **values}
 
 
 # The scores of benchmarks that count evidence instead of judged passages: a table below those of a run's
@@ -363,195 +331,200 @@ def _cell(score: Score) -> str:
 _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
 _COMPARED = ("recall_5", "ndcg_5", "map", "mrr")
-_TITLES = {metric.name: metric.title for metric in RETRIEVAL_METRICS}
+_BY_SUBSET = "recall_5"
 _IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions."
-_DEEPEST = 20  # the largest cut-off of the tables
 
 
-def report_evaluations(evaluations: Sequence[Evaluation]) -> Section:
+def retrieval_section(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> Section:
     """Return notes and tables: all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs."""
-    check_same_queries(evaluations)
-    tables = notes_table(_notes(evaluations), len(evaluations))
-    tables += [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
-    if len(evaluations) > 1:
-        tables.append(_pairs(evaluations))
-    runs = ", ".join(evaluation.name for evaluation in evaluations)
-    return Section(f"Retrieval on {evaluations[0].benchmark or 'unnamed data'}", {"runs": runs}, tuple(tables))
+    _check_same_queries(runs)
+    names = [metric.name for metric in metrics]
+    notes = tuple(_notes_before(runs, metrics))
+    tables = [Table("Before the scores", (), (), legend=notes)] if notes else []
+    tables.append(_all_queries(runs, metrics))
+    if _BY_SUBSET in names and any(result.turn for run in runs for result in run.results):
+        tables.append(_by_subset(runs))
+    if any(result.domain for run in runs for result in run.results):
+        tables.append(_by_domain(runs, metrics))
+    if any(run.ibm for run in runs):
+        tables.append(_ibm(runs))
+    if len(runs) > 1 and (compared := [metric for metric in metrics if metric.name in _COMPARED]):
+        tables.append(_pairs(runs, compared))
+    title = f"Retrieval on {runs[0].data or 'unnamed data'}"
+    return Section(title, {"runs": ", ".join(run.name for run in runs)}, tuple(tables))
 
 
-def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
-    """Return a title, with the number of the paper's table on the paper's benchmark."""
-    return f"{title} (as Table {number})" if _is_of_paper(evaluations[0]) else title
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    return Table(title, tuple(heads), tuple(map(tuple, rows)))
-
-
-def _notes(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, str]]:
-    """Yield what a reader must know before reading a score, each note behind the name of its run, "" for none."""
-    if _names_paper(evaluations[0]):
-        yield "", "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
-    for evaluation in evaluations:
-        yield from ((evaluation.name, note) for note in _notes_on(evaluation))
-
-
-def _notes_on(evaluation: Evaluation) -> Iterator[str]:
-    if _is_of_paper(evaluation) and not _names_paper(evaluation):
-        yield f"{evaluation.name}: other data than the paper's, so its scores are left out."
-    elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
-        yield f"{evaluation.name} does not compare with the paper: {problem}."
-    if evaluation.unscored:
-        yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
-    if evaluation.fallbacks:
-        yield f"{evaluation.name}: {evaluation.fallbacks}."
-    domain_of = {result.query_id: result.domain for result in evaluation.results}
-    yield from coverage_notes(evaluation.name, evaluation.coverage, domain_of)
-    yield from evaluation.ranking_notes
-    if n_unjudged := len(evaluation.coverage.unjudged):
-        yield f"{evaluation.name}: {n_unjudged} of its queries are not judged (ignored)."
-    if evaluation.depth is not None and evaluation.depth < _DEEPEST:
-        yield (
-            f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its scores at larger cut-offs, "
-            "MAP and MRR know of no others."
+def _check_same_queries(runs: Sequence[JudgedRun]) -> None:
+    """Accept runs that may share a table: of one benchmark, over the same judged queries."""
+    kinds = {(run.data, frozenset(result.query_id for result in run.results)) for run in runs}
+    if len(kinds) > 1:
+        raise ConfigurationError(
+            "runs side by side",
+            where=", ".join(run.name for run in runs),
+            expected="the same judged queries of the same benchmark",
+            found="; ".join(f"{run.name}: {len(run.results)} queries of {run.data or 'no name'}" for run in runs),
+            next_step="evaluate them with the same qrels",
         )
-    if _names_paper(evaluation) or _n_labelled(evaluation):
-        yield _standalone_note(evaluation)
 
 
-def _standalone_note(evaluation: Evaluation) -> str:
-    n_later = sum(result.turn > 1 for result in evaluation.results)
-    return (
-        f"{evaluation.name}: {_n_labelled(evaluation)} of {n_later} later turns are labelled standalone or not "
-        f"({evaluation.standalone_source}); the paper's own labels are not published."
-    )
+def _as_in_paper(number: int, runs: Sequence[JudgedRun]) -> str:
+    """Return a note with the number of the paper's table, on the paper's benchmark."""
+    is_of_paper = runs[0].data.removesuffix(" (sample)") == PAPER_BENCHMARK
+    return f"As Table {number} of the MTRAG paper." if is_of_paper else ""
 
 
-def not_comparable(evaluation: Evaluation) -> str:
-    """Return why the run's scores do not compare with the paper's; "" where they do."""
-    if not evaluation.corpus_sizes:
+def _notes_before(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Iterator[str]:
+    """Yield what a reader must know before the scores: each note once, after the names of its runs."""
+    if _names_paper(runs[0]):
+        yield "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
+    names_of: dict[str, list[str]] = {}
+    for run in runs:
+        for note in _notes_on(run, metrics):
+            names_of.setdefault(note, []).append(run.name)
+    for note, names in names_of.items():
+        yield f"every run{note}" if 1 < len(names) == len(runs) else f"{', '.join(names)}{note}"
+
+
+def _notes_on(run: JudgedRun, metrics: Sequence[RetrievalMetric]) -> Iterator[str]:
+    """Yield each note on a run as the end of a sentence that begins with its name."""
+    if run.data.removesuffix(" (sample)") == PAPER_BENCHMARK and not _names_paper(run):
+        yield ": other data than the paper's, so its scores are left out."
+    elif _names_paper(run) and (problem := not_comparable(run)):
+        yield f" does not compare with the paper: {problem}."
+    if run.unscored:
+        yield f": {run.unscored}, so the judgements do not apply to it."
+    yield from (f"{note}." for note in notes_of(run, metrics))
+    if unjudged := run.coverage.unjudged:
+        # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
+        named = "" if any(result.turn for result in run.results) else f": {_some(unjudged)}"
+        yield f": {len(unjudged)} of its queries are not judged (ignored){named}."
+    if _names_paper(run) or _n_labelled(run):
+        n_later = sum(result.turn > 1 for result in run.results)
+        yield (
+            f": {_n_labelled(run)} of {n_later} later turns are labelled standalone or not "
+            f"({run.standalone_source}); the paper's own labels are not published."
+        )
+
+
+def not_comparable(run: JudgedRun) -> str:
+    """Return why the run's scores do not compare with the paper's; "" if they do."""
+    sizes = run.ranking.corpus_sizes
+    if not sizes:
         return "unknown how many passages were searched"
-    domains = dict.fromkeys(result.domain for result in evaluation.results)
-    other = [_size_of(domain, evaluation) for domain in domains if not _is_whole(domain, evaluation)]
+    other = []
+    for domain in dict.fromkeys(result.domain for result in run.results):
+        searched, official = sizes.get(domain), OFFICIAL_CORPUS_SIZES.get(domain, 0)
+        if searched is None or abs(searched - official) > SIZE_TOLERANCE * official:
+            found = "unknown" if searched is None else f"{searched:,}"
+            other.append(f"{domain}: {found} of {official:,} passages searched")
     return f"scores on other corpora are not comparable with published ones ({'; '.join(other)})" if other else ""
 
 
-def _is_whole(domain: str, evaluation: Evaluation) -> bool:
-    """Return whether the corpus has as many passages as the official one."""
-    searched, official = evaluation.corpus_sizes.get(domain), OFFICIAL_CORPUS_SIZES.get(domain)
-    return searched is not None and official is not None and abs(searched - official) <= SIZE_TOLERANCE * official
-
-
-def _size_of(domain: str, evaluation: Evaluation) -> str:
-    found = evaluation.corpus_sizes.get(domain)
-    searched = "unknown" if found is None else f"{found:,}"
-    return f"{domain}: {searched} of {OFFICIAL_CORPUS_SIZES.get(domain, 0):,} passages searched"
-
-
-def _is_of_paper(evaluation: Evaluation) -> bool:
-    """Return whether the benchmark is the paper's, be it in part or the sample."""
-    return evaluation.benchmark.removesuffix(" (sample)") == PAPER_BENCHMARK
-
-
-def _names_paper(evaluation: Evaluation) -> bool:
+def _names_paper(run: JudgedRun) -> bool:
     """Return whether the queries are the paper's: the official numbers in each domain, of the benchmark itself."""
-    counts = dict.fromkeys(OFFICIAL_QUERIES, 0)
-    for result in evaluation.results:
-        counts[result.domain] = counts.get(result.domain, 0) + 1
-    known = all(n in (0, OFFICIAL_QUERIES.get(domain)) for domain, n in counts.items())
-    return evaluation.benchmark == PAPER_BENCHMARK and known
+    counts = Counter(result.domain for result in run.results)
+    return run.data == PAPER_BENCHMARK and all(n == OFFICIAL_QUERIES.get(domain) for domain, n in counts.items())
 
 
-def _all_queries(evaluations: Sequence[Evaluation]) -> Table:
-    rows = [[e.name, e.query_form or "-", len(e.results), *_scores(e.results)] for e in evaluations]
-    if _names_paper(evaluations[0]) and len(evaluations[0].results) == sum(OFFICIAL_QUERIES.values()):
-        rows += [_paper_cells(row) for row in PAPER_ROWS if row.table == 3]
-    return _table(_title("All queries", 3, evaluations), ["run", "query form", "n", *_TITLES.values()], rows)
+def _scores(metrics: Sequence[RetrievalMetric]) -> dict[str, Callable[[Sequence[QueryResult]], Cell]]:
+    """Return the columns of a table: the number of queries, and the mean of each metric."""
+
+    def mean_of(metric: RetrievalMetric) -> Callable[[Sequence[QueryResult]], Cell]:
+        return lambda results: mean(results, metric.name)
+
+    return {"n": len, **{metric.title: mean_of(metric) for metric in metrics}}
 
 
-def _scores(results: Sequence[QueryResult]) -> list[Cell]:
-    return [_mean(results, name) for name in _TITLES]
+def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
+    heads = _run_heads(runs)
+    groups = [(_run_cells(run)[: len(heads)], run.results) for run in runs]
+    table = table_of("All queries", heads, groups, _scores(metrics), _as_in_paper(3, runs))
+    if not _names_paper(runs[0]) or len(runs[0].results) < sum(OFFICIAL_QUERIES.values()):
+        return table
+    return replace(table, rows=(*table.rows, *(_paper_cells(row, metrics) for row in PAPER_ROWS if row.table == 3)))
 
 
-def _mean(results: Sequence[QueryResult], metric: str) -> Value:
-    return _value(mean(results, metric), len(results))
+def _run_heads(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
+    """Return the heads of what a row is of: the run, and on a benchmark the query form."""
+    return ("run", "query form") if any(result.turn for run in runs for result in run.results) else ("run",)
 
 
-def _value(score: Score, n: int) -> Value:
-    return Value(score.value, n if score.value is not None else 0, n)
+def _run_cells(run: JudgedRun) -> tuple[str, str]:
+    return run.name, run.ranking.query_form or "-"
 
 
-def _paper_cells(row: PaperRow) -> list[Cell]:
-    printed = [f"{one_score:.2f}" for one_score in row.scores]
-    unprinted = ["-"] * (len(_TITLES) - len(printed))
-    return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else row.n, *printed, *unprinted]
+def _paper_cells(row: PaperRow, metrics: Sequence[RetrievalMetric]) -> tuple[Cell, ...]:
+    printed = dict(zip(_PAPER_METRICS, row.scores, strict=True))
+    scores = (f"{printed[metric.name]:.2f}" if metric.name in printed else "-" for metric in metrics)
+    return (f"paper: {row.retriever}", row.query_form, "-" if row.n is None else row.n, *scores)
 
 
-def _by_subset(evaluations: Sequence[Evaluation]) -> Table:
-    parts = {(part.dimension, part.value): part for e in evaluations for part in slices(e.results)}
-    paper = _names_paper(evaluations[0])
-    rows: list[list[Cell]] = []
-    for key, part in parts.items():
-        held = [part.of(evaluation.results) for evaluation in evaluations]
-        cells = [_mean(results, "recall_5") for results in held]
-        rows.append([*key, "/".join(dict.fromkeys(str(len(results)) for results in held)), *cells])
-        if paper:
-            rows[-1].append(_subset_cell(part, evaluations))
-    names = [f"{e.name} ({e.query_form})" if e.query_form else e.name for e in evaluations]
-    heads = ["subset", "value", "n", *names, *(["paper: Elser, rewrite (n)"] if paper else [])]
-    return _table(_title("R@5 by subset", 4, evaluations), heads, rows)
+def _by_subset(runs: Sequence[JudgedRun]) -> Table:
+    parts = slices_of([result for run in runs for result in run.results], DIMENSIONS, n_least=1)
+    paper = _names_paper(runs[0])
+    rows: list[tuple[Cell, ...]] = []
+    for part in parts:
+        chosen = [part.of(run.results) for run in runs]
+        n = "/".join(dict.fromkeys(str(len(results)) for results in chosen))
+        cells = [mean(results, _BY_SUBSET) for results in chosen]
+        rows.append((part.dimension, part.value, n, *cells, *([_subset_cell(part, runs)] if paper else [])))
+    names = [f"{run.name} ({run.ranking.query_form})" if run.ranking.query_form else run.name for run in runs]
+    heads = ("subset", "value", "n", *names, *(["paper: Elser, rewrite (n)"] if paper else []))
+    return Table("R@5 by subset", heads, tuple(rows), _as_in_paper(4, runs))
 
 
-def _subset_cell(part: Slice, evaluations: Sequence[Evaluation]) -> str:
-    """Return the paper's score where it is of the same subset; a dash for one cut otherwise, such as by few labels."""
+def _subset_cell(part: Slice[QueryResult], runs: Sequence[JudgedRun]) -> str:
+    """Return the paper's score if it is of the same subset; a dash for one cut otherwise, such as by few labels."""
     printed = PAPER_SUBSETS.get((part.dimension, part.value))
     if printed is None:
         return "-"
-    n, one_score = printed
+    n, score = printed
     if part.dimension == "later turns":
-        same = any(_n_labelled(evaluation) == _N_LATER for evaluation in evaluations)
+        same = any(_n_labelled(run) == _N_LATER for run in runs)
     else:
-        same = len(part.of(evaluations[0].results)) == n
-    return f"{one_score:.2f} ({n})" if same else "-"
+        same = len(part.of(runs[0].results)) == n
+    return f"{score:.2f} ({n})" if same else "-"
 
 
-def _n_labelled(evaluation: Evaluation) -> int:
+def _n_labelled(run: JudgedRun) -> int:
     """Return how many later turns have a label."""
-    return sum(result.turn > 1 and result.standalone is not None for result in evaluation.results)
+    return sum(result.turn > 1 and result.standalone is not None for result in run.results)
 
 
-def _by_domain(evaluations: Sequence[Evaluation]) -> Table:
-    rows: list[list[Cell]] = []
-    for part in slices(evaluations[0].results):
-        if part.dimension != "domain":
-            continue
-        for evaluation in evaluations:
-            held = part.of(evaluation.results)
-            rows.append([part.value, evaluation.name, evaluation.query_form or "-", len(held), *_scores(held)])
-        if _names_paper(evaluations[0]):
-            rows += [[part.value, *_paper_cells(row)] for row in PAPER_ROWS if row.domain == part.value]
-    return _table(_title("By domain", 15, evaluations), ["domain", "run", "query form", "n", *_TITLES.values()], rows)
+def _by_domain(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
+    columns = _scores(metrics)
+    heads = ("domain", *_run_heads(runs))
+    rows: list[tuple[Cell, ...]] = []
+    for part in slices_of(runs[0].results, {"domain": DIMENSIONS["domain"]}, n_least=1):
+        if part.dimension == "domain":
+            groups = [((part.value, *_run_cells(run)), part.of(run.results)) for run in runs]
+            rows += table_of("", heads, groups, columns).rows
+            if _names_paper(runs[0]):
+                rows += [(part.value, *_paper_cells(row, metrics)) for row in PAPER_ROWS if row.domain == part.value]
+    return Table("By domain", (*heads, *columns), tuple(rows), _as_in_paper(15, runs))
 
 
-def _ibm(evaluations: Sequence[Evaluation]) -> Table:
-    rows: list[list[Cell]] = []
-    for evaluation in evaluations:
-        n = len(evaluation.results) - len(evaluation.coverage.omitted)
-        rows.append([evaluation.name, *(_value(evaluation.ibm[name], n) for name in _PAPER_METRICS)])
-    reasons = dict.fromkeys(f"{e.name}: {s.reason}" for e in evaluations for s in e.ibm.values() if s.value is None)
-    table = _table("Profile `ibm`", ["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
-    return replace(table, note=_IBM_NOTE, legend=tuple(f"unscored: {reason}" for reason in reasons))
+def _ibm(runs: Sequence[JudgedRun]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        n = len(run.results) - len(run.coverage.omitted)
+        scores = (run.ibm[name].value for name in _PAPER_METRICS)
+        rows.append((run.name, *(Value(score, n if score is not None else 0, n) for score in scores)))
+    reasons = dict.fromkeys(f"{run.name}: {s.reason}" for run in runs for s in run.ibm.values() if s.value is None)
+    heads = ("run", *(metric.title for metric in IBM_METRICS))
+    return Table("Profile `ibm`", heads, tuple(rows), _IBM_NOTE, tuple(f"unscored: {reason}" for reason in reasons))
 
 
-def _pairs(evaluations: Sequence[Evaluation]) -> Table:
-    first, *others = (evaluation.name for evaluation in evaluations)
-    pairs = compare_columns([c for item in evaluations for c in columns_of(item, _COMPARED)], first).pairs
-    rows: list[list[Cell]] = []
+def _pairs(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
+    titles = {metric.name: metric.title for metric in metrics}
+    first, *others = (run.name for run in runs)
+    pairs = compare_columns([column for run in runs for column in columns_of(run, metrics)], first).pairs
+    rows: list[tuple[Cell, ...]] = []
     for pair in sorted(pairs, key=lambda pair: others.index(pair.second.name)):
         gap, n = pair.difference.value, pair.difference.n_values
-        rows.append([pair.second.name, _TITLES[pair.first.metric], n, Difference(gap, n, n), *pair.signs])
-    heads = ["run", "metric", "n", "difference", "wins", "losses", "ties"]
-    return _table(f"Against {first}, query by query", heads, rows)
+        rows.append((pair.second.name, titles[pair.first.metric], n, Difference(gap, n, n), *pair.signs))
+    heads = ("run", "metric", "n", "difference", "wins", "losses", "ties")
+    return Table(f"Against {first}, query by query", heads, tuple(rows))
 
 
 # What the MTRAG paper prints of retrieval, and the sizes of what it searched.
@@ -618,77 +591,77 @@ PAPER_SUBSETS = {
 """Katsis et al. 2025, Table 4: slice -> (queries, R@5) of Elser with query rewrite."""
 
 
-# What a run leaves out of the judged queries, or has beside them, in words: no score can be read without it.
+# What makes the scores of a run other than its ranking deserves: no score can be read without it.
 
 _MOST_NAMED = 10
-
-
-def coverage_notes(name: str, scores: RunScores, domain_of: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each kind of query that counts 0 for another reason than a bad ranking."""
-    judged, omitted, empty = list(scores.values), scores.omitted, scores.empty
-    if missing := missing_domains(judged, omitted, domain_of):
-        n = sum(domain_of[query_id] in missing for query_id in judged)
-        others = sorted({domain_of[query_id] for query_id in judged} - set(missing))
-        chosen = " ".join(f"--domain {domain}" for domain in others)
-        yield f"{name} has no query of {', '.join(missing)} ({n} judged queries, counted 0); the others alone: {chosen}"
-    if omitted:
-        yield f"{name} leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {some(omitted)}"
-    if empty:
-        yield f"{name} has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {some(empty)}"
-    if scores.without_relevant:
-        yield f"judged, but without a relevant passage (counted 0): {some(scores.without_relevant)}"
-
-
 _ENOUGH_QUERIES = 10
 
 
-def ranking_notes(name: str, run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
-    """Yield what makes the scores of a run look better or worse than what it found: its ids, its ties, its origin."""
+def notes_of(run: JudgedRun, metrics: Iterable[RetrievalMetric]) -> Iterator[str]:
+    """Yield each note as the end of a sentence that begins with the run's name, without its full stop."""
+    if run.ranking.fallbacks:
+        yield f": {run.ranking.fallbacks}"
+    yield from _coverage_notes(run.coverage, {result.query_id: result.domain for result in run.results})
+    yield from run.ranking_notes
+    depth = run.ranking.depth
+    deeper = [metric.title for metric in metrics if (metric.k or _cutoff(metric)) > depth]
+    if deeper and depth:
+        yield f" ranks at most {depth} passages a query: {', '.join(deeper)} see no more"
+
+
+def _cutoff(metric: RetrievalMetric) -> int:
+    cutoff = metric.title.rpartition("@")[2]
+    return int(cutoff) if cutoff.isdecimal() else 0
+
+
+def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note for each kind of query that counts 0 for another reason than a bad ranking."""
+    judged, omitted, empty = list(domain_of), scores.omitted, scores.empty
+    if missing := _missing_domains(omitted, domain_of):
+        n = sum(domain in missing for domain in domain_of.values())
+        others = sorted(set(domain_of.values()) - set(missing))
+        chosen = " ".join(f"--domain {domain}" for domain in others)
+        yield f" has no query of {', '.join(missing)} ({n} judged queries, counted 0); the others alone: {chosen}"
+    if omitted:
+        yield f" leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {_some(omitted)}"
+    if empty:
+        yield f" has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {_some(empty)}"
+    if scores.without_relevant:
+        yield f": judged, but without a relevant passage (counted 0): {_some(scores.without_relevant)}"
+
+
+def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
+    """Yield what makes the scores of a run look better or worse than its matches: its ids, its ties, its origin."""
     judged = {qrel.query_id for qrel in qrels}
     rankings = {query_id: ranking for query_id, ranking in run.items() if query_id in judged and ranking}
     relevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance > 0}
     known = {qrel.passage_id for qrel in qrels}
     passages = [(query_id, item.passage_id) for query_id, ranking in rankings.items() for item in ranking]
     if len(rankings) >= _ENOUGH_QUERIES and not any(passage_id in known for _, passage_id in passages):
-        yield f"{name}: none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
+        yield f": none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
     if len(rankings) >= _ENOUGH_QUERIES and relevant.issuperset(passages):
-        yield f"{name} ranks nothing but relevant passages, as a run that was made of the judgements does"
+        yield " ranks nothing but relevant passages, as a run that was made of the judgements does"
     if isinstance(run, FileRun) and (note := run.order_note(rankings)):
-        yield f"{name}: {note}"
+        yield f": {note}"
     tied = [item for item in rankings.values() if len(item) > 1 and len({one.score for one in item}) == 1]
     if 2 * len(tied) > len(rankings):
-        yield f"{name}: one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"
+        yield f": one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"
 
 
-def missing_domains(judged: Sequence[str], omitted: Sequence[str], domain_of: Mapping[str, str]) -> list[str]:
-    """Return the domains of which a run has no judged query at all, where it has some of another."""
+def _missing_domains(omitted: Sequence[str], domain_of: Mapping[str, str]) -> list[str]:
+    """Return the domains of which a run has no judged query at all, if it has some of another."""
     left_out = set(omitted)
-    present = {domain_of[query_id] for query_id in judged if query_id in domain_of and query_id not in left_out}
-    known = dict.fromkeys(domain_of[query_id] for query_id in judged if query_id in domain_of)
-    return [domain for domain in known if domain not in present] if present else []
+    present = {domain for query_id, domain in domain_of.items() if query_id not in left_out}
+    return [domain for domain in dict.fromkeys(domain_of.values()) if domain not in present] if present else []
 
 
-def some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 # Rankings judged without a corpus: stored runs, the benchmark's own, or files, by its qrels or those of a file.
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A run of a benchmark's tasks, wherever it comes from."""
-
-    name: str
-    run: Run
-    query_form: str = ""
-    """What was sent to the retriever; empty where unknown."""
-    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Domain -> passages that were searched; empty where unknown."""
-    fallbacks: str = ""
-    """How many queries are the last turn in the place of a rewrite, and why; empty where none is, or unknown."""
 
 
 def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
@@ -699,7 +672,7 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
     if is_result_file(benchmark.name, store, name):
         raise ConfigurationError(
             f"{name}: a result file of {benchmark.name}'s script ranks texts, not passages with ids. Next step: "
-            "`ragtasks evaluate-run` without --measures, --per-query and --format prints its scores"
+            "`ragtasks evaluate-run` without --measures and --per-query prints its scores"
         )
     if is_file_of_run(store, name):
         return Ranking(Path(name).name, read_run(Path(name)))
@@ -741,50 +714,13 @@ def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qre
     return [qrel for domain in chosen for qrel in side.load_qrels(benchmark.root, domain)]
 
 
-def judge_rankings(
-    benchmark: Benchmark, rankings: Sequence[Ranking], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
+def judge_files(
+    files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS
 ) -> list[JudgedRun]:
-    """Return the scores of rankings by a benchmark's judgements."""
-    qrels = judgements_of(benchmark, domains)
-    domain_of = {task.task_id: task.domain for task in benchmark.tasks}
-    return [_judged(one, qrels, metrics, domain_of, foreign_passages(benchmark, one.run)) for one in rankings]
-
-
-def judge_files(files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric]) -> list[JudgedRun]:
     """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
     judgements = [qrel for path in qrels for qrel in read_qrels(path)]
-    return [_judged(Ranking(path.name, read_run(path)), judgements, metrics, {}, "") for path in files]
-
-
-def _judged(
-    ranking: Ranking,
-    qrels: Sequence[Qrel],
-    metrics: Sequence[RetrievalMetric],
-    domain_of: Mapping[str, str],
-    unscored: str,
-) -> JudgedRun:
-    check_overlap(ranking.run, qrels, ranking.name)
-    found = score_run(ranking.run, qrels, metrics)
-    notes = [f"{ranking.name}: {unscored}, so the judgements do not apply to it"] if unscored else []
-    notes += [f"{ranking.name}: {ranking.fallbacks}"] if ranking.fallbacks else []
-    notes += coverage_notes(ranking.name, found, domain_of)
-    notes += ranking_notes(ranking.name, ranking.run, qrels)
-    depth = max(map(len, ranking.run.values()), default=0)
-    if deeper := [metric.title for metric in metrics if (metric.k or _cutoff(metric)) > depth]:
-        notes.append(f"{ranking.name} ranks at most {depth} passages a query: {', '.join(deeper)} see no more")
-    if found.unjudged:
-        # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
-        named = "" if domain_of else f": {some(found.unjudged)}"
-        notes.append(f"{ranking.name}: {len(found.unjudged)} of its queries are not judged (ignored){named}")
-    values = {query: dict.fromkeys(row) if unscored else row for query, row in found.values.items()}
-    return JudgedRun(
-        ranking.name, values, {query: domain_of[query] for query in found.values if domain_of}, tuple(notes)
-    )
-
-
-def _cutoff(metric: RetrievalMetric) -> int:
-    cutoff = metric.title.rpartition("@")[2]
-    return int(cutoff) if cutoff.isdecimal() else 0
+    data = ", ".join(path.name for path in qrels)
+    return [judge(Ranking(path.name, read_run(path)), judgements, None, data=data, metrics=metrics) for path in files]
 
 
 def _official(benchmark: Benchmark) -> Run:

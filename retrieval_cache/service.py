@@ -14,28 +14,24 @@ from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
 from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, credentials_for, endpoint_of, no_secrets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
-from ragtasks.metrics import JudgedRun, RetrievalMetric
+from ragtasks.metrics import RETRIEVAL_METRICS, RetrievalMetric
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from ragtasks.statistics import Column, Comparisons, compare_columns, mean_columns
-from ragtasks.tables import Section
+from ragtasks.tables import ALL, Section
 from retrieval_cache.evaluation import (
-    ALL,
     PAPER_BENCHMARK,
-    Evaluation,
-    Ranking,
-    check_metric,
+    JudgedRun,
     columns_of,
-    doubts_of,
-    evaluate,
     evidence_table,
     foreign_passages,
     is_result_file,
-    judge_rankings,
+    judge,
     judgements_of,
+    notes_of,
     ranking_named,
-    report_evaluations,
     result_files_table,
+    retrieval_section,
 )
 from retrieval_cache.queries import (
     DECOMPOSE,
@@ -209,22 +205,16 @@ def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = (
     if files and domains:
         raise ConfigurationError(f"--domain: {files[0]} has no domains. Next step: leave it out")
     ranked = [name for name in dict.fromkeys(names) if name not in files]
-    report = _ranked_section(place, ranked, domains) if ranked else Section(f"Retrieval on {place.benchmark}", {}, ())
-    results = result_files_table(side, [Path(name) for name in files])
-    return replace(report, tables=(*report.tables, results)) if results else report
-
-
-def _ranked_section(place: Place, names: Sequence[str], domains: Sequence[str]) -> Section:
-    """Return the tables of rankings of passages that have ids."""
-    benchmark, store = place.open(), RunStore(place.store)
-    rankings = {name: ranking_named(benchmark, store, name) for name in names}
-    evaluations = [_evaluated(benchmark, ranking, domains) for ranking in rankings.values()]
-    if len({evaluation.name for evaluation in evaluations}) < len(evaluations):  # files of one name in several folders
-        evaluations = [replace(evaluation, name=name) for name, evaluation in zip(rankings, evaluations, strict=True)]
-    report = report_evaluations(evaluations)
-    runs = {ranking.name: None if name == OFFICIAL else ranking.run for name, ranking in rankings.items()}
-    evidence = evidence_table(benchmark, runs)
-    return replace(report, tables=(*report.tables, evidence)) if evidence else report
+    report = Section(f"Retrieval on {place.benchmark}", {}, ())
+    more = [result_files_table(side, list(map(Path, files)))]
+    if ranked:
+        benchmark = place.open()
+        judged = judge_runs(benchmark, place.store, ranked, RETRIEVAL_METRICS, domains)
+        runs = {
+            run.name: None if name == OFFICIAL else run.ranking.run for name, run in zip(ranked, judged, strict=True)
+        }
+        report, more = retrieval_section(judged), [evidence_table(benchmark, runs), *more]
+    return replace(report, tables=(*report.tables, *filter(None, more)))
 
 
 def compare_runs(
@@ -237,21 +227,22 @@ def compare_runs(
     n_least: int = 2,
 ) -> Comparisons:
     """Return every run's mean over the judged queries, and the difference of every pair; one alone has no pair."""
+    by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
     for metric in metrics:
-        check_metric(metric)
+        if metric not in by_name:
+            raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, by_name)}")
     if by not in {ALL, BY_DOMAIN}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
     if len(set(names)) < n_least:
         raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
-    benchmark, store = place.open(), RunStore(place.store)
+    chosen = [by_name[name] for name in metrics or DEFAULT_METRICS]
     columns: list[Column] = []
-    for name in dict.fromkeys(names):
-        found = evaluate_stored(benchmark, store, name)
-        chosen = metrics or DEFAULT_METRICS
-        note = "; ".join(filter(None, [found.fallbacks, doubts_of(found, chosen)]))
-        evaluation = replace(found, name=name, fallbacks=note)
-        groups = dict.fromkeys(result.domain for result in evaluation.results) if by == BY_DOMAIN else [ALL]
-        columns += [column for group in groups for column in columns_of(evaluation, chosen, group)]
+    given = list(dict.fromkeys(names))
+    for name, judged in zip(given, judge_runs(place.open(), place.store, given, chosen), strict=True):
+        run = replace(judged, ranking=replace(judged.ranking, name=name))
+        groups = dict.fromkeys(result.domain for result in run.results) if by == BY_DOMAIN else [ALL]
+        note = "; ".join(text.lstrip(": ") for text in notes_of(run, chosen))
+        columns += [column for group in groups for column in columns_of(run, chosen, group, note)]
     return compare_columns(columns, baseline) if len(set(names)) > 1 else Comparisons(mean_columns(columns), ())
 
 
@@ -267,35 +258,29 @@ def has_judgements(place: Place) -> bool:
         return True
 
 
-def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
-    """Return a stored run, a file's, or the benchmark's own, judged."""
-    return _evaluated(benchmark, ranking_named(benchmark, store, name), ())
-
-
-def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -> Evaluation:
-    """Return a ranking judged by the judgements of some domains, or all."""
-    is_paper = benchmark.name == PAPER_BENCHMARK
-    return evaluate(
-        ranking.run,
-        judgements_of(benchmark, domains),
-        [task for task in benchmark.tasks if not domains or task.domain in domains],
-        name=ranking.name,
-        query_form=ranking.query_form,
-        benchmark=benchmark.label,
-        corpus_sizes=ranking.corpus_sizes,
-        standalone=read_standalone_labels(benchmark.root) if is_paper else NO_LABELS,
-        unscored=foreign_passages(benchmark, ranking.run),
-        fallbacks=ranking.fallbacks,
-    )
-
-
 def judge_runs(
-    place: Place, names: Sequence[str], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
-) -> tuple[str, list[JudgedRun]]:
-    """Return the benchmark's label and the scores of runs by any measures, query by query; no corpus is needed."""
-    benchmark, store = place.open(), RunStore(place.store)
-    rankings = [ranking_named(benchmark, store, name) for name in dict.fromkeys(names)]
-    return benchmark.label, judge_rankings(benchmark, rankings, metrics, domains)
+    benchmark: Benchmark,
+    store: Path,
+    names: Sequence[str],
+    metrics: Sequence[RetrievalMetric],
+    domains: Sequence[str] = (),
+) -> list[JudgedRun]:
+    """Return the scores of stored runs, files' and the benchmark's own by its judgements of some domains, or all."""
+    rankings = {name: ranking_named(benchmark, RunStore(store), name) for name in names}
+    if len({ranking.name for ranking in rankings.values()}) < len(rankings):  # files of one name in several folders
+        rankings = {name: replace(ranking, name=name) for name, ranking in rankings.items()}
+    return [
+        judge(
+            ranking,
+            judgements_of(benchmark, domains),
+            [task for task in benchmark.tasks if not domains or task.domain in domains],
+            data=benchmark.label,
+            standalone=read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS,
+            unscored=foreign_passages(benchmark, ranking.run),
+            metrics=metrics,
+        )
+        for ranking in rankings.values()
+    ]
 
 
 # Searches for questions that somebody asks now: nothing of them is stored.

@@ -135,23 +135,19 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
 
-    if not (qrels or measures or per_query) and form is Format.MARKDOWN:
-        from retrieval_cache import evaluate_runs
-
-        put(render([evaluate_runs(retrieval_place(benchmark, data), names, domain or ())], Format.MARKDOWN), output)
-        return
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
-    from ragtasks.reports.tables import query_rows, ranking_section
-    from retrieval_cache import judge_files, judge_runs
+    from retrieval_cache import evaluate_runs, judge_files, judge_runs, query_rows, retrieval_section
 
     metrics = [retrieval_metric(name) for name in _measure_names(measures or ())] or RETRIEVAL_METRICS
+    place = retrieval_place(benchmark, data)
+    if not (qrels or measures or per_query):
+        put(render([evaluate_runs(place, names, domain or ())], form), output)
+        return
     if qrels:
-        title = f"Retrieval by {', '.join(path.name for path in qrels)}"
         judged = judge_files([Path(name) for name in dict.fromkeys(names)], qrels, metrics)
     else:
-        label, judged = judge_runs(retrieval_place(benchmark, data), names, metrics, domain or ())
-        title = f"Retrieval on {label}"
-    put(render([ranking_section(title, judged, metrics)], form), output)
+        judged = judge_runs(place.open(), place.store, list(dict.fromkeys(names)), metrics, domain or ())
+    put(render([retrieval_section(judged, metrics)], form), output)
     if per_query:
         write_atomically(per_query, written_lines(query_rows(judged, metrics)))
         typer.echo(f"wrote {per_query}", err=True)  # standard output may be JSON or CSV

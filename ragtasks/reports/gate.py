@@ -23,7 +23,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matche
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
-from ragtasks.reports.tables import DIMENSIONS, Slice, doubt_lines, slices_of
+from ragtasks.reports.tables import DIMENSIONS, doubt_lines, row_slices
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -61,6 +61,7 @@ from ragtasks.statistics import (
 )
 from ragtasks.statistics import Verdict as Ended
 from ragtasks.suites import suite_named
+from ragtasks.tables import Slice
 
 ALL_TASKS = "all tasks"
 """The slice that every task is in."""
@@ -320,15 +321,15 @@ def _recalibrated(candidate: Side, baseline: Side) -> tuple[Side, list[str]]:
     return replace(candidate, rows=rows, anchors=anchors), [f"recalibrated by the anchors: {text}" for text in lines]
 
 
-def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice, bool]]:
+def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice[Row], bool]]:
     """Yield all tasks and the slices that are wanted, each with whether it is wanted by its value."""
-    for part in slices_of(rows):
+    for part in row_slices(rows):
         is_named = not part.value or f"{part.dimension}={part.value}" in wanted
         if is_named or part.dimension in wanted:
             yield part, is_named
 
 
-def _slice_name(part: Slice) -> str:
+def _slice_name(part: Slice[Row]) -> str:
     return f"{part.dimension}={part.value}" if part.value else ALL_TASKS
 
 
@@ -527,7 +528,7 @@ def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
 
 def _check(config: GateConfig, side: Side, *others: Side) -> None:
     """Refuse a margin that cannot be tested, and a score outside its metric's range on any side."""
-    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in slices_of(rows) if part.value}
+    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value}
     refuse_unknown_names(config, side.metrics, known)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds

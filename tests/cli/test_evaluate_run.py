@@ -121,7 +121,7 @@ def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Pa
     lines = evaluated(run, other, "--qrels", qrels, "--measures", "RR").splitlines()
     assert [line for line in lines if line.startswith("- ")] == [
         "- run.trec leaves 2 of 4 judged queries out (counted 0): q3, q4.",
-        "- judged, but without a relevant passage (counted 0): q4.",
+        "- every run: judged, but without a relevant passage (counted 0): q4.",
         "- every run: 1 of its queries are not judged (ignored): other.",
         "- other.trec leaves 3 of 4 judged queries out (counted 0): q2, q3, q4.",
     ]

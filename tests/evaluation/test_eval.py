@@ -134,7 +134,7 @@ def test_a_retriever(command: Command) -> None:
     assert "## By domain" in (folder / "retrieval.md").read_text("utf-8")
     assert "## By domain" not in done.out
     page = (folder / "page.html").read_text("utf-8")
-    assert "By domain (as Table 15)" in page
+    assert "As Table 15 of the MTRAG paper." in page
     assert 'id="tab-conversations" hidden' in page, "a retriever answers nothing"
     alone = command("eval", "evaluation.yaml", "--set", "output=alone", "--set", "report.html=null")
     assert "bm25.last_turn.sample has nDCG@5 0.679 over 92 queries.\n" in alone.out

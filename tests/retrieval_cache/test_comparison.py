@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 from ragtasks.benchmarks import Benchmark
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
-from retrieval_cache.evaluation import mean, ranking_named, report_evaluations
-from retrieval_cache.service import Place, evaluate_stored, retrieve
+from retrieval_cache.evaluation import mean, ranking_named, retrieval_section
+from retrieval_cache.service import Place, judge_runs, retrieve
 from retrieval_cache.store import RunStore
 
 
@@ -31,11 +32,11 @@ NAMES = ["bm25.last_turn.sample", "bm25.rewrite.sample", "official"]
 
 def test_means_and_differences_are_those_of_evaluate_run(place: Place, sample: Benchmark) -> None:
     found = compare_runs(place, NAMES, metrics=["ndcg_5"])
-    evaluations = [evaluate_stored(sample, RunStore(place.store), name) for name in NAMES]
+    evaluations = judge_runs(place.open(), place.store, NAMES, RETRIEVAL_METRICS)
     assert [m.estimate.value for m in found.means] == pytest.approx(
         [mean(evaluation.results, "ndcg_5").value for evaluation in evaluations]
     )
-    table = report_evaluations(evaluations).tables[-1]
+    table = retrieval_section(evaluations).tables[-1]
     (printed,) = (row for row in table.rows if row[:2] == (NAMES[1], "nDCG@5"))
     assert printed[3] == Difference(found.pairs[0].difference.value, 92, 92)
     judged = {result.query_id for result in evaluations[0].results}
@@ -87,4 +88,4 @@ def test_what_makes_a_run_count_less_is_named_beside_its_mean(place: Place, tmp_
     assert notes[str(file)].startswith("leaves ")
     assert " judged queries out (counted 0): " in notes[str(file)]
     assert "; one score for all passages in " in notes[str(file)]
-    assert notes[str(file)].endswith("; at most 2 passages a query, so recall_5, ndcg_5 see no more")
+    assert notes[str(file)].endswith("; ranks at most 2 passages a query: R@5, nDCG@5 see no more")

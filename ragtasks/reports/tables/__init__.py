@@ -8,15 +8,12 @@ from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     EMPTY,
-    Slice,
     column_of,
     empty_note,
     is_baseline,
     means_table,
     missing_from,
-    query_rows,
-    ranking_section,
-    slices_of,
+    row_slices,
 )
 from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of
 
@@ -37,7 +34,6 @@ __all__ = [
     "TO_THE_BEST",
     "ReportOptions",
     "ReportTable",
-    "Slice",
     "benchmark_section",
     "column_of",
     "doubt_lines",
@@ -48,11 +44,9 @@ __all__ = [
     "means_table",
     "missing_from",
     "overview_sections",
-    "query_rows",
     "question_labels_table",
-    "ranking_section",
     "rated_evaluations",
     "report_sections",
-    "slices_of",
+    "row_slices",
     "summary_section",
 ]

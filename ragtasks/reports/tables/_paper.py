@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, Setting
-from ragtasks.reports.tables._scores import ALL, mean_of, slices_of
+from ragtasks.reports.tables._scores import mean_of, row_slices
 from ragtasks.results import Evaluation, Row
 from ragtasks.statistics import estimate_mean
-from ragtasks.tables import Cell, Table, Value
+from ragtasks.tables import ALL, Cell, Table, Value
 
 _SETTINGS = (Setting.REFERENCE.value, Setting.REFERENCE_RAG.value, Setting.FULL_RAG.value)
 PAPER_METRICS = ("ans_acc", "rl_f", "rb_llm", "rb_alg")
@@ -147,7 +147,7 @@ def _found_rows(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]
         [row for row in item.rows if row.setting == Setting.FULL_RAG.value and row.n_references]
         for item in _with_five(evaluations)
     ]
-    for part in slices_of([row for rows in chosen for row in rows]) if chosen else ():
+    for part in row_slices([row for rows in chosen for row in rows]) if chosen else ():
         paper = PAPER_RECALL.get((part.dimension, part.value))
         if paper is not None:
             shares = [_recall([row for row in rows if part.holds(row)]) for rows in chosen]

@@ -22,9 +22,7 @@ from ragtasks.reports.tables._paper import conditioning_table, paper_tables
 from ragtasks.reports.tables._people import RATED_KIND, people_table, rated_table
 from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table
 from ragtasks.reports.tables._scores import (
-    ALL,
     EMPTY,
-    Slice,
     as_zero_table,
     by_setting,
     empty_note,
@@ -34,7 +32,7 @@ from ragtasks.reports.tables._scores import (
     missing_baselines,
     missing_from,
     offered_tasks,
-    slices_of,
+    row_slices,
     with_baselines,
     without_intervals,
 )
@@ -51,7 +49,7 @@ from ragtasks.results import (
     shortened_prompts,
 )
 from ragtasks.statistics import MIN_CLUSTERS
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.tables import ALL, Cell, Section, Slice, Table, Value
 
 _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9
@@ -275,7 +273,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
     chosen = sorted(having, key=lambda pair: missing[pair[0].model] is not None)
     lines: list[tuple[Cell, ...]] = []
     splits = False
-    for part in slices_of([row for _, rows in chosen for row in rows]):
+    for part in row_slices([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
         n = len({row.task_id for rows in parts for row in rows})
@@ -289,7 +287,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
     return Table(f"{metric.name} in setting {setting}", heads, tuple(lines), note)
 
 
-def _part_mean(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice) -> Value:
+def _part_mean(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice[Row]) -> Value:
     """Return the mean over one part of the tasks, of which all models together have `n`."""
     if n_tasks is not None and part.dimension == ALL:
         return mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks)

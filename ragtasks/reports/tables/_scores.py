@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
-from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
+from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.results import Evaluation, Row, gold_model, value_at
 from ragtasks.statistics import (
@@ -22,7 +21,7 @@ from ragtasks.statistics import (
     repeatability,
     shared_error,
 )
-from ragtasks.tables import Cell, Section, Table, Value, notes_table
+from ragtasks.tables import Cell, Slice, Table, Value, slices_of
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""
@@ -121,59 +120,34 @@ def empty_note(metrics: Iterable[Metric]) -> str:
 
 _MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody reads
 
-ALL = "all"
-"""The dimension of the one slice that has every task."""
 
-DIMENSIONS = ("answerability", "turn", "turn by turn", "domain", "question type", "multi-turn type", "passages")
-"""The other dimensions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of the tasks: one value of one dimension."""
-
-    dimension: str
-    """Such as `domain`."""
-    value: str
-    """Such as `fiqa`; empty for all tasks."""
-    holds: Callable[[Row], bool]
-
-
-def slices_of(rows: Sequence[Row]) -> Iterator[Slice]:
-    """Yield all tasks, then every slice of each dimension in which the rows differ.
-
-    The split by whether any passage is given matters where a benchmark gives none to exactly its unanswerable tasks:
-    there an empty list alone tells what to refuse.
-    """
-    yield Slice(ALL, "", lambda _: True)
-    yield from _labelled("answerability", rows, lambda row: (row.answerability,))
-    yield from _turns(rows)
-    yield from _labelled("domain", rows, lambda row: (row.domain,))
-    yield from _labelled("question type", rows, lambda row: row.question_types)
-    yield from _labelled("multi-turn type", rows, lambda row: (row.multi_turn,))
-    yield from _labelled("passages", rows, lambda row: ("some" if row.n_passages else "none",))
+_TURNS: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = {
+    "turn": lambda row: ("first" if row.turn == 1 else "later",),
+    "turn by turn": lambda row: (row.turn,),
+}
+DIMENSIONS: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = {
+    "answerability": lambda row: (row.answerability,),
+    **_TURNS,
+    "domain": lambda row: (row.domain,),
+    "question type": lambda row: row.question_types,
+    "multi-turn type": lambda row: (row.multi_turn,),
+    # Matters if a benchmark gives no passage to exactly its unanswerable tasks: an empty list tells what to refuse.
+    "passages": lambda row: ("some" if row.n_passages else "none",),
+}
+"""Dimension -> labels of a row."""
 
 
-def turn_slices(rows: Sequence[Row]) -> Iterator[Slice]:
-    """Yield all tasks, first and later turns, then each turn."""
-    yield Slice(ALL, "", lambda _: True)
-    yield from _turns(rows)
+def row_slices(
+    rows: Sequence[Row], dimensions: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = DIMENSIONS
+) -> Iterator[Slice[Row]]:
+    """Yield all rows, then every slice of each dimension in which they differ; many turns are not shown one by one."""
+    has_few_turns = len({row.turn for row in rows}) <= _MOST_TURNS
+    return slices_of(rows, {name: of for name, of in dimensions.items() if has_few_turns or name != "turn by turn"})
 
 
-def _turns(rows: Sequence[Row]) -> Iterator[Slice]:
-    yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
-    if len({row.turn for row in rows}) <= _MOST_TURNS:
-        yield from _labelled("turn by turn", rows, lambda row: (row.turn,))
-
-
-def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[Any, ...]]) -> Iterator[Slice]:
-    """Yield one slice for each label, none where all rows have the same; a row with several labels is in several."""
-
-    def having(label: str | int) -> Slice:
-        return Slice(dimension, str(label), lambda row: label in labels(row))
-
-    found = sorted({label for row in rows for label in labels(row)})
-    yield from (having(label) for label in found if len(found) > 1)
+def turn_slices(rows: Sequence[Row]) -> Iterator[Slice[Row]]:
+    """Yield all rows, first and later turns, then each turn."""
+    return row_slices(rows, _TURNS)
 
 
 # Which evaluations are over fewer tasks than their setting has.
@@ -360,32 +334,3 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
     if not any("closed_book" in name for name in names):
         commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')
     return f"Not given: {'; '.join(commands)}." if commands else ""
-
-
-# The scores of rankings by the measures that are asked for: over all judged queries, by domain, and by query.
-
-
-def ranking_section(title: str, runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Section:
-    """Return what must be known before the scores, the means over all queries, and by domain where there are some."""
-    before = notes_table(((run.name, f"{note}.") for run in runs for note in run.notes), len(runs))
-    columns = ("run", "n", *(metric.title for metric in metrics))
-    tables = [*before, Table("All queries", columns, tuple((one.name, *_rankings_cells(one, metrics)) for one in runs))]
-    domains = dict.fromkeys(domain for run in runs for domain in run.domain_of.values())
-    if domains:
-        rows = tuple((domain, run.name, *_rankings_cells(run, metrics, domain)) for domain in domains for run in runs)
-        tables.append(Table("By domain", ("domain", *columns), rows))
-    return Section(title, {"runs": ", ".join(run.name for run in runs)}, tuple(tables))
-
-
-def _rankings_cells(run: JudgedRun, metrics: Sequence[RetrievalMetric], domain: str | None = None) -> tuple[Cell, ...]:
-    n = run.n_queries(domain)
-    means = (run.mean(metric.name, domain).value for metric in metrics)
-    return (n, *(Value(mean, n if mean is not None else 0, n) for mean in means))
-
-
-def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Iterator[dict[str, object]]:
-    """Yield the scores of each run and judged query in full precision, under the names of the table's columns."""
-    for run in runs:
-        for query_id, row in run.values.items():
-            domain = {"domain": run.domain_of[query_id]} if run.domain_of else {}
-            yield {"run": run.name, "query_id": query_id, **domain, **{m.title: row[m.name] for m in metrics}}

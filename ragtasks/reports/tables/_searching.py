@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import means_of_pairs
-from ragtasks.reports.tables._scores import mean_of, slices_of
+from ragtasks.reports.tables._scores import mean_of, row_slices
 from ragtasks.results import Evaluation, Row, gold_model, has_own_history
 from ragtasks.statistics import estimate_mean
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
@@ -83,7 +83,7 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
     if not any(metric.name in row.values for pair in pairs for row in pair):
         return
     rows: list[tuple[Cell, ...]] = []
-    for part in slices_of(searching):
+    for part in row_slices(searching):
         if part.dimension in _DIMENSIONS:
             chosen = [pair for pair in pairs if part.holds(pair[1])]
             rows.append((part.dimension, part.value, len(chosen), *means_of_pairs(chosen, metric)))

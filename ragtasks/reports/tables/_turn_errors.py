@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
-from ragtasks.reports.tables._scores import is_baseline, mean_of, slices_of
+from ragtasks.reports.tables._scores import is_baseline, mean_of, row_slices
 from ragtasks.results import Evaluation, Row
 from ragtasks.tables import Cell, Table, Value
 
@@ -89,7 +89,7 @@ def _examples(systems: Sequence[tuple[str, Sequence[Row]]], names: Sequence[str]
 
 def _by_part(setting: Setting, model: str, rows: Sequence[Row], names: Sequence[str]) -> Table:
     lines: list[tuple[Cell, ...]] = []
-    for part in slices_of(rows):
+    for part in row_slices(rows):
         chosen = [row for row in rows if part.holds(row)]
         lines.append((part.dimension, part.value, len(chosen), *(mean_of(chosen, name, _SHARE) for name in names)))
     return Table(f"{TITLE} in setting {setting.value}: {model}", ("dimension", "value", "n", *names), tuple(lines))

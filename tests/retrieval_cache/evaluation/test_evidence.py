@@ -165,7 +165,7 @@ def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp
     with pytest.raises(ConfigurationError, match="--domain"):
         evaluate_runs(nowhere, [str(path)], ["news"])
     with pytest.raises(ConfigurationError, match="without --measures"):
-        judge_runs(nowhere, [str(path)], RETRIEVAL_METRICS)
+        judge_runs(nowhere.open(), nowhere.store, [str(path)], RETRIEVAL_METRICS)
 
 
 def test_a_chunk_that_stands_twice_counts_as_the_script_counts_it(benchmark: Benchmark, tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ import pytest
 from perf.official_scripts import rows_of, run_retrieval_script
 from ragtasks.benchmarks import retrieval_side
 from ragtasks.files import OFFICIAL, Run, read_run
-from ragtasks.metrics import CUTOFFS
-from retrieval_cache.evaluation import Evaluation, evaluate
+from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS
+from retrieval_cache.evaluation import JudgedRun, Ranking, judge
 from retrieval_cache.retrievers.run_file import LEFT_OUT
-from retrieval_cache.service import Place, evaluate_stored, retrieve
-from retrieval_cache.store import RunStore
+from retrieval_cache.service import Place, judge_runs, retrieve
 
 RAG = "mtrag-human/generation_tasks/RAG.jsonl"
 _SCRIPT_CUTOFFS = [k for k in CUTOFFS if k <= 5]
@@ -62,16 +61,16 @@ def test_means_and_every_query_equal_the_scripts(
             assert values[f"ndcg_{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
 
 
-def judged(place: Place, run: Run) -> Evaluation:
+def judged(place: Place, run: Run) -> JudgedRun:
     benchmark = place.open()
     side = retrieval_side(benchmark.name)
     qrels = [qrel for domain in side.domains for qrel in side.load_qrels(benchmark.root, domain)]
-    return evaluate(run, qrels, benchmark.tasks, name="file", benchmark=benchmark.label)
+    return judge(Ranking("file", run), qrels, benchmark.tasks, data=benchmark.label)
 
 
 def test_the_published_ranking_is_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
     place = Place("mtrag", str(mtrag_root), tmp_path, tmp_path)
-    found = evaluate_stored(place.open(), RunStore(tmp_path), OFFICIAL)
+    found = judge_runs(place.open(), place.store, [OFFICIAL], RETRIEVAL_METRICS)[0]
     assert found.ibm == judged(place, read_run(mtrag_root / RAG)).ibm
 
 
@@ -83,7 +82,7 @@ def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) 
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     stored = retrieve(place, f"run:{path}", "last_turn", name="mine", depth=20)
     assert sum(len(one[LEFT_OUT]) for one in stored.manifest.metadata["retrieval"].values()) == 112 - len(rows)
-    found, direct = evaluate_stored(place.open(), RunStore(tmp_path), "mine"), judged(place, read_run(path))
+    (found,), direct = judge_runs(place.open(), place.store, ["mine"], RETRIEVAL_METRICS), judged(place, read_run(path))
     assert {name: score.value for name, score in found.ibm.items()} == pytest.approx(
         {name: score.value for name, score in direct.ibm.items()}, abs=1e-12
     )

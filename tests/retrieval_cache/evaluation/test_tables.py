@@ -8,6 +8,7 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
+from ragtasks.files import Ranked
 from ragtasks.metrics import RETRIEVAL_METRICS, RunScores
 from ragtasks.records import Score
 from ragtasks.tables import Format, render
@@ -16,11 +17,12 @@ from retrieval_cache.evaluation import (
     OFFICIAL_QUERIES,
     PAPER_ROWS,
     PAPER_SUBSETS,
-    Evaluation,
+    JudgedRun,
     QueryResult,
-    evaluate,
+    Ranking,
+    judge,
     not_comparable,
-    report_evaluations,
+    retrieval_section,
 )
 
 MTRAG = retrieval_side("mtrag")
@@ -41,27 +43,27 @@ def evaluation(
     sizes: Mapping[str, int] = OFFICIAL_CORPUS_SIZES,
     domains: Iterable[str] = MTRAG.domains,
     value: float = 0.5,
-) -> Evaluation:
-    """An evaluation with as many queries of each domain as the official qrels have."""
+    depth: int = 20,
+) -> JudgedRun:
+    """A run with as many queries of each domain as the official qrels have."""
     places = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
     results = tuple(
         result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
         for place, (position, domain) in enumerate(places)
     )
-    return Evaluation(
-        name=name,
-        query_form="rewrite",
-        benchmark=benchmark,
+    ranking = tuple(Ranked(f"passage{rank}", -float(rank)) for rank in range(depth))
+    return JudgedRun(
+        ranking=Ranking(name, {results[0].query_id: ranking}, "rewrite", sizes),
+        data=benchmark,
         results=results,
         coverage=RunScores({item.query_id: {} for item in results}, (), (), (), ()),
         standalone_source="no labels",
         ibm={metric.name: Score(value) for metric in RETRIEVAL_METRICS},
-        corpus_sizes=sizes,
     )
 
 
-def rendered(evaluations: list[Evaluation]) -> str:
-    return render([report_evaluations(evaluations)], Format.MARKDOWN)
+def rendered(runs: list[JudgedRun]) -> str:
+    return render([retrieval_section(runs)], Format.MARKDOWN)
 
 
 def cells(text: str, *start: str) -> list[list[str]]:
@@ -166,7 +168,7 @@ def test_other_data_is_not_set_beside_the_paper() -> None:
 def test_the_paper_is_named_where_the_data_are_its_own() -> None:
     for benchmark in ("mtrag", "mtrag (sample)"):
         text = rendered([evaluation(benchmark=benchmark, sizes={})])
-        assert all(f"(as Table {n})\n" in text for n in (3, 4, 15))
+        assert all(f"As Table {n} of the MTRAG paper." in text for n in (3, 4, 15))
     for benchmark in ("mtrag_un", "mtrag_un (sample)", "custom: mtrag", "multihop_rag (sample)"):
         text = rendered([evaluation(benchmark=benchmark, sizes={})])
         assert "## All queries\n" in text
@@ -197,16 +199,15 @@ def test_what_a_run_leaves_out_is_counted_and_named() -> None:
     names = tuple(r.query_id for r in evaluation().results[:12])
     coverage = replace(evaluation().coverage, omitted=names, without_relevant=names[:1], unjudged=("a", "b", "c"))
     text = rendered([replace(evaluation(), coverage=coverage)])
-    assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more\n" in text
-    assert f"without a relevant passage (counted 0): {names[0]}\n" in text
+    assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more.\n" in text
+    assert f"without a relevant passage (counted 0): {names[0]}.\n" in text
     assert "mine: 3 of its queries are not judged (ignored)." in text
 
 
 def test_a_shallow_run_is_said_to_be_one() -> None:
-    notes = {depth: "ranks at most" in rendered([replace(evaluation(), depth=depth)]) for depth in (19, 20)}
+    notes = {depth: "ranks at most" in rendered([evaluation(depth=depth)]) for depth in (19, 20)}
     assert notes == {19: True, 20: False}
-    assert "mine ranks at most 5 passages a query" in rendered([replace(evaluation(), depth=5)])
-    assert "ranks at most" not in rendered([evaluation()])
+    assert "mine ranks at most 5 passages a query: R@10, nDCG@10, R@20 see no more" in rendered([evaluation(depth=5)])
 
 
 def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:
@@ -235,7 +236,7 @@ def test_unscored_is_a_dash_with_its_reason() -> None:
 
 def test_nothing_judged() -> None:
     empty = replace(evaluation(), results=())
-    assert cells(rendered([empty]), "all")[0][:4] == ["all", "", "0", "-"]
+    assert cells(rendered([empty]), "mine")[0][:3] == ["mine", "0", "-"]
 
 
 def test_runs_over_other_queries_share_no_table() -> None:
@@ -246,8 +247,8 @@ def test_runs_over_other_queries_share_no_table() -> None:
 def test_every_table_is_rectangular_on_real_queries(mtrag_root: Path) -> None:
     benchmark = open_benchmark("mtrag", mtrag_root)
     qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
-    mine = evaluate({}, qrels, benchmark.tasks, name="empty", benchmark=benchmark.label)
-    text = rendered([mine, replace(mine, name="again")])
+    mine = judge(Ranking("empty", {}), qrels, benchmark.tasks, data=benchmark.label)
+    text = rendered([mine, replace(mine, ranking=Ranking("again", {}))])
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert len(blocks) == 5
     assert all(len({line.count("|") for line in block}) == len({len(line) for line in block}) == 1 for block in blocks)
