@@ -29,6 +29,8 @@ class RagtasksError(Exception):
     def __init__(self, what: str, *, where: str, expected: str, found: str, next_step: str) -> None: ...
     def __init__(self, what: str, **parts: str) -> None:
         super().__init__(masked_text(clear_error(what, **parts) if parts else what))
+        self.found = masked_text(parts.get("found", what))
+        """What was found; the whole message if it has no parts."""
 
 
 class ConfigurationError(RagtasksError):

@@ -16,8 +16,17 @@ from ragtasks.clients._endpoint import (
     gets_default_key,
     no_secrets,
 )
-from ragtasks.clients._openai_client import OpenAIClient, stream_reply
-from ragtasks.clients._openai_dialect import AT_LIMIT, early_end, parts_of, read_completion, read_text, usage_in
+from ragtasks.clients._openai_client import SLOW, OpenAIClient, model_client, stream_reply
+from ragtasks.clients._openai_dialect import (
+    AT_LIMIT,
+    GivenBodies,
+    early_end,
+    parts_of,
+    read_completion,
+    read_text,
+    text_and_thought,
+    usage_in,
+)
 from ragtasks.clients._protocol import (
     AMOUNTS,
     CallUsage,
@@ -61,6 +70,7 @@ __all__ = [
     "BATCH_TOKENS",
     "DEFAULT_KEY",
     "OPENAI_URL",
+    "SLOW",
     "Amounts",
     "CachedClient",
     "CachedReply",
@@ -72,6 +82,7 @@ __all__ = [
     "Decoding",
     "EmbeddingClient",
     "Endpoint",
+    "GivenBodies",
     "Journal",
     "OpenAIClient",
     "Outcome",
@@ -97,6 +108,7 @@ __all__ = [
     "endpoint_of",
     "gets_default_key",
     "joined_spending",
+    "model_client",
     "no_progress",
     "no_secrets",
     "parts_of",
@@ -107,6 +119,7 @@ __all__ = [
     "spent_on",
     "stream_reply",
     "system_endpoint",
+    "text_and_thought",
     "usage_in",
     "usage_of",
     "vector_in",

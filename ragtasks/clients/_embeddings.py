@@ -20,7 +20,7 @@ import orjson
 
 from ragtasks.clients._endpoint import Credentials, Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, Wire, early_end, with_usage
+from ragtasks.clients._openai_dialect import Dialect, early_end, with_usage
 from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.tables import plain
 
@@ -32,16 +32,22 @@ _MAX_LENGTH, _FEW = 200, 5
 
 
 class _TextsDialect(Dialect):
-    """Sends model and texts, and what the user has named beside them."""
+    """Sends model and texts, and the fields that the user names; reads vectors."""
+
+    path = "/embeddings"
+    hint = "Vectors that came are saved: the same command asks for the rest"
 
     @property
     def longest_reply(self) -> int:
         """Return 0: vectors take no tokens of a limit."""
         return 0
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
         texts = [message["content"] for message in prompt.payload()]
         return {"model": self._endpoint.model_there, "input": texts, **self._endpoint.extra_fields}
+
+    def read(self, body: bytes, sent: Any) -> Reply:
+        return read_vectors(body)
 
     def make_room(self, reply: Reply, sent: Any) -> bool:
         return False
@@ -87,12 +93,6 @@ def vector_in(text: str) -> array[float]:
     return array("f", base64.b64decode(text))
 
 
-EMBEDDINGS = Wire(
-    "/embeddings", _TextsDialect, read_vectors, "Vectors that came are saved: the same command asks for the rest"
-)
-"""Embeddings, as encoders are asked."""
-
-
 class EmbeddingClient(OpenAIClient):
     """Answers texts with vectors through one endpoint."""
 
@@ -105,7 +105,7 @@ class EmbeddingClient(OpenAIClient):
         batch_texts: int = BATCH_TEXTS,
     ) -> None:
         """Name who is asked, and how much goes into one request; that changes no vector."""
-        super().__init__(endpoint, credentials, wire=EMBEDDINGS)
+        super().__init__(endpoint, credentials, dialect=_TextsDialect)
         self._most = batch_tokens, batch_texts
         self.dimensions = endpoint.extra_fields.get("dimensions")
         self.first: tuple[str, str, str] | None = None

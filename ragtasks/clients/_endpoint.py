@@ -275,11 +275,17 @@ class Credentials:
     """OpenAI's organisation, for OpenAI's own key only."""
     project: str | None = field(default=None, repr=False)
     """OpenAI's project, likewise."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers that are sent instead of a key; they may contain one."""
+    checks_certificate: bool = True
+    """Whether the server's certificate must be valid."""
 
     def masked(self, text: str) -> str:
         """Return a message without the key and anything shaped like one, before it is shown."""
         if self.key and len(self.key) >= _LONG_ENOUGH:
             text = text.replace(self.key, _MASK)
+        for value in self._in_headers():
+            text = text.replace(value, _MASK)
         return _KEY_SHAPE.sub(_MASK, text)
 
     def without_key(self, body: bytes) -> bytes:
@@ -287,7 +293,14 @@ class Credentials:
 
         A placeholder (`EMPTY`, `no-key`, `1`) stays, since it may be a word of the reply.
         """
-        return body.replace(self.key.encode(), _MASK.encode()) if self.key and can_be_secret(self.key) else body
+        secrets = [self.key] if self.key and can_be_secret(self.key) else []
+        for secret in [*secrets, *self._in_headers()]:
+            body = body.replace(secret.encode(), _MASK.encode())
+        return body
+
+    def _in_headers(self) -> list[str]:
+        """Return the values of headers that can be secrets, without a scheme such as `Bearer`."""
+        return [word for value in self.headers.values() if can_be_secret(word := value.rpartition(" ")[2])]
 
 
 def credentials_for(endpoint: Endpoint, secrets: Secrets) -> Credentials:

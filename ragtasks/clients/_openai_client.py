@@ -9,21 +9,31 @@ import re
 import sys
 import threading
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import orjson
 
 from ragtasks.clients._endpoint import Credentials, Endpoint, endpoint_of, is_open_to_others
 from ragtasks.clients._limits import NO_HINTS, Limiter, RateHints, rate_hints
-from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire, early_end, error_in, error_text, usage_in
+from ragtasks.clients._openai_dialect import (
+    SYSTEM_ROLE,
+    Dialect,
+    GivenBodies,
+    early_end,
+    error_in,
+    error_text,
+    usage_in,
+)
 from ragtasks.clients._protocol import (
     CallUsage,
     Chain,
@@ -48,6 +58,7 @@ from ragtasks.errors import JudgeError, MissingExtraError, ModelError
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_PROBE_SECONDS = 20.0
 
 
 class OpenAIClient:
@@ -58,13 +69,13 @@ class OpenAIClient:
         endpoint: Endpoint | str | Mapping[str, Any],
         credentials: Credentials | str | None = None,
         decoding: Decoding | None = None,
-        wire: Wire = CHAT,
+        dialect: Callable[[Endpoint, Decoding], Dialect] = Dialect,
     ) -> None:
         self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
         given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
         self._credentials = given
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
-        self._wire = wire
+        self._dialect = dialect(self._endpoint, self._decoding)
         self._has_answered = False
 
     def __repr__(self) -> str:
@@ -79,6 +90,11 @@ class OpenAIClient:
     def origin(self) -> str:
         """What replies are kept by beside the description: the address, or nothing where they are shared."""
         return self._endpoint.origin
+
+    @property
+    def learned(self) -> Mapping[str, str | None]:
+        """Settings that the server refused -> what is sent instead, None where nothing is; no part of any cache key."""
+        return self._dialect.learned
 
     def describe(self) -> dict[str, Any]:
         """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
@@ -104,16 +120,26 @@ class OpenAIClient:
         _require_libraries()
         return _run_async(lambda: self._answer(prompts, progress, journal))
 
+    def probe(self, prompt: Prompt, seconds: float = _PROBE_SECONDS) -> Reply:
+        """Return the reply to a request that is sent once and waited for `seconds`; FAILED where there is none."""
+        hasty = copy(self)
+        waits = dict.fromkeys(("timeout_seconds", "patience_seconds"), seconds)
+        hasty._endpoint = self._endpoint.model_copy(update={"attempts": 1, "rate_limit_patience_seconds": 1.0, **waits})
+        try:
+            (reply,) = hasty.answer([prompt])
+        except JudgeError as error:
+            return Reply(Outcome.FAILED, reason=error.found)
+        return reply
+
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
         if is_open_to_others(self._endpoint.address):
             _warn_of_plain_http(self._endpoint.address)
-        async with Transport(self._endpoint, self._credentials, self._wire) as transport:
+        async with Transport(self._endpoint, self._credentials, self._dialect) as transport:
             tally = Tally(self.name, len(prompts), progress)
             call = Call(
                 transport,
                 self._endpoint,
-                self._decoding,
-                self._wire,
+                self._dialect,
                 journal=journal,
                 tally=tally,
                 has_answered=self._has_answered,
@@ -122,6 +148,37 @@ class OpenAIClient:
                 return await call.answer(prompts)
             finally:
                 self._has_answered = call.has_answered
+
+
+def model_client(
+    name: str,
+    address: str,
+    headers: Mapping[str, str],
+    dialect: type[GivenBodies] = GivenBodies,
+    *,
+    checks_certificate: bool = True,
+    **limits: Any,
+) -> OpenAIClient:
+    """Return a client of a model under test, for prompts whose `body` is the complete request.
+
+    Args:
+        name: the model's name.
+        address: where requests go, with path and query; a login in it is sent as a header.
+        headers: what the server is shown instead of a key.
+        dialect: reads the replies.
+        checks_certificate: whether the server's certificate must be valid.
+        limits: further fields of the `Endpoint`, such as `slots`.
+    """
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    endpoint = endpoint_of({"model": name, "base_url": urlunsplit((parts.scheme, host, parts.path, "", "")), **limits})
+    if parts.username:
+        login = b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
+        headers = {**headers, "Authorization": f"Basic {login}"}
+    credentials = Credentials(headers=headers, checks_certificate=checks_certificate)
+    client = OpenAIClient(endpoint, credentials, dialect=dialect)
+    client._dialect.path = parts._replace(netloc=host).geturl()
+    return client
 
 
 def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
@@ -186,17 +243,15 @@ class Call:
         self,
         transport: Transport,
         endpoint: Endpoint,
-        decoding: Decoding,
-        wire: Wire,
+        dialect: Dialect,
         *,
         journal: Journal | None,
         tally: Tally,
         has_answered: bool = False,
     ) -> None:
-        self._transport, self._endpoint = transport, endpoint
-        self._decoding, self._journal, self._tally = decoding, journal, tally
+        self._transport, self._endpoint, self._dialect = transport, endpoint, dialect
+        self._journal, self._tally = journal, tally
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
-        self._dialect, self._hint = wire.dialect(endpoint, decoding), wire.hint
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
@@ -340,7 +395,7 @@ class Call:
             expected="replies to prompts",
             found=found,
             next_step="check address, model and key (docs/endpoints.md), then ask again: finished replies are cached. "
-            f"{self._hint}",
+            f"{self._dialect.hint}",
         )
 
 
@@ -427,8 +482,8 @@ _SENT_HEADERS = frozenset(
 class Transport:
     """The connections to one endpoint, while an `async with` lasts."""
 
-    def __init__(self, endpoint: Endpoint, credentials: Credentials, wire: Wire = CHAT) -> None:
-        self._endpoint, self._credentials, self._wire = endpoint, credentials, wire
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, dialect: Dialect) -> None:
+        self._endpoint, self._credentials, self._dialect = endpoint, credentials, dialect
         self._sdk = _sdk(endpoint, credentials)
 
     async def __aenter__(self) -> Transport:
@@ -445,7 +500,7 @@ class Transport:
             # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
             # SDK's time, and the body is wanted as it came.
             sending = self._sdk.post(
-                self._wire.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
+                self._dialect.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
             )
             # The SDK's time limit holds between two bytes; a server that drips would never reach it.
             async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
@@ -457,7 +512,7 @@ class Transport:
         if failure := failure_in_body(body, headers, self._credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
-            return self._wire.read(body), headers
+            return self._dialect.read(body, sent), headers
         except (ValueError, RecursionError):
             return unreadable(body, self._credentials), headers
 
@@ -505,7 +560,7 @@ def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
     import openai
 
     http_client = openai.DefaultAioHttpClient(
-        verify=_certificates(),
+        verify=_certificates() if credentials.checks_certificate else False,
         follow_redirects=False,  # a redirect would take key and prompts to another host
         event_hooks={"request": [_only_ours(endpoint, credentials)]},
     )
@@ -530,7 +585,7 @@ def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], 
     key = credentials.key or _NO_KEY
     ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}
     named = {"OpenAI-Organization": credentials.organization, "OpenAI-Project": credentials.project}
-    ours |= {name: value for name, value in named.items() if value}
+    ours = dict(credentials.headers) or ours | {name: value for name, value in named.items() if value}
 
     async def clean(request: Any) -> None:
         for name in set(request.headers.keys()):
@@ -549,10 +604,10 @@ async def stream_reply(
 ) -> AsyncIterator[str]:
     """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
     _require_libraries()
-    body = Dialect(endpoint, Decoding()).request(Prompt(tuple(messages)))
-    async with Transport(endpoint, credentials) as transport:
+    dialect = Dialect(endpoint, Decoding())
+    async with Transport(endpoint, credentials, dialect) as transport:
         try:
-            async for part in transport.stream(body):
+            async for part in transport.stream(dialect.request(Prompt(tuple(messages)))):
                 yield part
         except ModelError:
             raise
@@ -601,11 +656,18 @@ _TRANSIENT = frozenset({408, 409, 425})
 _TOO_MANY, _UNAVAILABLE, _OVERLOADED = 429, 503, 529
 _NO_CREDIT = "insufficient_quota"
 _FILTER = "content_filter"
+SLOW = "no reply in time"
+"""Why a request failed whose time ran out."""
 _MAX_FAILURE_CHARACTERS = 300
 _MAX_BODY_CHARACTERS = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
-_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format")
+_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
+_NO_SYSTEM_ROLE = re.compile(  # as chat templates and gateways word it
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|\bnot support\b.{0,10}\bsystem\b|"
+    r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
+    re.IGNORECASE,
+)
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
     r"deprecated|does not accept|invalid (?:parameter|argument)|instead",
@@ -683,7 +745,7 @@ def _connection_failure(error: Exception) -> Failure:
         return Failure(Verdict.RETRY, "no connection: no server answers at the address", nobody_there=True)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
-        return Failure(Verdict.RETRY, "no reply in time")
+        return Failure(Verdict.RETRY, SLOW)
     return Failure(Verdict.RETRY, f"the connection broke ({kind})")
 
 
@@ -708,6 +770,8 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
         return Failure(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
     if failure := _slow_down(status, message, reason, headers):
         return failure
+    if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
+        return Failure(Verdict.SETTING, reason, setting=SYSTEM_ROLE)
     if status in _TRANSIENT or status >= 500:
         return Failure(Verdict.RETRY, reason)
     return _decided(error, status, message, reason)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -26,6 +26,7 @@ from ragtasks.thoughts import split_thought
 # ends here, and no body whatsoever makes a function of this module fail in a way that is not said below.
 
 _MAX_CHARACTERS, _MAX_REASON = 200, 40
+_THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of parts of a content, each with its text under this key
 
 
 def read_text(
@@ -211,14 +212,32 @@ def _read(completion: Any, raw: str) -> Reply:
             raw=raw,
             served_model=served_model,
         )
+    text, thought = text_and_thought(message.get("content"))
     return read_text(
-        _optional(message, "content"),
+        text,
         finish_reason=finish_reason,
         body=completion,
-        thinking=_optional(message, "reasoning_content") or _optional(message, "reasoning"),
+        thinking=_optional(message, "reasoning_content") or _optional(message, "reasoning") or thought,
         raw=raw,
         served_model=served_model,
     )
+
+
+def text_and_thought(content: Any) -> tuple[str, str]:
+    """Return the text and the thought in the content of a message, which may be a list of parts.
+
+    Raises:
+        TypeError: it is neither null, a text nor a list of objects.
+    """
+    if content is None or isinstance(content, str):
+        return content or "", ""
+    texts: dict[bool, list[str]] = {False: [], True: []}
+    for part in _typed(content, list, "content"):
+        kind = _typed(part, dict, "a part of content").get("type")
+        is_thought = kind in _THOUGHT_PARTS
+        text = text_and_thought(part.get(kind))[0] if is_thought else _optional(part, "text")
+        texts[is_thought].append(text)
+    return "".join(texts[False]), "".join(texts[True])
 
 
 def _typed(value: Any, kind: type, what: str) -> Any:
@@ -240,33 +259,23 @@ def _count(usage: Any, key: str) -> int | None:
 
 _FORMAT = "response_format"
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """What travels: where requests go, how they are built, how replies are read."""
-
-    path: str
-    """Where requests go, below the address; empty for the address itself."""
-    dialect: Callable[[Endpoint, Decoding], Dialect]
-    read: Callable[[bytes], Reply]
-    """Body of a reply -> reply.
-
-    Raises:
-        ValueError: it is not JSON.
-    """
-    hint: str
-    """What helps once nothing can be had any more."""
+SYSTEM_ROLE = "system role"
+"""What `Dialect.learned` calls the role of a message that a server may refuse."""
 
 
 class Dialect:
-    """Builds the requests to one server, and learns what it does not take."""
+    """Builds the requests to one server, reads its replies, and learns which settings it refuses."""
+
+    path = "/chat/completions"
+    """Where requests go, below the address; empty for the address itself."""
+    hint = "Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`"
+    """What helps once the endpoint gives no replies any more."""
 
     def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
         self._endpoint, self._decoding = endpoint, decoding
-        self._left_out: set[str] = set()
-        self._limit_name: str = endpoint.token_limit_there
         self._makes_room = endpoint.thinks
+        self.learned: dict[str, str | None] = {}
+        """Setting that the server refused -> what is sent instead, None where it is left out."""
 
     @property
     def longest_reply(self) -> int:
@@ -274,19 +283,30 @@ class Dialect:
         return self._decoding.max_tokens + (self._endpoint.thinking_tokens if self._makes_room else 0)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request."""
+        """Return the body of a request, without the settings that the server refused."""
+        body = self._body(prompt)
+        for refused, instead in self.learned.items():
+            if refused == SYSTEM_ROLE:
+                body["messages"] = without_system(body["messages"])
+            elif refused in body:
+                value = body.pop(refused)
+                if instead is not None:
+                    body[instead] = value
+        return body
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request to a server that accepts every setting."""
         settings = {
             "temperature": self._decoding.temperature,
             "seed": self._decoding.seed,
-            self._limit_name: self.longest_reply * prompt.longer,
+            self._endpoint.token_limit_there: self.longest_reply * prompt.longer,
             "reasoning_effort": self._endpoint.reasoning_effort,
             _FORMAT: self._format(prompt),
         }
-        sent = {name: value for name, value in settings.items() if value is not None and name not in self._left_out}
         return {
             "model": self._endpoint.model_there,
             "messages": prompt.payload(),
-            **sent,
+            **{name: value for name, value in settings.items() if value is not None},
             **self._endpoint.extra_fields,
             **prompt.body,
         }
@@ -296,33 +316,45 @@ class Dialect:
             return None
         return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(prompt.schema)}}
 
+    def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
+        """Return the reply in the body of a response to the request `sent`.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
+        return read_completion(body)
+
     def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
         """Leave out or rename a setting that was refused.
 
         Returns:
-            What is to be told, empty where it is known by now; None where nothing can be done about it.
+            A note for the user, empty where the setting was refused before; None where the request cannot be changed.
         """
-        if setting not in sent or setting in self._endpoint.extra_fields:
+        is_sent = has_system(sent) if setting == SYSTEM_ROLE else setting in sent
+        if not is_sent or setting in self._endpoint.extra_fields:
             return None
-        if setting in self._left_out or (setting in _LIMITS and setting != self._limit_name):
+        if setting in self.learned:
             return ""  # refused while another request was on its way
-        if setting in _LIMITS:
-            other = _LIMITS[setting]
-            if other in self._left_out:
-                return None
-            self._left_out.add(setting)
-            self._limit_name = other
-            return f"the server does not take {setting}: {other} is sent instead"
-        self._left_out.add(setting)
-        if setting == _FORMAT:
-            return "the server does not take response_format: replies are free text, read as ever"
-        return f"the server does not take {setting} as {sent[setting]}: left out, the server's default applies"
+        instead = "user" if setting == SYSTEM_ROLE else _LIMITS.get(setting)
+        if instead in self.learned:
+            return None
+        self.learned[setting] = instead
+        if setting == SYSTEM_ROLE:
+            change = "a system message: its text is sent before the first user message instead"
+        elif instead is not None:
+            change = f"{setting}: {instead} is sent instead"
+        elif setting == _FORMAT:
+            change = "response_format: replies are free text, read as ever"
+        else:
+            change = f"{setting} as {sent[setting]}: left out, the server's default applies"
+        return f"the server does not take {change}"
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
         """Return whether to ask again with room for thinking, which left none for the answer."""
-        limit = sent.get(self._limit_name)
+        name = next((name for name in _LIMITS if name in sent), "")
+        limit = sent.get(name)
         was_small = isinstance(limit, int) and limit < self._decoding.max_tokens + self._endpoint.thinking_tokens
-        if not was_small or self._limit_name in self._endpoint.extra_fields or not _thought_only(reply):
+        if not was_small or name in self._endpoint.extra_fields or not _thought_only(reply):
             return False
         self._makes_room = True
         return True
@@ -332,21 +364,38 @@ class Dialect:
         self._makes_room = False
 
 
+class GivenBodies(Dialect):
+    """Sends the body of each prompt as it is, to the endpoint's address itself: another library builds the requests."""
+
+    path = ""
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        return dict(prompt.body)
+
+    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
+        """Return False: the limit is the caller's."""
+        return False
+
+
+def has_system(body: Mapping[str, Any]) -> bool:
+    """Return whether a request has a system message and a later message that could contain its text."""
+    messages = body.get("messages") or []
+    return len(messages) > 1 and messages[0].get("role") == "system"
+
+
+def without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return messages with the text of the system message before the first user message."""
+    if not has_system({"messages": messages}):
+        return list(messages)
+    system, first, *rest = messages
+    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+
+
 def _thought_only(reply: Reply) -> bool:
     """Return whether a reply reached its limit before the first word of its answer."""
     try:
         message, _, _ = parts_of(orjson.loads(reply.raw))
-    except ValueError:
+        text, _ = text_and_thought(message.get("content"))
+    except (ValueError, TypeError):
         return False
-    content = message.get("content")
-    begun = not message or (isinstance(content, str) and split_thought(content)[1].strip())
-    return reply.outcome is Outcome.TRUNCATED and not begun
-
-
-CHAT = Wire(
-    "/chat/completions",
-    Dialect,
-    read_completion,
-    "Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`",
-)
-"""Chat completions, as language models are asked."""
+    return reply.outcome is Outcome.TRUNCATED and bool(message) and not split_thought(text)[1].strip()

@@ -7,6 +7,7 @@ the environment and goes to this server only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -14,7 +15,7 @@ import orjson
 
 from ragtasks.clients._endpoint import Endpoint, Secrets, credentials_for, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, Wire, early_end, parts_of, with_usage
+from ragtasks.clients._openai_dialect import Dialect, early_end, parts_of, text_and_thought, with_usage
 from ragtasks.clients._protocol import Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import contexts_in, parse_json, usage_in_record, used_in
@@ -71,13 +72,14 @@ def read_chat(body: bytes) -> Reply:
     if early := early_end(content):
         return with_usage(Reply(early[0], reason=early[1], raw=raw), content)
     message, _, _ = parts_of(content)
-    text = message.get("content")
     try:
         used_in(None, _chat_searches(content))
     except ValueError as error:
         return with_usage(_unlike(error, raw), content)
-    if isinstance(text, str):
-        return with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
+    if message.get("content") is not None:
+        with suppress(TypeError):
+            text, _ = text_and_thought(message["content"])
+            return with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
     reason = "the model refused" if message.get("refusal") else "the reply has no text as choices[0].message.content"
     return with_usage(Reply(Outcome.MALFORMED, reason=reason, raw=raw), content)
 
@@ -122,7 +124,6 @@ def _of_object(item: Mapping[str, Any], number: int) -> Iterator[Passage]:
         yield Passage(named, text, title if isinstance(title, str) else "")
 
 
-_HINT = "Finished answers are saved: the same command asks only the rest"
 _NAMED_ONLY = ("temperature", "max_tokens", "reasoning_effort")  # sent where the user says so: a system has its own
 
 
@@ -136,36 +137,43 @@ class SystemProtocol(str, Enum):
 
 
 class _ChatDialect(Dialect):
-    """Sends model and messages, and what the user has named beside them."""
+    """Sends model and messages, and the settings that the user names."""
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    hint = "Finished answers are saved: the same command asks only the rest"
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
         named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
         sent = {key: value for key, value in named.items() if value not in {None, "server"}}
         messages = {"model": self._endpoint.model_there, "messages": prompt.payload()}
         return {**messages, **sent, **self._endpoint.extra_fields}
+
+    def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
+        return read_chat(body)
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
         return False
 
 
 class _PlainDialect(_ChatDialect):
-    """Sends id and messages, and what the user has named beside them."""
+    """Sends id and messages, and the fields that the user names."""
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    path = ""
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
         return {**prompt.body, "messages": prompt.payload(), **self._endpoint.extra_fields}
 
+    def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
+        return read_plain(body)
 
-_WIRES = {
-    SystemProtocol.OPENAI: Wire("/chat/completions", _ChatDialect, read_chat, _HINT),
-    SystemProtocol.PLAIN: Wire("", _PlainDialect, read_plain, _HINT),
-}
+
+_DIALECTS = {SystemProtocol.OPENAI: _ChatDialect, SystemProtocol.PLAIN: _PlainDialect}
 
 
 class SystemClient(OpenAIClient):
     """Asks one RAG system."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        super().__init__(endpoint, credentials_for(endpoint, secrets), wire=_WIRES[protocol])
+        super().__init__(endpoint, credentials_for(endpoint, secrets), dialect=_DIALECTS[protocol])
         self._protocol = protocol
 
     def describe(self) -> dict[str, Any]:

@@ -24,17 +24,18 @@ from ragtasks.benchmarks import SAMPLE, Benchmark, benchmark_folder, contexts_fo
 from ragtasks.clients import (
     DEFAULT_KEY,
     OPENAI_URL,
+    SLOW,
     ChatMessage,
     EmbeddingClient,
     Endpoint,
     OpenAIClient,
     Outcome,
     Prompt,
-    Reply,
     SystemClient,
     SystemProtocol,
     credentials_for,
     gets_default_key,
+    model_client,
     system_endpoint,
 )
 from ragtasks.config import (
@@ -378,95 +379,62 @@ def _bound(probe: Callable[[Any], str | None], given: Any) -> Callable[[], str |
     return lambda: probe(given)
 
 
-def _hasty(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that is asked once and not waited for long."""
-    haste = {"attempts": 1, "timeout_seconds": _SECONDS, "patience_seconds": _SECONDS}
-    return endpoint.model_copy(update={**haste, "rate_limit_patience_seconds": 1.0})
-
-
 def _probe_endpoint(given: tuple[str, Endpoint]) -> str | None:
     what, endpoint = given
     where = f"{what} {endpoint.model} at {endpoint.address}"
     try:
-        client = OpenAIClient(_hasty(endpoint), credentials_for(endpoint, secret))
+        client = OpenAIClient(endpoint, credentials_for(endpoint, secret))
     except RagtasksError:
         return None  # reported without any request
-    return _probe(where, client.answer)
+    return _probe(where, client)
 
 
 def _probe_encoder(endpoint: Endpoint) -> str | None:
     """Ask for the vector of a short text: a model that makes none, or of another width, is known before a corpus."""
-    client = EmbeddingClient(_hasty(endpoint), credentials_for(endpoint, secret))
-    return _probe(f"encoder {endpoint.model} at {endpoint.address}", client.answer)
+    client = EmbeddingClient(endpoint, credentials_for(endpoint, secret))
+    return _probe(f"encoder {endpoint.model} at {endpoint.address}", client)
 
 
 def _probe_system(given: tuple[Endpoint, SystemProtocol]) -> str | None:
     endpoint, protocol = given
-    client = SystemClient(_hasty(endpoint), protocol, secret)
-    return _probe(f"endpoint {endpoint.address} ({protocol.value} protocol)", client.answer)
-
-
-def _probe(where: str, answer: Callable[[Sequence[Prompt]], list[Reply]]) -> str | None:
-    """Return why there is no answer to a short question; a strange one is for the evaluation to score."""
-    prompt = Prompt((ChatMessage("user", _QUESTION),), body={"id": "preflight"}, kind="answer")
-    try:
-        (reply,) = answer([prompt])
-    except RagtasksError as error:
-        found = re.search(r"^  found: (.+)$", str(error), re.MULTILINE)
-        why = masked_text(found[1]) if found else _on_one_line(error)
-        step = (
-            "" if "Next step" in why else ". Next step: start it, or correct address, model or key (docs/endpoints.md)"
-        )
-        return f"{where}: {why}{step}{_CACHED if where.startswith(('judge ', 'encoder ')) else ''}"
-    if reply.outcome in {Outcome.ANSWERED, Outcome.TRUNCATED} or (reply.reason or "").startswith("the reply has no"):
-        return None
-    return f"{where}: no answer to a short question: {reply.reason}. Next step: check address, model and server"
+    client = SystemClient(endpoint, protocol, secret)
+    return _probe(f"endpoint {endpoint.address} ({protocol.value} protocol)", client)
 
 
 def _probe_model(model: ServedModel) -> str | None:
-    """Ask a model as the harness will: its libraries are not needed for that."""
+    """Send a model a short question as the harness would: its libraries are not needed for that."""
+    where = f"model {model.name} at {model.address}"
     limit = "max_completion_tokens" if model.is_of_openai else "max_tokens"
     body: dict[str, Any] = {"model": model.name, limit: _FEW_TOKENS}
     body |= {"messages": [{"role": "user", "content": _QUESTION}]} if model.is_chat else {"prompt": _QUESTION}
-    headers = {"Content-Type": "application/json", **model.headers}
-    where = f"model {model.name} at {model.address}"
     try:
-        request = urllib.request.Request(model.address, json.dumps(body).encode(), headers)
-    except ValueError:
-        return (
-            f"{where}: this is no address. Next step: give one, such as base_url=http://localhost:8000/v1/completions"
-        )
+        client = model_client(model.name, model.address, model.headers)
+    except ConfigurationError as error:
+        return f"{where}: {_on_one_line(error)}. Next step: such as base_url=http://localhost:8000/v1/completions"
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_SECONDS) as reply:
-            reply.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"{where}: {_refusal(error)}"
-    except TimeoutError:
-        return None  # a slow one: the evaluation waits longer
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
-            return None
-        return f"{where}: nobody answers ({type(reason).__name__}). Next step: start the server, or correct its address"
-    return None
+        reply = client.probe(Prompt((), body=body), _SECONDS)
+    except MissingExtraError as error:
+        return f"{where}: {_on_one_line(error)}"
+    # A slow server is none: the evaluation waits longer. What a reply contains is for the evaluation to score.
+    return None if reply.raw or reply.reason == SLOW else _no_answer(where, reply.reason)
 
 
-def _refusal(error: urllib.error.HTTPError) -> str:
-    """Return what a server's refusal of a short question means."""
-    known = {
-        401: "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env",
-        403: "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env",
-        404: "it does not know the model, or the address. Next step: compare both with its list at /v1/models",
-    }
-    return known.get(error.code) or f"HTTP status {error.code}. Next step: see the server's log"
+def _probe(where: str, client: OpenAIClient) -> str | None:
+    """Return why there is no answer to a short question; a strange one is for the evaluation to score."""
+    prompt = Prompt((ChatMessage("user", _QUESTION),), body={"id": "preflight"}, kind="answer")
+    try:
+        reply = client.probe(prompt, _SECONDS)
+    except RagtasksError as error:
+        return _no_answer(where, _on_one_line(error))
+    if reply.outcome in {Outcome.ANSWERED, Outcome.TRUNCATED} or reply.reason.startswith("the reply has no"):
+        return None
+    return _no_answer(where, reply.reason)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another host."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Return None: do not follow."""
+def _no_answer(where: str, why: str) -> str:
+    step = "start the server, or correct address, model or key (docs/endpoints.md)"
+    cached = _CACHED if where.startswith(("judge ", "encoder ")) else ""
+    return f"{where}: {why}. Next step: {step}{cached}"
 
 
 def _on_one_line(error: Exception | str) -> str:

@@ -113,13 +113,22 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
         (b"{}", "KeyError 'choices'"),
         (body("", choices=["x"]), "TypeError the choice is str, expected dict"),
         (body("text"), "TypeError the message is str, expected dict"),
-        (body({"content": 5}), "TypeError content is int, expected str"),
+        (body({"content": 5}), "TypeError content is int, expected list"),
         (body({"content": "x", "reasoning": []}), "TypeError reasoning is list, expected str"),
         (body({"content": "x", "refusal": {}}), "TypeError refusal is dict, expected str"),
     ],
 )
 def test_a_body_that_is_no_completion_says_what_is_wrong(sent: bytes, reason: str) -> None:
     assert read_completion(sent).reason == f"no chat completion: {reason}"
+
+
+def test_text_parts_of_a_content_are_the_reply_and_thinking_parts_the_thought() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    content = [thought, {"type": "text", "text": "It opens "}, {"type": "text", "text": "at nine."}]
+    reply = read_completion(body({"content": content}))
+    assert (reply.outcome, reply.text, reply.thinking) == (Outcome.ANSWERED, "It opens at nine.", "hm")
+    assert read_completion(body({"content": [thought]})).outcome is Outcome.EMPTY
+    assert read_completion(body({"content": ["text"]})).outcome is Outcome.MALFORMED
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])

@@ -40,6 +40,37 @@ def test_a_refused_setting_is_left_out_or_renamed_with_one_note(
         assert {body[instead] for body in server.bodies[1:]} == {9}
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "System role not supported"),
+        (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
+        (400, "Only user and assistant roles are supported!"),
+        (500, "Conversation roles must alternate user/assistant/user/assistant/..."),
+    ],
+)
+def test_a_refused_system_message_is_sent_before_the_first_user_message(status: int, words: str) -> None:
+    prompt = Prompt.of("When?", "Passage 1: at nine.")
+    with chat_server(lambda *_: completion()) as server:
+        server.script = lambda *_: (
+            refusal(status, words) if server.bodies[-1]["messages"][0]["role"] == "system" else completion()
+        )
+        client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1})
+        replies = client.answer([prompt] * 2)
+        replies += client.answer([prompt])  # the next call knows
+    assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
+    folded = [{"role": "user", "content": "Passage 1: at nine.\n\nWhen?"}]
+    assert [body["messages"] for body in server.bodies[1:]] == [folded] * 3
+    assert client.learned == {"system role": "user"}
+    assert "learned" not in client.describe()
+
+
+def test_an_error_about_roles_is_no_reason_to_ask_again_without_a_system_message() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        (reply,) = asked(server, lambda _: refusal(400, "Conversation roles must alternate user/assistant"))
+    assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 1)
+
+
 def test_a_form_is_sent_where_the_endpoint_says_so_and_left_out_where_the_server_refuses_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -103,10 +103,10 @@ def test_a_model_s_server_is_asked_one_question(command: Command, server: ChatSe
     model = f"data: sample\nmodel: {{name: m, server: '{server.base_url}'}}\nsettings: [reference]\n" + LIGHT
     server.script = lambda _text, _n: refusal(401)
     (found,) = problems(evaluate(command, model))
-    assert "it does not accept the key" in found
+    assert "does not accept the key" in found
     server.script = lambda _text, _n: refusal(404)
     (found,) = problems(evaluate(command, model))
-    assert "it does not know the model, or the address" in found
+    assert "does not know the model, or the address" in found
     assert len(server.asked) == 2, "one question each, and no prompt"
     judge = f"judges: {{model: j, base_url: '{server.base_url}'}}\n"
     (found,) = problems(evaluate(command, HEAD + LIGHT + judge))

@@ -148,24 +148,27 @@ def test_a_model_of_openai_needs_a_key_and_one_elsewhere_none(server: ChatServer
         ["max_completion_tokens"],
         ["max_tokens"],
     ]
-    assert [headers.get("authorization") for headers in server.headers] == ["Bearer x", None]
+    assert [headers.get("authorization") for headers in server.headers] == ["Bearer x", "Bearer no-key"]
     assert {body["model"] for body in server.bodies} == {"m"}
     assert server.asked == ["Reply with the word ready."] * 2
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (401, "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env"),
-        (403, "it does not accept the key. Next step: check OPENAI_API_KEY, or name the variable by model.api_key_env"),
-        (404, "it does not know the model, or the address. Next step: compare both with its list at /v1/models"),
-        (500, "HTTP status 500. Next step: see the server's log"),
-    ],
-)
-def test_what_a_model_s_server_refuses_is_said_with_its_cure(status: int, why: str, server: ChatServer) -> None:
-    server.script = lambda *_: refusal(status)
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+def test_the_refusal_of_a_model_s_server_is_quoted_with_a_next_step(status: int, server: ChatServer) -> None:
+    server.script = lambda *_: refusal(status, "closed for today")
     address = f"{server.base_url}/chat/completions"
-    assert problems_of(replace(SAMPLE, model=ServedModel("m", address))) == [f"model m at {address}: {why}"]
+    (found,) = problems_of(replace(SAMPLE, model=ServedModel("m", address)))
+    assert found.startswith(f"model m at {address}: ")
+    assert f"HTTP {status}: " in found
+    assert "closed for today" in found
+    assert found.endswith("correct address, model or key (docs/endpoints.md)")
+
+
+def test_a_model_that_refuses_a_setting_has_no_problem(server: ChatServer) -> None:
+    words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server.script = lambda *_: refusal(400, words) if "max_tokens" in server.bodies[-1] else completion()
+    assert problems_of(replace(SAMPLE, model=ServedModel("m", f"{server.base_url}/chat/completions"))) == []
+    assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 16]
 
 
 def test_a_redirect_gets_no_key() -> None:
@@ -173,7 +176,7 @@ def test_a_redirect_gets_no_key() -> None:
         server.script = lambda *_: Action(status=307, headers={"Location": f"{other.base_url}/chat/completions"})
         address = f"{server.base_url}/chat/completions"
         (found,) = problems_of(replace(SAMPLE, model=ServedModel("m", address, {"Authorization": "Bearer x"})))
-        assert "HTTP status 307" in found
+        assert "HTTP 307" in found
         assert other.asked == []
 
 
@@ -182,10 +185,9 @@ def test_nobody_at_a_model_s_address_is_a_problem_and_a_slow_one_is_none(
 ) -> None:
     address = f"http://127.0.0.1:{closed_port()}/v1/chat/completions"
     (found,) = problems_of(replace(SAMPLE, model=ServedModel("m", address)))
-    assert found == (
-        f"model m at {address}: nobody answers (ConnectionRefusedError). Next step: start the server, or correct its "
-        "address"
-    )
+    assert found.startswith(f"model m at {address}: ")
+    assert "no server answers at the address" in found
+    assert "Next step: start the server" in found
     monkeypatch.setattr("ragtasks.harness.preflight._SECONDS", 0.2)
     server.script = lambda *_: Action(completion().body, delay_seconds=0.6)
     assert problems_of(replace(SAMPLE, model=ServedModel("m", f"{server.base_url}/chat/completions"))) == []
@@ -199,13 +201,14 @@ def test_an_endpoint_is_asked_once(role: str, who: str, server: ChatServer) -> N
     intention = replace(SAMPLE, config=config(**{role: named}))
     server.script = lambda *_: refusal(500, "boom")
     (found,) = problems_of(intention)
-    assert found.startswith(f"{who} j at {server.base_url}: no answer to a short question: HTTP 500: ")
-    assert found.endswith("Next step: check address, model and server")
+    assert found.startswith(f"{who} j at {server.base_url}: HTTP 500: ")
+    assert found.count("Next step: ") == 1
     assert server.asked == ["Reply with the word ready."]
     server.script = lambda *_: refusal(404)
     (found,) = problems_of(intention)
-    assert found.startswith(f"{who} j at {server.base_url}: the endpoint does not know the model, or the address")
-    assert found.count("Next step: start it, or correct address, model or key (docs/endpoints.md)") == 1
+    assert found.startswith(f"{who} j at {server.base_url}: ")
+    assert "does not know the model, or the address" in found
+    assert found.count("Next step: ") == 1
     for odd in (completion(""), completion("anything")):
         server.script = lambda *_, odd=odd: odd
         assert problems_of(intention) == []
@@ -221,7 +224,7 @@ def test_ones_own_system_is_asked_and_what_is_odd_is_left_to_the_evaluation(serv
     assert problems_of(replace(SAMPLE, system=system)) == []
     server.script = lambda *_: refusal(400, "what?")
     (found,) = problems_of(replace(SAMPLE, system=system))
-    assert found.startswith(f"endpoint {server.base_url} (openai protocol): no answer to a short question: HTTP 400: ")
+    assert found.startswith(f"endpoint {server.base_url} (openai protocol): HTTP 400: ")
 
 
 def test_two_benchmarks_are_looked_at_each_with_its_own_problem(tmp_path: Path) -> None:
