@@ -36,6 +36,7 @@ SHORT = {
     "inscit_reference,inscit_dev_reference,ikat23_reference,ikat23_facts,ikat24_facts,ikat25_facts",
     "agentic": "mtrag_agentic,mtrag_un_agentic,multihop_rag_agentic,custom_agentic,trec_rag24_agentic",
     "free": "--encoder none",
+    "all": "--metadata conversational=true",
     "cited": "--metric cited_precision --metric cited_recall",
     "rubrics": "--metric rl_f_conversation --metric rl_r --metric rl_mtb --metric context_precision "
     "--metric context_recall",
@@ -48,9 +49,9 @@ SHORT = {
 """What several commands have in common, by the name in braces."""
 
 COMMANDS = """
-run.extractive      run --model ragtasks-extractive --tasks {tasks} {free} --conversational {log} results/extractive
-run.oracle          run --model ragtasks-oracle --tasks {tasks} {free} --conversational {log} results/oracle
-run.refuse          run --model ragtasks-refuse --tasks {tasks} {free} --conversational {log} results/refuse
+run.extractive      run --model ragtasks-extractive --tasks {tasks} {free} {all} {log} results/extractive
+run.oracle          run --model ragtasks-oracle --tasks {tasks} {free} {all} {log} results/oracle
+run.refuse          run --model ragtasks-refuse --tasks {tasks} {free} {all} {log} results/refuse
 run.cited           run --model ragtasks-extractive {cited} {log} more/cited
                     --tasks mtrag,mtrag_s,custom_reference,multidoc2dial_reference,inscit_reference,ikat23_reference
 run.topiocqa        run --model ragtasks-extractive --tasks topiocqa_reference {panel} {log} more/topiocqa
@@ -61,16 +62,17 @@ run.rewrite         run --model ragtasks-oracle --tasks mtrag_rewrite {log} more
 run.closed_book     run --model ragtasks-extractive --tasks mtrag_full_rag --run closed_book {log} more/closed
 run.server          run --model local-chat-completions --apply_chat_template --tasks mtrag_reference,custom_full_rag
                     --model_args model=scripted,base_url={server}/v1/chat/completions,num_concurrent=4
-                    --price '[1, 2]' --max-implausible 1 {log} more/server
+                    --metadata 'price=[1, 2]' --metadata max_implausible=1 {log} more/server
 run.german          run --model ragtasks-extractive --tasks custom_full_rag {free} {log} more/german
                     --data files/de
 
 agentic.once        run --model ragtasks-agent-once --tasks {agentic} {free} {log} agentic/once
 agentic.rewrite     run --model ragtasks-agent-rewrite --tasks {agentic} {free} {log} agentic/rewrite
 agentic.oracle      run --model ragtasks-agent-oracle --tasks {agentic},mtrag_live_agentic {log} agentic/oracle
-agentic.kept        run --model ragtasks-agent-once --tasks mtrag_live_agentic --keep-searches --injected 0.5
-                    --search-k 3 {free} {log} agentic/kept
-agentic.injected    run --model ragtasks-extractive --tasks mtrag_full_rag --injected 0.5 {free} {log} agentic/injected
+agentic.kept        run --model ragtasks-agent-once --tasks mtrag_live_agentic --metadata keep_searches=true
+                    --metadata injected=0.5 --metadata search_k=3 {free} {log} agentic/kept
+agentic.injected    run --model ragtasks-extractive --tasks mtrag_full_rag --metadata injected=0.5
+                    {free} {log} agentic/injected
 agentic.live        run --model ragtasks-extractive --tasks mtrag_live_reference,mtrag_live_full_rag {log} live
 agentic.report      report agentic live results/oracle --full {json} {sample}
 
@@ -94,7 +96,7 @@ retrieval.describe  data describe mtrag {sample} {json}
 retrieval.segments  data corpus segment files/corpus.jsonl files/segments.jsonl --sentences 2 --stride 1
 retrieval.near      data corpus duplicates files/segments.jsonl --threshold 0.5
 
-score.rows          score files/rows.jsonl {cited} --price '[1, 2]' --output scored/rows
+score.rows          score files/rows.jsonl {cited} --metadata 'price=[1, 2]' --output scored/rows
 score.judged_rows   score files/rows.jsonl {panel} --output scored/judged
 score.traces        score --traces files/spans.jsonl --rows-output files/traced.jsonl --output scored/traces
 score.export        tasks export --setting full_rag {sample} --output files/tasks_mtrag.jsonl
@@ -102,31 +104,33 @@ score.export_own    tasks export --benchmark custom --setting full_rag {sample} 
 score.export_inscit tasks export --benchmark inscit --setting reference {sample} --output files/tasks_inscit.jsonl
 score.export_hops   tasks export --benchmark multihop_rag --setting full_rag {sample} --output files/tasks_hops.jsonl
 score.written       python {script} answer files
-score.answers       score files/answers_mtrag.jsonl --setting full_rag {cited} {sample} --max-implausible 1
+score.answers       score files/answers_mtrag.jsonl --setting full_rag {cited} {sample} --metadata max_implausible=1
                     --output scored/answers
-score.reference     score files/answers_mtrag.jsonl --setting reference {panel} {sample} --max-implausible 1
+score.reference     score files/answers_mtrag.jsonl --setting reference {panel} {sample} --metadata max_implausible=1
                     --output scored/reference
 score.inscit        score files/answers_inscit.jsonl --benchmark inscit --setting reference {sample}
-                    --max-implausible 1 --output scored/inscit
+                    --metadata max_implausible=1 --output scored/inscit
 score.multihop      score files/answers_hops.jsonl --benchmark multihop_rag --setting full_rag {panel} {sample}
-                    --max-implausible 1 --output scored/multihop
+                    --metadata max_implausible=1 --output scored/multihop
 score.endpoint      score --endpoint {server}/answer --protocol plain --setting full_rag {cited} {sample} --name asked
-                    --max-implausible 1 --output scored/asked
-score.chat          score --endpoint {server}/v1 --setting full_rag {sample} --name chat --max-implausible 1
+                    --metadata max_implausible=1 --output scored/asked
+score.chat          score --endpoint {server}/v1 --setting full_rag {sample} --name chat --metadata max_implausible=1
                     --output scored/chat
 score.agent         score --endpoint {server}/answer --protocol plain --benchmark custom --setting agentic {sample}
-                    --name agent --max-implausible 1 --output scored/agent
+                    --name agent --metadata max_implausible=1 --output scored/agent
 score.report        report scored --full {json} {sample}
 
 judges.panel        run --model ragtasks-extractive {panel}
                     --tasks mtrag_full_rag,mtrag_un_reference,mtrag_s,trec_rag24,multihop_rag_retrieved
                     {rubrics} {log} judged/panel
-judges.repeats      score scored/answers {sample} --judge {noisy} --repeats 3 --repeat-share 0.5 --output judged/repeats
-judges.anchors      score scored/answers {sample} --judge {noisy} --anchors 40 --output judged/anchors
-judges.drift        score scored/answers {sample} --judge {noisy} --anchors 40 --skip-settled --output judged/drift
-judges.first        score scored/answers {sample} {panel} --prompts material_first --metric support_precision
+judges.repeats      score scored/answers {sample} --judge {noisy} --metadata repeats=3
+                    --metadata repeat_share=0.5 --output judged/repeats
+judges.anchors      score scored/answers {sample} --judge {noisy} --metadata anchors=40 --output judged/anchors
+judges.drift        score scored/answers {sample} --judge {noisy} --metadata anchors=40
+                    --metadata skip_settled=true --output judged/drift
+judges.first        score scored/answers {sample} {panel} --metadata prompts=material_first --metric support_precision
                     --metric support_recall --output judged/first
-judges.ngrams       score scored/answers {sample} {panel} --idk ngrams --output judged/ngrams
+judges.ngrams       score scored/answers {sample} {panel} --metadata idk=ngrams --output judged/ngrams
 judges.report       report judged --full {json} {sample}
 judges.decided      compare scored/answers scored/asked --until-decided {panel} {json} {sample} --output judged/decided
 judges.frozen       judges anchors results/extractive --output files/anchors.jsonl

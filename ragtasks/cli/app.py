@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
-from ragtasks.config import KEYS
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import write_atomically
 from ragtasks.plugins import ExtensionPoint
@@ -33,7 +32,7 @@ MORE_OPTIONS = {
     "": {"install_completion", "show_completion"},
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "compare": {"recalibrate"},
-    "score": {"protocol", "rows_output", "probe"},
+    "score": {"protocol", "rows_output", "probe", "name"},
     "retrieve": {"min_rewritten", "probe"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},
@@ -166,9 +165,9 @@ class _Commands(Group):
 
 
 def _renamed(argument: str, command: str) -> str:
-    """Return an argument with ragtasks' name of its option; options of `run` that are not ours keep lm_eval's."""
+    """Return an argument with ragtasks' name of its option; options of `run` keep lm_eval's."""
     name, *value = argument.split("=", 1)
-    if name.startswith("--") and (command != "run" or name[2:] in KEYS):
+    if name.startswith("--") and command != "run":
         name = name.replace("_", "-")
     if name in {"--output", "--output-path"}:
         name = "--output_path" if command == "run" else "--output"

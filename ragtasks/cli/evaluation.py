@@ -14,7 +14,17 @@ import typer
 
 from ragtasks.cli.app import HELP_ALL, app, echo
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
-from ragtasks.cli.options import FORCE, decide_as_named, evaluation_options, retrieval_place
+from ragtasks.cli.options import (
+    DATA,
+    ENCODER,
+    FORCE,
+    JUDGE,
+    METRIC,
+    RUN,
+    decide_as_named,
+    given_options,
+    retrieval_place,
+)
 from ragtasks.cli.reporting import conclude, conclude_runs
 from ragtasks.cli.score import Piece, Scoring, is_of_own_rows, piece_of_file, piece_of_traces
 from ragtasks.clients import Endpoint
@@ -334,11 +344,13 @@ _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help
 
 
 @app.command(context_settings=_PASS_THROUGH)
-@evaluation_options(asks_model=True, metadata=False)
-def run(
+def run(  # noqa: PLR0917 (one parameter an option)
     context: typer.Context,
-    *,
-    options: dict[str, Any],
+    data: DATA = None,
+    run: RUN = None,
+    judges: JUDGE = None,
+    encoder: ENCODER = None,
+    metrics: METRIC = None,
     full: Annotated[
         bool, typer.Option("--full", help="Print lm_eval's table of every value of every task too.")
     ] = False,
@@ -351,6 +363,8 @@ def run(
 
     Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES,
     --limit N, --apply_chat_template and all that --help-all prints.
+    --metadata KEY=VALUE sets any other option of an evaluation,
+    such as max_words=50 (docs/evaluate-a-model.md).
     --output FOLDER logs samples. `ragtasks tasks list` has the tasks' names.
     Models without weights: ragtasks-extractive, ragtasks-oracle,
     ragtasks-refuse, ragtasks-refuse-on-empty.
@@ -374,6 +388,7 @@ def run(
         finished=_end_of_run,
         with_tables=full,
     )
+    options = given_options(None, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     run_harness(context.args, options, ending)
 
 

@@ -17,10 +17,10 @@ from ragtasks.cli.options import (
     DECIDED_SETTING,
     FORCE,
     FORMAT,
+    JUDGE,
     RECALIBRATE,
     TABLES,
     decide_as_named,
-    key_option,
 )
 from ragtasks.config import GateConfig, read_evaluation_file
 from ragtasks.config.environment import data_folder, github_summary_file, is_github_action
@@ -77,7 +77,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
             "--until-decided", help="Ask the judges of --judge about both sides' answers, no more than a verdict takes."
         ),
     ] = False,
-    judge: Annotated[list[Any] | None, key_option("judges")] = None,
+    judge: JUDGE = None,
     setting: DECIDED_SETTING = None,
     seed: DECIDED_SEED = 0,
     judged: Annotated[

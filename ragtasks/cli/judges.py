@@ -81,7 +81,7 @@ def calibrate(
 
 @commands.command("anchors")
 def freeze_anchors(
-    output: Annotated[Path, typer.Option(help="File to write, for `--anchors FILE` of run, score and the others.")],
+    output: Annotated[Path, typer.Option(help="File to write, for `anchors: FILE` of an evaluation.")],
     results: Annotated[list[Path] | None, typer.Argument(help="Results whose answers join the built-in ones.")] = None,
     n: Annotated[int, typer.Option(min=20, help="Answers of the set.")] = 40,
     force: FORCE = False,

@@ -2,119 +2,64 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.cli.app import MORE, echo, may_be_replaced
 from ragtasks.clients import endpoint_of
-from ragtasks.config import MODEL_KEYS, EvaluationConfig
+from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
-from ragtasks.files import parse_json
 from ragtasks.progress import in_rounds, progress_bars
 from ragtasks.tables import Format
 
-# The keys of an evaluation's configuration: `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the
-# same key there. A list takes one value at a time: `--judge A --judge B`. Numbers, lists and objects are JSON.
+# The keys of an evaluation's configuration. Five have an option of their own; `--metadata` sets every other one.
+# An option wins over the same key of the metadata. A list takes one value at a time: `--judge A --judge B`. Numbers,
+# lists and objects are JSON.
 
 
-MOST_USED = frozenset({"data", "run", "judges", "encoder", "metrics"})
-"""The keys that the short help of a command shows; `--help-all` shows every one."""
-
-
-def key_option(key: str, panel: str | None = None) -> Any:
+def key_option(key: str) -> Any:
     """Return the option of a key, made from its field."""
     field = EvaluationConfig.model_fields[key]
     name, text = key.replace("_", "-"), field.description or ""
     kinds = (field.annotation, *get_args(field.annotation))
-    if choices := [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]:
-        text += f"; one of {', '.join(choices)}"
     if field.default not in {None, False, ()} and "default:" not in text:
         text += f"; default: `{field.default}`"
-    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "rich_help_panel": panel}
+    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False}
     if field.annotation is bool:
-        # Beside --metadata, which may say yes, there is a way to say no.
-        return typer.Option(f"--{name}/--no-{name}" if panel else f"--{name}", **how)
-    names = [f"--{name.removesuffix('s')}", f"--{name}"] if _is_list(key) else [f"--{name}"]
-    how["parser"] = str if str in kinds and not _is_list(key) else _value
+        return typer.Option(f"--{name}", **how)
+    is_list = get_origin(field.annotation) is tuple
+    names = [f"--{name.removesuffix('s')}", f"--{name}"] if is_list else [f"--{name}"]
+    how["parser"] = str if str in kinds and not is_list else json_or_text
     return typer.Option(*names, metavar="<value>", **how)
 
 
-def _is_list(key: str) -> bool:
-    return get_origin(EvaluationConfig.model_fields[key].annotation) is tuple
-
-
-def _value(text: str) -> Any:
-    """Return what a text is as JSON, else the text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-    except RecursionError:
-        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
-
-
-def evaluation_options(
-    *, asks_model: bool, metadata: bool = True
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option a key, and `--metadata`; it takes as `options` those that were given.
-
-    Without a model to ask, the keys that say how one is asked are left out.
-    """
-    keys = [key for key in EvaluationConfig.model_fields if asks_model or key not in MODEL_KEYS]
-
-    def declare(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def call(**given: Any) -> None:
-            named = {key: given.pop(key) for key in keys}
-            options = _parsed_metadata(given.pop("metadata", "{}"))
-            options |= {key: value for key, value in named.items() if value not in (None, [])}
-            command(**given, options=options)
-
-        signature = inspect.signature(command, eval_str=True)
-        own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
-        added = [*([_METADATA] if metadata else []), *map(_parameter, keys)]
-        vars(call)["__signature__"] = signature.replace(parameters=[*own, *added])
-        return call
-
-    return declare
-
-
-def _parameter(key: str) -> Parameter:
-    kind: Any = list[Any] if _is_list(key) else bool if EvaluationConfig.model_fields[key].annotation is bool else Any
-    annotation = Annotated[kind | None, key_option(key, None if key in MOST_USED else MORE)]
-    return Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _parsed_metadata(text: str) -> dict[str, Any]:
-    """Return the object in a `--metadata` option."""
-    try:
-        given = parse_json(text.encode())
-    except ValueError as error:
-        raise ConfigurationError(f"--metadata is not JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise ConfigurationError('--metadata must be a JSON object, such as {"judges": ["openai/gpt-4o-mini"]}')
-    return given
-
-
-_METADATA = Parameter(
-    "metadata",
-    Parameter.KEYWORD_ONLY,
-    default="{}",
-    annotation=Annotated[
-        str, typer.Option(help="The same options as a JSON object, as for lm_eval.", rich_help_panel=MORE)
-    ],
-)
 DATA = Annotated[str | None, key_option("data")]
+RUN = Annotated[str | None, key_option("run")]
+JUDGE = Annotated[list[Any] | None, key_option("judges")]
+ENCODER = Annotated[str | None, key_option("encoder")]
+METRIC = Annotated[list[Any] | None, key_option("metrics")]
+METADATA = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Any other option, such as idk=ngrams, or a JSON object (docs/evaluate-a-model.md); repeatable.",
+    ),
+]
+
+
+def given_options(metadata: Sequence[str] | None, **named: Any) -> dict[str, Any]:
+    """Return the options of an evaluation: those of `--metadata`, and over them those with an option of their own."""
+    options: dict[str, Any] = {}
+    for text in metadata or ():
+        options |= parsed_metadata(text)
+    return options | {key: value for key, value in named.items() if value not in (None, [])}
+
 
 # Others that several commands have.
 

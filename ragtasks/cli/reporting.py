@@ -20,10 +20,12 @@ from ragtasks.cli.options import (
     DECIDED_SETTING,
     FORCE,
     FORMAT,
+    JUDGE,
+    METADATA,
     RECALIBRATE,
     TABLES,
     decide_as_named,
-    key_option,
+    given_options,
     names_results,
     retrieval_place,
 )
@@ -260,10 +262,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             "--until-decided", help="Ask the judges of --judge about saved answers, no more than a decision takes."
         ),
     ] = False,
-    judge: Annotated[list[Any] | None, key_option("judges")] = None,
-    prompts: Annotated[Any, key_option("prompts", MORE)] = None,
-    idk: Annotated[Any, key_option("idk", MORE)] = None,
-    skip_settled: Annotated[bool | None, key_option("skip_settled", MORE)] = None,
+    judge: JUDGE = None,
+    metadata: METADATA = None,
     margin: Annotated[
         float | None,
         typer.Option(
@@ -285,8 +285,6 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     about one part of the tasks after the other, until it can be told which system is better.
     """
     of_results = [names_results(name) for name in names]
-    asked = {"prompts": prompts, "idk": idk, "skip_settled": skip_settled}
-    asked = {key: value for key, value in asked.items() if value is not None}
     if until_decided or judge:
         if not (until_decided and judge and all(of_results)):
             raise ConfigurationError(
@@ -294,13 +292,11 @@ def compare(  # noqa: PLR0917 (one parameter an option)
             )
         if by or baseline:
             raise ConfigurationError("--by, --baseline: until decided, every system races every other. Leave them out")
-        options = {key: value for key, value in {"judges": judge, "data": data, **asked}.items() if value is not None}
+        options = given_options(metadata, judges=judge, data=data)
         _decide([Path(name) for name in names], options, metric or [], (margin, setting, seed), output, force=force)
         return
-    if asked:
-        raise ConfigurationError(
-            "--prompts, --idk, --skip-settled: judges are asked --until-decided only. Leave them out"
-        )
+    if metadata:
+        raise ConfigurationError("--metadata: judges are asked --until-decided only. Leave it out")
     if all(of_results):
         _compare_results(
             [Path(name) for name in names],

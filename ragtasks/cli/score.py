@@ -14,7 +14,7 @@ import typer
 from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
-from ragtasks.cli.options import FORCE, evaluation_options
+from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, RUN, given_options
 from ragtasks.cli.trec_rag import scores_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
 from ragtasks.config import config_from_options
@@ -32,8 +32,7 @@ _DEFAULT_OUTPUT = Path("results")
 
 @app.command()
 @scores_track
-@evaluation_options(asks_model=False)
-def score(
+def score(  # noqa: PLR0917 (one parameter an option)
     answers: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -41,8 +40,6 @@ def score(
             help="Your rows (question, answer, contexts), a benchmark's answers (id, answer), or saved results.",
         ),
     ] = None,
-    *,
-    options: dict[str, Any],
     benchmark: Annotated[
         str | None, typer.Option(help="What was answered; default: the rows' own questions, else mtrag.")
     ] = None,
@@ -64,6 +61,12 @@ def score(
     ] = None,
     rows_output: Annotated[Path | None, typer.Option(help="File for the rows that --traces holds.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
+    data: DATA = None,
+    run: RUN = None,
+    judges: JUDGE = None,
+    encoder: ENCODER = None,
+    metrics: METRIC = None,
+    metadata: METADATA = None,
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
@@ -72,6 +75,7 @@ def score(
 
     JSON lines with a question are rows of your own; others answer a benchmark; folders are results.
     """
+    options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     given = answers or []
     _refuse_mixed(given, endpoint, traces, rows_output, name)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)

@@ -15,7 +15,6 @@ import typer
 from ragtasks.benchmarks import benchmark_folder, contexts_of_run, retrieval_side
 from ragtasks.cli.app import TREC_RAG, echo, put
 from ragtasks.cli.options import asking, named_benchmark
-from ragtasks.config import EvaluationConfig
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL
@@ -240,8 +239,8 @@ def _is_of_track(file: Path) -> bool:
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
     """Raise where an option is given that the track's own scoring does not read."""
-    unread = (EvaluationConfig.model_fields.keys() | {"name", "endpoint", "setting"}) - {"judges", "data"}
-    named = sorted(name for name in unread if given.get(name) is not None and given[name] != [])
+    unread = ("encoder", "endpoint", "metadata", "metrics", "name", "run", "setting")
+    named = [name for name in unread if given.get(name) not in (None, [])]
     if named := [*named, *(["dry_run"] if given["dry_run"] else [])]:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in named)
         raise ConfigurationError(f"{options}: answers in the format of TREC RAG are scored as the track does, without")

@@ -28,6 +28,8 @@ from ragtasks.config._options import (
     config_from_metadata,
     config_from_options,
     foreign_keys,
+    json_or_text,
+    parsed_metadata,
 )
 
 __all__ = [
@@ -51,8 +53,10 @@ __all__ = [
     "config_from_metadata",
     "config_from_options",
     "foreign_keys",
+    "json_or_text",
     "json_schema",
     "named_system",
+    "parsed_metadata",
     "read_evaluation_file",
     "slug",
     "written",

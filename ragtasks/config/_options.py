@@ -25,7 +25,7 @@ from pydantic import (
 
 from ragtasks.clients import Amounts, Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, is_secret_name, misfit, misfits
-from ragtasks.files import checked_run_name
+from ragtasks.files import checked_run_name, parse_json
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -319,6 +319,30 @@ MODEL_KEYS = (
     "injected",
 )
 """Keys that say how a model is asked: answers that are there already are scored without them."""
+
+
+def parsed_metadata(text: str) -> dict[str, Any]:
+    """Return the keys and values of one `--metadata`: KEY=VALUE, or a JSON object."""
+    key, sign, value = text.partition("=")
+    if sign and key.isidentifier():
+        return {key: json_or_text(value)}
+    try:
+        given = parse_json(text.encode())
+    except ValueError as error:
+        raise ConfigurationError(f"--metadata is neither KEY=VALUE nor JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ConfigurationError('--metadata must be KEY=VALUE or a JSON object, such as {"idk": "ngrams"}')
+    return given
+
+
+def json_or_text(text: str) -> Any:
+    """Return the value of a text that is JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
 
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:

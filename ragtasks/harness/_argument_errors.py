@@ -19,7 +19,7 @@ from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
-from ragtasks.config import EvaluationConfig
+from ragtasks.config import KEYS
 from ragtasks.errors import ConfigurationError, masked, masked_text
 from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.harness.names import nearest, refuse_unknown_kind
@@ -45,15 +45,19 @@ class UnknownOptionError(ConfigurationError):
     exit_status = 2
 
 
+_OURS = ("--data", "--run", "--judge", "--encoder", "--metric", "--full", "--dry-run")
+
+
 def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> None:
-    """Raise where an option is neither the harness's nor ours, with those nearest to it; ours are taken out before."""
+    """Raise where an option is neither the harness's nor ours, with the nearest options, or its key of `--metadata`."""
     known = {name for action in parser._actions for name in action.option_strings}
     for argument in arguments:
         name = argument.partition("=")[0]
         if not name.startswith("--") or name == "--" or any(option.startswith(name) for option in known):
             continue
-        ours = {f"--{key.replace('_', '-')}" for key in EvaluationConfig.model_fields}
-        hint = nearest(name, sorted({*known, *ours}), "`ragtasks run --help-all`")
+        key = name[2:].replace("-", "_")
+        hint = nearest(name, sorted({*known, *_OURS}), "`ragtasks run --help-all`")
+        hint = f"--metadata {key}=VALUE" if key in KEYS else hint
         raise UnknownOptionError(f"no option {name}. Next step: {hint}")
 
 

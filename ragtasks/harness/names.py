@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.harness.link import harness_tasks_folder
-from ragtasks.harness.tasks import own_names
+from ragtasks.harness.tasks import own_names, task_folders
 
 _NEAR = 0.85  # similarity from which a name is taken for a misspelt one of ours
 _NOT_YAML = (".py", ".pyc", ".md", ".sh", ".json", ".tsv", ".txt")
@@ -67,7 +67,7 @@ def model_kinds() -> list[str]:
 
 
 def refuse_unknown_tasks(names: Sequence[str]) -> None:
-    """Refuse a task that is nearly one of ours, or that no file of lm_eval's tasks mentions."""
+    """Refuse a task that is nearly one of ours, or that no file of tasks mentions."""
     ours = own_names()
     for name in names:
         if name in ours or fnmatch.filter(ours, name) or Path(name).exists():
@@ -100,8 +100,9 @@ def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
 
 
 def _task_texts() -> Iterator[bytes]:
-    """Yield the files of lm_eval's tasks that can name one; included files have any suffix."""
-    for folder, _, files in os.walk(harness_tasks_folder()):
-        for file in files:
-            if not file.endswith(_NOT_YAML):
-                yield Path(folder, file).read_bytes()
+    """Yield the files that can name a task, of lm_eval and of other packages; included files have any suffix."""
+    for root in (harness_tasks_folder(), *(folder for _, folder in task_folders())):
+        for folder, _, files in os.walk(root):
+            for file in files:
+                if not file.endswith(_NOT_YAML):
+                    yield Path(folder, file).read_bytes()

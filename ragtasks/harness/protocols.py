@@ -266,7 +266,7 @@ class ToolCallProtocol:
                 where="--model",
                 expected="`ragtasks run` with --model local-chat-completions or openai-chat-completions",
                 found="another model or command",
-                next_step=f"--search-protocol {TextProtocol.name}, which any model takes; or serve the weights (vLLM, "
+                next_step=f"--metadata search_protocol={TextProtocol.name}, for any model; or serve the weights (vLLM, "
                 "llama.cpp) and name their server",
             )
         if model not in _TESTED:
@@ -400,7 +400,7 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
         where="a test before the evaluation",
         expected="a server that takes tools and hands over calls of them",
         found=found,
-        next_step=f"{next_step}, or --search-protocol {TextProtocol.name}, which any model takes",
+        next_step=f"{next_step}, or --metadata search_protocol={TextProtocol.name}, which any model takes",
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.tasks import TaskManager
 
-from ragtasks.config import KEYS, foreign_keys
+from ragtasks.config import KEYS, foreign_keys, parsed_metadata
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import read_yaml, yaml_text
 from ragtasks.harness import endpoint_model, models
@@ -421,8 +420,9 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
         rest += ["--tasks", _TASKS[task]]
     if "--log_samples" not in rest and "-s" not in rest:
         rest.append("--log_samples")
-    text, rest = _taken(rest, "--metadata") if "--metadata" in rest else ("{}", rest)
-    return [*rest, "--metadata", json.dumps(_with_conversational(text or ""))]
+    if any(str(parsed_metadata(text).get("conversational")).lower() == "false" for text in _metadata_in(rest)):
+        raise ConfigurationError(f"{OPTION}: remove conversational=false from --metadata: submissions need every task")
+    return [*rest, "--metadata", "conversational=true"]
 
 
 def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
@@ -432,18 +432,14 @@ def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     return value, [*given[:place], *given[place + 2 :]]
 
 
-def _with_conversational(text: str) -> dict[str, object]:
-    try:
-        metadata = json.loads(text)
-    except ValueError:
-        metadata = None
-    if not isinstance(metadata, dict):
-        raise ConfigurationError(f"{OPTION}: --metadata must be a JSON object, found {text[:80]!r}")
-    if metadata.get("conversational") is False:
-        raise ConfigurationError(
-            f'{OPTION}: remove "conversational": false from --metadata: submissions need every task'
-        )
-    return {**metadata, "conversational": True}
+def _metadata_in(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the texts after each `--metadata`."""
+    option = ""
+    for text in arguments:
+        if text.startswith("-"):
+            option = text
+        elif option == "--metadata":
+            yield text
 
 
 # Whether a chat server reads system messages at all: one request before the evaluation.
@@ -480,7 +476,7 @@ def check_system_role(model: Any) -> None:
             "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
             f"word that only the system message has, and it counted {prompt_tokens(reply)} prompt tokens, fewer than "
             f"that message's {_LEAST_TOKENS} words.\n"
-            '  next step: --metadata \'{"system_role": "user"}\' puts the passages in front of the first user message'
+            "  next step: --metadata system_role=user puts the passages in front of the first user message"
         )
 
 

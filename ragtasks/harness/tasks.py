@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -54,7 +54,6 @@ def task_folders() -> Iterator[tuple[str, Path]]:
                 yield entry.name, folder
 
 
-@cache
 def _files() -> dict[str, Path]:
     """Return the files of our harness tasks and groups, and of those that other packages add, by their names."""
     folders = [task_folder(), *(folder for _, folder in task_folders())]
@@ -78,20 +77,20 @@ class Part:
 
 def parts_of(names: Sequence[str]) -> list[Part]:
     """Return what harness tasks and groups of ours ask, each once; names of others say nothing here."""
-    found: dict[Part, None] = {}
+    files, found = _files(), dict[Part, None]()
     for name in names:
-        for known in sorted(fnmatch.filter(_files(), name)):
-            found.update(dict.fromkeys(_parts(known)))
+        for known in sorted(fnmatch.filter(files, name)):
+            found.update(dict.fromkeys(_parts(known, files)))
     return list(found)
 
 
-def _parts(name: str) -> Iterator[Part]:
-    content = _content(_files()[name])
+def _parts(name: str, files: Mapping[str, Path]) -> Iterator[Part]:
+    content = _content(files[name])
     members = content.get("task")
     if isinstance(members, list):
         for member in members:
-            if isinstance(member, str) and member in _files():
-                yield from _parts(member)
+            if isinstance(member, str) and member in files:
+                yield from _parts(member, files)
         return
     options = content.get("dataset_kwargs")
     if isinstance(options, dict) and {"benchmark", "setting"} <= options.keys():

@@ -1,4 +1,4 @@
-"""The packaged encoder, tuned on labelled responses, as a second opinion on who refuses: `--idk encoder`.
+"""The packaged encoder, tuned on labelled responses, as a second opinion on who refuses: `idk: encoder`.
 
 What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one linear
 layer over the first token: `weights/refusal_encoder.safetensors`, which `perf/train_refusal_encoder.py` writes. It

@@ -89,7 +89,7 @@ def test_what_reads_results_reads_them(
     ask: Ask, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "other.jsonl", [{**row, "answer": "Twice."} for row in ROWS])
-    assert ask("mine.jsonl", "other.jsonl", "--encoder", "none", "--max-implausible", "1")[0] == 0
+    assert ask("mine.jsonl", "other.jsonl", "--encoder", "none", "--metadata", "max_implausible=1")[0] == 0
     capsys.readouterr()
     for command, shown in ((["report", "results"], "| full_rag | other |"), (["results", "list", "results"], "mine")):
         done = run_command(*command)
@@ -103,7 +103,7 @@ def test_what_reads_results_reads_them(
 def test_intervals_come_with_ten_conversations(ask: Ask, tmp_path: Path) -> None:
     found = [{**row, "id": f"{place}-{n}"} for n in range(2) for place, row in enumerate(ROWS)]
     write(tmp_path / "ten.jsonl", found)
-    _, out, _ = ask("ten.jsonl", "--encoder", "none", "--max-implausible", "1")
+    _, out, _ = ask("ten.jsonl", "--encoder", "none", "--metadata", "max_implausible=1")
     assert "so no intervals" not in out
     assert "| idk_yes " in out
     assert "0.200 [0." in out
@@ -154,7 +154,15 @@ def test_keys_that_are_not_read_are_named(ask: Ask, tmp_path: Path) -> None:
 def test_rows_without_question_answer_the_default_benchmark(ask: Ask, tmp_path: Path) -> None:
     write(tmp_path / "answers.jsonl", [{"id": "sample-clapnq-01<::>1", "answer": "Two miles."}])
     status, out, _ = ask(
-        "answers.jsonl", "--data", "sample", "--setting", "reference", "--encoder", "none", "--max-implausible", "1"
+        "answers.jsonl",
+        "--data",
+        "sample",
+        "--setting",
+        "reference",
+        "--encoder",
+        "none",
+        "--metadata",
+        "max_implausible=1",
     )
     assert status == 0
     assert "mtrag (sample)" in out
@@ -187,7 +195,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
                 chain.set_output(row["answer"])
         with tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
             chain.set_input("what failed")
-    options = ("--encoder", "none", "--max-implausible", "1")
+    options = ("--encoder", "none", "--metadata", "max_implausible=1")
     status, out, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
     assert status == 0
     assert "1 traces without an answer: " in err

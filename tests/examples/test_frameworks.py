@@ -32,7 +32,9 @@ PASSAGES = ("The slate marten vanished from Velmarrow by 1921.", "survived in it
 
 
 def scored(*arguments: str) -> None:
-    done = run_command("score", *arguments, "--encoder", "none", "--max-implausible", "1", "--output", "results")
+    done = run_command(
+        "score", *arguments, "--encoder", "none", "--metadata", "max_implausible=1", "--output", "results"
+    )
     assert done.status == 0
 
 

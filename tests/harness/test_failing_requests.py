@@ -188,11 +188,11 @@ def test_what_each_reply_took_is_kept_to_the_token_over_failures_and_two_process
         return completion(content, usage={"prompt_tokens": 100 + place, "completion_tokens": place})
 
     server.script = script
-    first = evaluating("--price", "[1.0, 10.0]", n_concurrent=n_concurrent)
+    first = evaluating("--metadata", "price=[1.0, 10.0]", n_concurrent=n_concurrent)
     assert first.status == 1, "two requests got no answer"
     n_first = len(reported)
     silent.clear()
-    assert evaluating("--price", "[1.0, 10.0]", n_concurrent=n_concurrent).status == 0
+    assert evaluating("--metadata", "price=[1.0, 10.0]", n_concurrent=n_concurrent).status == 0
     rows = [row["doc"]["usage"]["calls"] for row in newest_samples(tmp_path / "out")]
     calls = [call for row in rows for call in row]
     assert sorted((call["input_tokens"], call["output_tokens"]) for call in calls) == sorted(reported)

@@ -56,6 +56,19 @@ def test_a_path_is_no_misspelt_name(tmp_path: Path) -> None:
     refuse_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
 
 
+def test_a_task_of_another_package_may_have_another_name_than_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "harbour_tasks" / "yamls").mkdir(parents=True)
+    (tmp_path / "harbour_tasks" / "__init__.py").touch()
+    (tmp_path / "harbour_tasks" / "yamls" / "one.yaml").write_text("task: qzqzqzqz\n", encoding="utf-8")
+    (tmp_path / "harbour_tasks-1.0.dist-info").mkdir()
+    entry = "[ragtasks.tasks]\nharbour = harbour_tasks.yamls\n"
+    (tmp_path / "harbour_tasks-1.0.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    refuse_unknown_names(["--tasks", "qzqzqzqz,one"])
+
+
 @pytest.mark.parametrize("option", ["--model hff --tasks mtrag", "--tasks mtrag_fullrag --model dummy"])
 def test_a_misspelt_name_is_reported_without_importing_lm_eval(option: str) -> None:
     code = f"""

@@ -16,7 +16,7 @@ from tests.harness.conftest import SAMPLE, CommandResult
 from tests.harness.test_own_system import samples
 
 Command = Callable[..., CommandResult]
-PLACE = ("--benchmark", "custom", "--data", "sample", "--encoder", "none", "--max-implausible", "1")
+PLACE = ("--benchmark", "custom", "--data", "sample", "--encoder", "none", "--metadata", "max_implausible=1")
 UNSAID = {"replies", "failed_calls", "out_of_calls", "context_full"}
 
 

@@ -148,7 +148,7 @@ def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
         )
     assert done.status == 1
     assert found in done.err
-    assert "--search-protocol text" in done.err
+    assert "--metadata search_protocol=text" in done.err
     assert "Traceback" not in done.err
     assert len(server.bodies) <= 3
 
@@ -179,7 +179,7 @@ def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None
     done = command("--model", "ragtasks-agent-once", *given)
     assert done.status == 1
     assert "expected: `ragtasks run` with --model local-chat-completions" in done.err
-    assert "--search-protocol text, which any model takes" in done.err
+    assert "--metadata search_protocol=text" in done.err
 
 
 def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speaking) -> None:

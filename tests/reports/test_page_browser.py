@@ -637,7 +637,7 @@ def searched_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     answers = folder / "agent.jsonl"
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ("--benchmark", "custom", "--data", "sample", "--encoder", "none", "--max-implausible", "1")
+    options = ("--benchmark", "custom", "--data", "sample", "--encoder", "none", "--metadata", "max_implausible=1")
     results = folder / "results"
     assert run_command("score", answers, *options, "--setting", "agentic", "--output", results).status == 0
     return write(results, folder / "page.html")

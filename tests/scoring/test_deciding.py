@@ -91,8 +91,8 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
             setting,
             "--name",
             name,
-            "--max-implausible",
-            "1",
+            "--metadata",
+            "max_implausible=1",
         ]
         done = CliRunner().invoke(app, ["score", str(file), *options, "--output", str(output)])
         assert done.exit_code == 0, done.output
@@ -143,10 +143,10 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     assert "\nasked: 20 verdicts of scripted, on 20 of 32 answers" in decide(
-        poor, good, "--judge", named, "--idk", "ngrams"
+        poor, good, "--judge", named, "--metadata", "idk=ngrams"
     )
     assert len(server.asked) == 20
-    done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--idk", "ngrams"])
+    done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--metadata", "idk=ngrams"])
     assert (done.exit_code, "judges are asked --until-decided only" in str(done.exception)) == (1, True)
 
 

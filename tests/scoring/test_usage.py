@@ -266,8 +266,8 @@ def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for
     options = {"anchors": 20}
     with chat_server(reply) as server:
         judge = {"model": "judge", "base_url": server.base_url, **QUICK, "slots": 1, "price": PRICE}
-        command = ["score", str(saved), "--judge", json.dumps(judge), "--anchors", "20", "--encoder", "none"]
-        command += ["--no-probe", "--min-judge-coverage", "0", "--output", str(tmp_path / "killed")]
+        command = ["score", str(saved), "--judge", json.dumps(judge), "--metadata", "anchors=20", "--encoder", "none"]
+        command += ["--no-probe", "--metadata", "min_judge_coverage=0", "--output", str(tmp_path / "killed")]
         environment = {**os.environ, "RAGTASKS_DATA": str(place.data_folder), "RAGTASKS_RUNS": str(place.run_store)}
         with subprocess.Popen([sys.executable, "-m", "ragtasks", *command], env=environment) as process:
             assert held.wait(60)

@@ -25,9 +25,8 @@ REFERENCE = REAL_DATA / "mt-rag-benchmark/mtragun-human/generation_tasks/referen
 def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> None:
     given = ["--model", "m", f"--for-submission={task}", "--output_path", "out", "--metadata", '{"data": "sample"}']
     found = submission_arguments(given)
-    assert found[:6] == ["--model", "m", "--output_path", "out", "--tasks", harness_task]
-    assert found[6:8] == ["--log_samples", "--metadata"]
-    assert json.loads(found[8]) == {"data": "sample", "conversational": True}
+    assert found[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
+    assert found[6:] == ["--tasks", harness_task, "--log_samples", "--metadata", "conversational=true"]
     named = submission_arguments(["--for-submission", task, "--tasks", "mtrag_un_reference", "--output_path", "out"])
     assert named[:2] == ["--tasks", "mtrag_un_reference"]
 
@@ -38,7 +37,8 @@ def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> 
         (["--for-submission"], "expected B"),
         (["--for-submission", "A", "--output_path", "o"], "expected B"),
         (["--for-submission", "B"], "needs --output_path"),
-        (["--for-submission", "B", "-o", "o", "--metadata", "data=sample"], "JSON object"),
+        (["--for-submission", "B", "-o", "o", "--metadata", "{data"], "neither KEY=VALUE nor JSON"),
+        (["--for-submission", "B", "-o", "o", "--metadata", "conversational=False"], "remove"),
         (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "remove"),
     ],
 )
