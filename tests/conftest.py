@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests._shared import SITE, made_once
 
-pytest_plugins = ["pytester", "tests._groups", "tests._skips"]
+pytest_plugins = ["pytester", "tests._groups", "tests._messages", "tests._skips"]
 
 # The same cases every time, and no stop-watch: how long a case takes is the machine's business.
 QUICK = [HealthCheck.too_slow]

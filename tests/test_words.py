@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
 INSTEAD = {
@@ -41,11 +39,15 @@ def words_out(line: str) -> list[str]:
     return WORDS.findall(parts)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_word_that_is_out(path: Path) -> None:
+def found_in(path: Path) -> list[str]:
+    """Return `path: line: word` for the words of a file that are out."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    found = [f"line {number}: {word}" for number, line in enumerate(lines, 1) for word in words_out(line)]
-    assert found == [], f"say {INSTEAD} instead"
+    name = path.relative_to(ROOT).as_posix()
+    return [f"{name}: line {number}: {word}" for number, line in enumerate(lines, 1) for word in words_out(line)]
+
+
+def test_no_word_is_out() -> None:
+    assert [found for path in FILES for found in found_in(path)] == [], f"write {INSTEAD} instead"
 
 
 def test_names_are_taken_apart() -> None:
@@ -68,10 +70,9 @@ def participles(name: str) -> list[str]:
     return [part for part in parts if part in NAMES_OUT]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_names_are_nouns(path: Path) -> None:
-    names = names_of(path.read_text(encoding="utf-8"))
-    assert [name for name in names if participles(name)] == [], f"name the thing: {NAMES_OUT}"
+def test_names_are_nouns() -> None:
+    names = [(path.name, name) for path in FILES for name in names_of(path.read_text(encoding="utf-8"))]
+    assert [name for name in names if participles(name[1])] == [], f"name the thing: {NAMES_OUT}"
 
 
 def test_parts_of_names_are_found() -> None:

@@ -22,6 +22,7 @@ from ragtasks.arena.battles import (
 from ragtasks.arena.votes import Vote, read_votes, write_votes
 from ragtasks.clients import CachedClient, Client, ReplyCache
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from tests._messages import raises
 from tests.arena._made import answer, vote
 from tests.judges._scripted import Script, ScriptedClient, code_in, verdicts_of
 from tests.reports._saved import facts_of, save
@@ -131,7 +132,7 @@ def test_a_battle_is_the_same_whoever_is_read_first() -> None:
 
 
 def test_what_cannot_be_a_battle_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no task was answered by two systems"):
+    with raises(ConfigurationError):
         AnswerPool([answer("a", "One."), answer("b", "Two.", turn=2)])
     with pytest.raises(ConfigurationError, match="twice"):
         AnswerPool([answer("a", "One."), answer("a", "Two.")])

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,10 @@ from ragtasks.files import write_atomically, written_aside
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with ThreadPoolExecutor(1) as reading:
-        read = reading.submit(pipe.read_bytes)
-        assert write_atomically(pipe, b"content") == hashlib.sha256(b"content").hexdigest()
-        assert read.result() == b"content"
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert write_atomically(pipe, b"content") == hashlib.sha256(b"content").hexdigest()
+    assert os.read(reading, 100) == b"content"
+    os.close(reading)
     assert pipe.is_fifo()
 
 

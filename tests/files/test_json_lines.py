@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_whole
 from ragtasks.records import Passage
+from tests._messages import raises
 
 CLEAN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 # Whole numbers as orjson has them; other floats than these are no JSON.
@@ -83,7 +84,7 @@ def test_every_line_is_yielded_or_noted(tmp_path: Path, rows: list[dict[str, obj
 
 def test_a_missing_file_and_a_folder_are_problems_of_the_file(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.jsonl", tmp_path):
-        with pytest.raises(BenchmarkFileError, match="file: expected a readable file") as caught:
+        with raises(BenchmarkFileError) as caught:
             list(json_lines(Problems(path, "test file", "fix these lines")))
         assert str(path) in str(caught.value)
         assert "next step: check the path" in str(caught.value)
@@ -91,7 +92,7 @@ def test_a_missing_file_and_a_folder_are_problems_of_the_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\t\n"])
 def test_an_empty_file_is_a_problem(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(BenchmarkFileError, match="expected at least one line, found no line"):
+    with raises(BenchmarkFileError):
         read_whole(file_problems(tmp_path / "rows.jsonl", content))
 
 
@@ -161,5 +162,5 @@ def test_a_value_that_cannot_be_shown_is_still_a_problem(tmp_path: Path) -> None
         deep = [deep]
     problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
     problems.add(1, "a text", deep)
-    with pytest.raises(BenchmarkFileError, match="found a value that is nested too deeply"):
+    with raises(BenchmarkFileError):
         problems.raise_if_any()

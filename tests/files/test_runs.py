@@ -33,6 +33,7 @@ from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache import RunStore
+from tests._messages import raises
 
 _IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
 _SCORES = st.floats(-1e6, 1e6, width=32)
@@ -65,9 +66,7 @@ def test_a_query_may_be_called_topic(tmp_path: Path) -> None:
 def test_a_run_with_tabs_in_some_lines_is_an_error_by_line(tmp_path: Path) -> None:
     path = tmp_path / "run.trec"
     path.write_text("q Q0 Quay 1 2.0 t\nq\tQ0\tOld Harbour\t2\t1.0\tt\nq\tQ0\tPier\t3\t0.5\tt\n", encoding="utf-8")
-    with pytest.raises(
-        CacheError, match=r": 1 error\n  line 2: expected tabs between the cells of all lines, or of none"
-    ):
+    with raises(CacheError):
         read_run(path)
 
 

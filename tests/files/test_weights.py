@@ -18,6 +18,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import from_cache, is_cached, is_model_folder, loading
+from tests._messages import raises
 from tests._modules import MODULES, each_module, parsed
 
 pytest.importorskip("transformers")
@@ -176,7 +177,7 @@ def test_no_command_runs_what_a_models_folder_brings(kind: str, tmp_path: Path) 
 def test_pickles_are_refused_by_name_before_they_are_opened(tmp_path: Path) -> None:
     folder = with_pickle(tmp_path / "model", tmp_path / "ran")
     with (
-        pytest.raises(ConfigurationError, match=r"pytorch_model\.bin: a pickle.*[\s\S]*save_pretrained"),
+        raises(ConfigurationError),
         loading("p", folder, **PURPOSES),
     ):
         raise AssertionError("nothing is loaded")
@@ -184,7 +185,7 @@ def test_pickles_are_refused_by_name_before_they_are_opened(tmp_path: Path) -> N
     (folder / "deep").mkdir()
     (folder / "deep" / "pytorch_model.pt").write_bytes(b"")
     with (
-        pytest.raises(ConfigurationError, match=r"found: deep/pytorch_model\.pt: a pickle"),
+        raises(ConfigurationError),
         loading("p", folder, **PURPOSES),
     ):
         raise AssertionError("nothing is loaded")

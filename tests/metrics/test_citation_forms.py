@@ -9,6 +9,7 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import cited_sentences, copied, ground, grounded
 from ragtasks.records import Passage, Support
+from tests._messages import raises
 
 PASSAGES = [
     Passage("p1", "Books are lent for three weeks."),
@@ -247,5 +248,5 @@ def test_a_listed_citation_of_no_passage_supports_nothing() -> None:
 
 
 def test_a_listed_citation_without_a_place_is_one_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"citations\[1\]\n.*`start_index`.*\n  found: one with url"):
+    with raises(ConfigurationError):
         ground("Books are lent.", PASSAGES, citations=[OPENAI, {"url": "x"}])

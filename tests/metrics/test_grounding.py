@@ -12,6 +12,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import GROUNDED, Grounding, Source, Span, copied, ground, grounded
 from ragtasks.metrics.grounding import Resting, share_in
 from ragtasks.records import Message, Passage, Role
+from tests._messages import raises
 
 LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
 
@@ -464,7 +465,7 @@ def test_it_prints_what_each_sentence_rests_on() -> None:
 
 @pytest.mark.parametrize("bad", [{"body": "text"}, 3, {"text": None}])
 def test_a_passage_without_a_text_is_one_error(bad: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"ground: passages\[1\]\n  expected: a text"):
+    with raises(ConfigurationError):
         ground("Books", [LOAN, bad])  # type: ignore[list-item]
 
 

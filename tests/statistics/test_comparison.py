@@ -10,6 +10,7 @@ from scipy import stats
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.statistics import NOTHING_SCORED, NOTHING_VARIES, Column, compare_columns, holm
+from tests._messages import raises
 
 ITEMS = {f"c{n:02}<::>{turn}": f"c{n:02}" for n in range(20) for turn in (1, 2, 3)}
 
@@ -43,7 +44,7 @@ def test_every_pair_or_those_with_the_baseline() -> None:
 def test_columns_that_share_too_little_never_meet(changed: str) -> None:
     columns = [column("a"), column("b"), column("a", **{changed: "other"}), column("c", **{changed: "other"})]
     assert names(columns) == [("a", "b"), ("a", "c")]
-    with pytest.raises(ConfigurationError, match="at least two that share data"):
+    with raises(ConfigurationError):
         compare_columns([columns[0], columns[3]])
 
 
@@ -105,7 +106,7 @@ def test_equal_columns_have_no_difference_and_no_interval() -> None:
 
 def test_problems_are_answered() -> None:
     columns = [column("model-a"), column("model-b")]
-    with pytest.raises(ConfigurationError, match="unknown baseline 'model_a': did you mean 'model-"):
+    with raises(ConfigurationError):
         compare_columns(columns, "model_a")
     with pytest.raises(ConfigurationError, match="both called 'model-a'"):
         compare_columns([columns[0], columns[0]])

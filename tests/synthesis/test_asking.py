@@ -22,6 +22,7 @@ from ragtasks.synthesis.asking import (
     terms,
     text_of,
 )
+from tests._messages import raises
 
 
 class Scripted:
@@ -96,12 +97,8 @@ def test_what_a_model_will_not_say_is_not_asked_again(outcome: Outcome) -> None:
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.MALFORMED])
 def test_questions_without_any_reply_end_the_synthesis(outcome: Outcome) -> None:
     client = Scripted([without(outcome), said("yes"), without(outcome)])
-    with pytest.raises(JudgeError) as caught:
+    with raises(JudgeError):
         Asker(client).ask("stage", questions(3))
-    assert str(caught.value) == (
-        f"stage: 2 of 3 questions got no reply from m (because {outcome.value}); nothing was written, and answers so "
-        "far are saved. Next step: run the same command again"
-    )
     assert len(client.asked) == 1
 
 
@@ -167,7 +164,7 @@ def test_texts_are_on_one_line_and_blank_ones_are_none() -> None:
     assert listed_texts([" a\n b ", "", "  ", "c\ud800"], "things") == ["a b", "c?"]
     assert listed_texts([], "things") == []
     for wrong in ("a", None, ["a", 1], {"a": "b"}):
-        with pytest.raises(UnreadableReplyError, match=r"^things: no list of texts$"):
+        with raises(UnreadableReplyError):
             listed_texts(wrong, "things")
     assert text_of({"a": " x\n y "}, "a") == "x y"
     for row in ({}, {"a": None}, {"a": " "}, {"a": ["x"]}, "a", None):

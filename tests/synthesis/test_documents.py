@@ -12,6 +12,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
 from retrieval_cache import sentence_spans
+from tests._messages import raises
 from tests.synthesis._documents import pdf, town, write_towns
 
 PAGE = """<html><head><title>The mill</title></head><body><nav>Home | About</nav><article><h1>The mill</h1>
@@ -144,7 +145,7 @@ def test_encodings_are_read_as_marked_or_guessed_and_the_guess_is_told(tmp_path:
 def test_a_folder_without_documents_is_one_clear_error(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).write_bytes(b" ")
-    with pytest.raises(ConfigurationError, match=r"expected: a folder with files that end in \.txt.*\n.*found"):
+    with raises(ConfigurationError):
         read_documents(tmp_path)
     with pytest.raises(ConfigurationError, match="no such folder"):
         read_documents(tmp_path / "none")

@@ -27,6 +27,7 @@ from ragtasks.synthesis.folder import (
     write_synthesis,
 )
 from ragtasks.synthesis.propositions import Unit
+from tests._messages import raises
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, rows
 
@@ -67,7 +68,7 @@ def test_a_folder_may_be_there_already_where_it_is_empty_and_nowhere_else(tmp_pa
 
 def test_where_it_cannot_be_written_there_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CacheError, match=r"^cannot write .*out: Not a directory$"):
+    with raises(CacheError):
         publish_folder(tmp_path / "file" / "out", {"a": [b""]}, MADE_BY)
 
 
@@ -82,14 +83,8 @@ def test_a_folder_is_made_where_the_same_made_it(tmp_path: Path) -> None:
     assert not is_made(tmp_path / "out", MADE_BY), "nothing is in it"
     publish_folder(tmp_path / "out", {"a": [b""]}, MADE_BY)
     assert is_made(tmp_path / "out", dict(reversed(MADE_BY.items())))
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         is_made(tmp_path / "out", {**MADE_BY, "n": 4})
-    assert str(caught.value).splitlines() == [
-        f"synthesis: {tmp_path / 'out'}",
-        "  expected: no such folder, an empty one, or what these very documents, settings and model made",
-        "  found: something else",
-        "  next step: name another folder with --output, or remove this one",
-    ]
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{", "{}", "[]", "3", '{"key": null}'])

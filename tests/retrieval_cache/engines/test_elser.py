@@ -15,6 +15,7 @@ from ragtasks.files import Ranked
 from ragtasks.records import Passage
 from retrieval_cache.engines.elser import ElserRetriever
 from retrieval_cache.spec import parse
+from tests._messages import raises
 
 pytest.importorskip("elasticsearch", reason="needs ragtasks[elastic]")
 
@@ -156,7 +157,7 @@ def test_older_clusters_are_asked_by_text_expansion(cluster: Cluster, tmp_path: 
 
 def test_sent_shards_are_not_sent_again(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
     cluster.refused = {"p5"}
-    with pytest.raises(RagtasksError, match="1 passages refused\n  p5: model is not deployed") as caught:
+    with raises(RagtasksError) as caught:
         elser.index(PASSAGES, tmp_path)
     assert KEY not in str(caught.value)
     assert n_bulk(cluster) == 2
@@ -176,7 +177,7 @@ def test_an_index_that_was_deleted_is_filled_again(cluster: Cluster, elser: Else
 
 def test_an_index_with_other_passages_is_refused(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
     elser.index(PASSAGES, tmp_path)
-    with pytest.raises(CacheError, match=r"(?s)expected: 9 passages.*found: 10"):
+    with raises(CacheError):
         elser.index(PASSAGES[:9], tmp_path)
     with pytest.raises(CacheError, match="call index first"):
         elser.search({"a": "bee"}, 1)

@@ -14,6 +14,7 @@ from ragtasks.records import Passage
 from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
 from retrieval_cache.retrievers.protocol import Progress, no_progress
 from retrieval_cache.spec import parse
+from tests._messages import raises
 from tests.retrieval_cache._bert import WORDS, save_bert
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
@@ -129,7 +130,7 @@ def test_a_listwise_reranker_fits_and_ties_follow_the_rule(tmp_path: Path) -> No
 def test_scores_that_do_not_fit_are_refused(tmp_path: Path, scores: list[float]) -> None:
     retriever = RerankedRetriever(SharedWords(), ByLength(scores))
     retriever.index([Passage("a", "bee"), Passage("b", "bee")], tmp_path)
-    with pytest.raises(RagtasksError, match=r"(?s)query q.*2 finite numbers"):
+    with raises(RagtasksError):
         retriever.search({"q": "bee"}, 2)
 
 
@@ -137,7 +138,7 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
     import torch
 
     torch.manual_seed(0)
-    with pytest.raises(ConfigurationError, match=r"(?s)one output.*3 outputs"):
+    with raises(ConfigurationError):
         CrossEncoderReranker(str(save_cross_encoder(tmp_path, n_labels=3))).describe()
     with pytest.raises(ConfigurationError, match="at least 1"):
         RerankedRetriever(SharedWords(), ByLength(), depth=0)

@@ -18,6 +18,7 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import spending_of
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse, served_encoders
+from tests._messages import raises
 from tests.clients._server import refusal
 from tests.retrieval_cache.retrievers._embedding_server import embedding_server, in_base64, reply, words
 
@@ -126,7 +127,7 @@ def test_replies_without_a_vector_for_each_text_end_the_call(tmp_path: Path, scr
 def test_vectors_whose_width_changes_on_the_way_are_refused(tmp_path: Path) -> None:
     with embedding_server(lambda texts: [[1.0] * (4 if text == "dimension" else 8) for text in texts]) as server:
         line = f"dense:m,base_url={server.base_url}"
-        with pytest.raises(ModelError, match="vectors of 4 and of 8 dimensions"):
+        with raises(ModelError):
             searched(line, tmp_path)
 
 
@@ -136,9 +137,7 @@ def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) 
         line = f"dense:m,base_url={server.base_url}"
         parse(line, {}.get, tmp_path / "replies").index(PASSAGES, tmp_path / "index")
         server._answer = lambda texts: reply(words(texts), model="m-2")
-        with pytest.raises(
-            ModelError, match="found: vectors of 'm' and of 'm-2'; `ragtasks data cache prune --model m`"
-        ):
+        with raises(ModelError):
             searched(line, tmp_path / "index", tmp_path / "replies")
 
 

@@ -14,6 +14,7 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import Retriever, statistics_of
 from retrieval_cache.retrievers.run_file import LEFT_OUT
 from retrieval_cache.spec import parse
+from tests._messages import raises
 
 CORPUS = [Passage(name, "text") for name in ("a", "b", "c", "d")]
 RUN = {"c1<::>1": (Ranked("b", 2.5), Ranked("a", 1.0)), "c1<::>2": (Ranked("d", 1.0), Ranked("c", 1.0))}
@@ -125,7 +126,7 @@ def test_passages_that_the_corpus_does_not_have_are_refused(tmp_path: Path) -> N
 
 
 def test_a_run_for_other_queries_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match="at least one of the queries"):
+    with raises(CacheError):
         opened(file_with(tmp_path, "q Q0 a 1 2 t")).search({"other": ""}, 1)
 
 

@@ -27,6 +27,7 @@ from ragtasks.submissions.mtrageval._check import (
     document_ids_by_domain,
     read_inputs,
 )
+from tests._messages import raises
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 
@@ -420,7 +421,7 @@ def test_texts_of_the_contexts_of_tasks_a_and_c_are_the_system_s_own() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"submission: .*nowhere(.|\n)*check the path"):
+    with raises(BenchmarkFileError):
         check_file(tmp_path / "nowhere.jsonl", SubmissionTask.A, Against())
 
 

@@ -11,6 +11,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.submissions.mtrageval._check import document_ids_by_domain
+from tests._messages import raises
 from tests.benchmarks.mtrag._official import official_passages
 from tests.files._limits import shorten_lines
 from tests.submissions.mtrageval._files import sample
@@ -41,11 +42,11 @@ def test_a_broken_corpus_is_named(content: bytes, tmp_path: Path) -> None:
     benchmark = zipped_corpora(tmp_path, content)
     if content == b"no zip":
         (tmp_path / "corpora/passage_level/clapnq.jsonl.zip").write_bytes(content)
-    with pytest.raises(BenchmarkFileError, match=r"clapnq\.jsonl\.zip, line \d(.|\n)*--no-documents"):
+    with raises(BenchmarkFileError):
         document_ids_by_domain(benchmark)
 
 
 def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_lines(monkeypatch)
-    with pytest.raises(BenchmarkFileError, match="more than 200 bytes without a line end"):
+    with raises(BenchmarkFileError):
         document_ids_by_domain(zipped_corpora(tmp_path, b'{"_id": "' + b"a" * 300 + b'"}'))

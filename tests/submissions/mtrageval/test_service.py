@@ -19,6 +19,7 @@ from ragtasks.records import Answerability, Role, Setting
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, check, submit
 from ragtasks.submissions.mtrageval._check import benchmark_inputs, document_ids_by_domain, read_inputs
+from tests._messages import raises
 from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
 from tests.submissions.mtrageval._official import ranking, rejections
 
@@ -193,9 +194,7 @@ def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Pa
     store_run(tmp_path, "r", BENCHMARK, run)
     target = tmp_path / "a.jsonl"
     target.write_text("old", encoding="utf-8")
-    with pytest.raises(
-        BenchmarkFileError, match=r"nothing is written\n  line 4 (.|\n)*unknown_document(.|\n)*--no-doc"
-    ):
+    with raises(BenchmarkFileError):
         submit(Request(SubmissionTask.A, target, run="r"), BENCHMARK, tmp_path)
     assert target.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
@@ -256,7 +255,7 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path) -> None:
     request = Request(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
-    with pytest.raises(ConfigurationError, match=r"run 'official': mtrag_un(.|\n)*name a run of yours"):
+    with raises(ConfigurationError):
         submit(request, sample("mtrag_un"), tmp_path)
 
 
@@ -265,20 +264,20 @@ def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="made for other data"):
         submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), sample("mtrag_un"), tmp_path)
     results = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
-    with pytest.raises(ConfigurationError, match=r"expected: answers to mtrag_un(.|\n)*found: answers to mtrag \("):
+    with raises(ConfigurationError):
         submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=results), sample("mtrag_un"), tmp_path)
-    with pytest.raises(ConfigurationError, match=r"answers in reference only(.|\n)*evaluate mtrag_full_rag"):
+    with raises(ConfigurationError):
         submit(Request(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
 
 
 def test_a_corrupt_run_and_several_results_are_refused(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     (tmp_path / "runs/r/all.trec").write_text("c<::>1 Q0 d 1 1.0 t\n", encoding="utf-8")
-    with pytest.raises(CacheError, match=r"all\.trec is missing or has other bytes"):
+    with raises(CacheError):
         submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), BENCHMARK, tmp_path)
     for name in ("one", "two"):
         write_answers(tmp_path / "out" / name, BENCHMARK, Setting.REFERENCE)
-    with pytest.raises(BenchmarkFileError, match=r"one results_\*\.json, of one model"):
+    with raises(BenchmarkFileError):
         submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
 
 
