@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -198,15 +196,11 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
 
 
 def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, metrics: tuple[str, ...]) -> None:
-    """Write the page; another process draws its pictures meanwhile, as both take long."""
-    from ragtasks.reports.page import drawn_meanwhile, write_page
+    from ragtasks.reports.page import write_page
 
-    has_plots = find_spec("matplotlib") is not None
-    with step("writing the page"), drawn_meanwhile(sections) if has_plots else nullcontext(()) as plots:
-        write_page(evaluations, sections, path, plots, metrics=metrics)
+    with step("writing the page"):
+        write_page(evaluations, sections, path, metrics=metrics)
     _tell_of_files(path)
-    if not has_plots:
-        echo("the page has no plots. Next step: pip install 'ragtasks[report]'")
 
 
 def _tell_of_files(path: Path) -> None:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
-from ragtasks.reports.plots import NARROW, ends_of, plot_sections
+from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
@@ -33,9 +26,6 @@ from ragtasks.tables import Section, Table, Value, coded, fixed
 # Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and scores.
 # A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No
 # clock is read: the same results give the same bytes.
-
-Plot = tuple[str, bytes] | tuple[str, bytes, bytes]
-"""Caption, with what the picture shows on a second line where that is known; picture (SVG or PNG), and a narrow one."""
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 MOST_BYTES = 50_000_000
@@ -51,7 +41,6 @@ def write_page(
     evaluations: Sequence[Evaluation],
     tables: Sequence[Section],
     path: Path,
-    plots: Sequence[Plot] | Callable[[], Sequence[Plot]] = (),
     *,
     metrics: Sequence[str] = (),
     most_bytes: int = MOST_BYTES,
@@ -63,7 +52,6 @@ def write_page(
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     seen = set().union(*(part.failures for part in parts))
-    drawn = plots() if callable(plots) else plots
     titles = [evaluation.kind[0] for evaluation in evaluations] or [section.title for section in tables]
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     blocks = _blocks(evaluations, parts, text_stores, failures)
@@ -82,11 +70,13 @@ def write_page(
         named_by_two=_NAMED_BY_TWO,
         fixed=fixed,
         opening=opening,
-        kinds_of=lambda drawn: {piece.name: piece.kind for pieces in drawn.bars.values() for piece in pieces},
+        axes_of=axes_of,
+        colours_of=colours_of,
+        finding=finding,
         best_cells=lambda table: best_cells(table, metrics_of),
         described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
         coded=coded,
-        plots=[_addresses(*plot) for plot in drawn],
+        pictures=list(pictures_of(tables)),
         failures=[failure for failure in failures if failure.name in seen],
         style=Markup(style),
         script=Markup(script),
@@ -246,99 +236,10 @@ def _made(evaluation: Evaluation) -> str:
     return f"{match[1]} {match[2]}:{match[3]}" if match else _UNKNOWN
 
 
-def _addresses(caption: str, picture: bytes, narrow: bytes | None = None) -> tuple[str, str, str]:
-    """Return a plot as the page holds it; the last address is empty where there is no narrow picture."""
-    return caption, _picture(caption, picture), "" if narrow is None else _picture(caption, narrow)
-
-
-def _picture(caption: str, content: bytes) -> str:
-    """Return a picture as an address that holds it; in an image element no script of an SVG runs."""
-    start = content[:512].lstrip().lower()
-    if content.startswith(b"\x89PNG"):
-        kind = "png"
-    elif start.startswith((b"<svg", b"<?xml")):
-        kind = "svg+xml"
-    else:
-        found = f"{len(content)} bytes that start with {content[:16]!r}"
-        raise ConfigurationError(
-            "plot", where=caption, expected="SVG or PNG", found=found, next_step="draw it as SVG or PNG"
-        )
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
-
-
 def template(name: str) -> Template:
     """Return a template of this folder: every text is escaped, and an unknown field is an error."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(asset_text(name))
-
-
-# What the page opens with: the conclusion's scores as marks with intervals, and where the loss is as stacked bars.
-# Only what stands in a table is drawn. All places are in percent of one axis, so that a browser draws them as wide
-# as the screen is, in the colours of the theme.
-
-N_COLOURS = 6
-_SETTING, _MODEL, _N, _MAIN = range(4)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One model in one setting."""
-
-    model: str
-    colour: str
-    """Class of its colour: a number, or `grey` for a baseline beside models."""
-    n: int
-    score: Value
-    x: float
-    """Its place on the axis, in percent."""
-    low: float
-    """Lower end of its interval there; `x` where it has none."""
-    width: float
-    """How wide the interval is there; 0 where it has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What one class of losses contributes."""
-
-    name: str
-    kind: int
-    """Number of its colour."""
-    value: float
-    """Contribution to the mean loss, above 0."""
-    x: float
-    """Where it begins on the axis, in percent."""
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The two pictures of a section."""
-
-    metric: str
-    axis: tuple[str, str]
-    """What the ends of the first picture's axis are."""
-    groups: Mapping[str, tuple[Mark, ...]]
-    alt: str
-    """What the first picture shows, in words."""
-    bars: Mapping[str, tuple[Piece, ...]]
-    """Model -> what it loses, class by class; empty where no model has both settings."""
-    loss: str
-    """What the second picture shows, in words."""
-
-
-def opening(section: Section) -> Opening | None:
-    """Return the pictures of a section's conclusion, None where it has none."""
-    table = section.conclusion
-    if table is None:
-        return None
-    values = [row[_MAIN] for row in table.rows]
-    scores = [one for one in values if isinstance(one, Value)]
-    ends = _ends([end for one in scores for end in (one.value, one.low, one.high) if end is not None])
-    metric = table.columns[_MAIN]
-    placed = _groups(table, ends)
-    loss = next((line for line in table.legend if line.startswith("Where the loss is")), "")
-    return Opening(metric, (f"{ends[0]:g}", f"{ends[1]:g}"), placed, _finding(metric, placed), _bars(section), loss)
 
 
 def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:
@@ -362,108 +263,98 @@ def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[i
     return frozenset(found)
 
 
-def _groups(table: Table, ends: tuple[float, float]) -> dict[str, tuple[Mark, ...]]:
-    colours = _colours(list(dict.fromkeys(str(row[_MODEL]) for row in table.rows)))
-    groups: dict[str, tuple[Mark, ...]] = {}
-    for row in table.rows:
-        score, n, model = row[_MAIN], row[_N], str(row[_MODEL])
-        if isinstance(score, Value) and score.value is not None and isinstance(n, int):
-            setting, mark = str(row[_SETTING]), _mark(model, colours[model], n, score, ends)
-            groups[setting] = (*groups.get(setting, ()), mark)
-    return groups
+# Pictures of tables: marks with intervals, which a browser draws as wide as the screen is, in the colours of the theme.
+
+N_COLOURS = 6
+_SETTING, _MODEL, _N, _MAIN = range(4)
 
 
-def _colours(models: Sequence[str]) -> dict[str, str]:
-    """Return model -> colour; baselines are grey where there are models to tell from them."""
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A scale from left to right."""
+
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """Return the place of a value in percent of the axis."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
+
+    def width(self, low: float, high: float) -> float:
+        """Return the width of an interval in percent of the axis."""
+        return round(self.place(high) - self.place(low), 2)
+
+
+def axes_of(panel: Panel) -> list[tuple[Axis, Sequence[str]]]:
+    """Return each scale of a panel with its groups: one of scores, from 0 to 1 at least; two of a score and a cost."""
+    if not panel.on_front:
+        ends = [end for group in panel.groups for end in _ends(panel, group)]
+        return [(Axis(min(0.0, *ends), max(1.0, *ends)), panel.groups)]
+    cost, quality = panel.groups
+    return [
+        (Axis(min(0.0, *_ends(panel, quality)), max(1.0, *_ends(panel, quality))), (quality,)),
+        (Axis(0.0, max(_ends(panel, cost))), (cost,)),
+    ]
+
+
+def _ends(panel: Panel, group: str) -> list[float]:
+    """Return the scores of a group and the ends of their intervals."""
+    scores = [values[group] for values in panel.series.values() if group in values]
+    return [end for score in scores for end in (score.value, score.low, score.high) if end is not None]
+
+
+def colours_of(models: Sequence[str]) -> dict[str, str]:
+    """Return model -> class of its colour; baselines are grey if there are models to tell from them."""
     coloured = [model for model in models if not is_baseline(model)] or list(models)
     return {model: str(coloured.index(model) % N_COLOURS) if model in coloured else "grey" for model in models}
 
 
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the one axis of all settings: 0 to 1, or as far as scores beyond these reach."""
-    return min(0.0, *values, 0.0), max(1.0, *values, 1.0)
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The two pictures that a section opens with."""
+
+    panel: Panel
+    """The main score by setting."""
+    losses: Mapping[str, Mapping[str, float]]
+    """Model -> class of losses -> its contribution to the mean loss, above 0; {} if no model has both settings."""
+    loss: str
+    """What the second picture shows, in words."""
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Class of losses that any model has -> number of its colour."""
+        return {name: CLASSES.index(name) for parts in self.losses.values() for name in parts}
+
+    @property
+    def axis(self) -> Axis:
+        """The scale of the second picture: as long as the largest sum."""
+        return Axis(0.0, max(sum(parts.values()) for parts in self.losses.values()))
 
 
-def _mark(model: str, colour: str, n: int, score: Value, ends: tuple[float, float]) -> Mark:
-
-    def place(value: float) -> float:
-        return round(100 * (value - ends[0]) / (ends[1] - ends[0]), 2)
-
-    x = place(score.value or 0.0)
-    left, right = (x, x) if score.low is None or score.high is None else (place(score.low), place(score.high))
-    return Mark(model, colour, n, score, x, left, round(right - left, 2))
-
-
-def _finding(metric: str, groups: Mapping[str, Sequence[Mark]]) -> str:
-    """Return the largest and the smallest score of each setting, in words."""
-    scores = {setting: {one.model: one.score.value or 0.0 for one in marks} for setting, marks in groups.items()}
-    return f"{metric} by setting. {'; '.join(f'{setting}: {ends_of(found)}' for setting, found in scores.items())}."
+def opening(section: Section) -> Opening | None:
+    """Return the pictures of a section's conclusion, None without one or without scores."""
+    table = section.conclusion
+    panels = panels_of(table) if table else ()
+    if table is None or not panels:
+        return None
+    loss = next((line for line in table.legend if line.startswith("Where the loss is")), "")
+    losses = {model: parts for model, parts in _lost(section, panels[0].title) if parts}
+    return Opening(panels[0], losses, loss)
 
 
-def _bars(section: Section) -> dict[str, tuple[Piece, ...]]:
-    lost = dict(_lost(section))
-    longest = max((sum(parts.values()) for parts in lost.values()), default=0.0)
-    return {model: tuple(_pieces(parts, longest)) for model, parts in lost.items()} if longest else {}
-
-
-def _lost(section: Section) -> Iterator[tuple[str, dict[str, float]]]:
+def _lost(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each model with what its classes contribute to the loss, those above 0, from the section's own tables."""
-    metric = section.conclusion.columns[_MAIN] if section.conclusion else ""
     head = f"Where the loss is: {metric}, "
     for table in section.tables:
         if table.title.startswith(head) and "contribution" in table.columns:
             place = table.columns.index("contribution")
             cells = {str(row[0]): row[place] for row in table.rows}
-            yield (
-                table.title.removeprefix(head),
-                {
-                    name: cell.value
-                    for name in CLASSES
-                    if name != NO_LOSS and isinstance(cell := cells.get(name), Value) and cell.value and cell.value > 0
-                },
-            )
-
-
-def _pieces(parts: Mapping[str, float], longest: float) -> Iterator[Piece]:
-    x = 0.0
-    for name, value in parts.items():
-        width = 100 * value / longest
-        yield Piece(name, CLASSES.index(name), value, round(x, 2), round(width, 2))
-        x += width
-
-
-# Pictures of tables, drawn by another process while this one packs texts, as both take long.
-
-
-@contextmanager
-def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[Plot]]]:
-    """Start to draw, and give a function that waits for the pictures: caption, picture and narrow picture, in order.
-
-    The other process ends with this one, also where that is killed: else it would hold the output open for ever.
-    """
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(1, get_context("spawn"), _end_with_parent) as pool,
-    ):
-        wide = pool.submit(plot_sections, sections, Path(folder))
-        narrow = pool.submit(plot_sections, sections, Path(folder, "narrow"), NARROW)
-        yield lambda: [
-            (caption, path.read_bytes(), (path.parent / "narrow" / path.name).read_bytes())
-            for path, caption in wide.result().items()
-            if narrow.result()
-        ]
-
-
-def _end_with_parent() -> None:
-    Thread(target=_wait_for_parents_end, daemon=True).start()
-
-
-def _wait_for_parents_end() -> None:
-    """End this process once its parent is gone: a pipe between them closes, whatever ended the parent."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+            parts = {
+                name: cell.value
+                for name in CLASSES
+                if name != NO_LOSS and isinstance(cell := cells.get(name), Value) and cell.value and cell.value > 0
+            }
+            yield table.title.removeprefix(head), parts
 
 
 # Our own style and script, and the content policy of the pages that we write: these by their hashes, nothing else.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import canonical_hash
-from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
-from ragtasks.tables import Cell, Section, Table, Value, fixed
+from ragtasks.reports.panels import Panel, Picture, finding, pictures_of
+from ragtasks.reports.tables import is_baseline
+from ragtasks.tables import Section, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +49,15 @@ _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
 }
 _TURNS = "turn by turn"
+_WIDTH, _DOTS_PER_INCH = 12.0, 100  # inches
+_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
+_MANY_GROUPS = 9  # labels below so many groups are printed smaller
+_LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
+_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
+_WHISKERS = "lines: 95 % intervals over conversations"
+_DOTTED = "dotted: the front, whom no other one beats in both"
+_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
+_RESTS_ON = ("encoder of BERTScore", "IDK detector")
 _WIDE_RANGE = 10  # costs that differ by more are drawn on a logarithmic scale
 _FRONT_SLOTS = 26.0
 _PALENESS = 0.35
@@ -57,33 +65,15 @@ _LONGEST_NAME = 100  # characters of a picture's file name
 _BEYOND = 0.06  # room that is left above 1, as for points on it
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How wide pictures are."""
-
-    width_inches: float
-    row_slots: int
-    """Bars or points of one row of panels that can still be told apart."""
-    dots_per_inch: int
-    parts_panels: bool = False
-    """Whether a panel that is too wide for a row is drawn in parts."""
-
-
-WIDE = Layout(12.0, 80, 100)
-"""For a screen or a paper."""
-NARROW = Layout(4.4, 27, 150, parts_panels=True)
-"""For a telephone: panels below each other, and wide ones in parts."""
-
 _Looks = Mapping[str, tuple[str, str, str]]
 """Model -> colour, mark, hatch: the same in all panels of a picture."""
 
 
-def plot_sections(sections: Sequence[Section], folder: Path, layout: Layout = WIDE) -> dict[Path, str]:
-    """Return picture -> caption and finding: the pictures (PNG) that were drawn into a folder; {} without tables.
+def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
+    """Return the pictures (PNG) that were drawn into a folder; [] without tables that can be drawn.
 
-    One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
-    same bytes. A caption is one line, the titles of section and table; what the picture shows, for those who cannot see
-    it, is another, which is in the file too. Existing files of these names are replaced.
+    One picture a table of settings, one a table of dimensions. The same tables give the same bytes. The text of what a
+    picture shows is in the file too. Existing files of these names are replaced.
     """
     try:
         import matplotlib as mpl
@@ -94,10 +84,11 @@ def plot_sections(sections: Sequence[Section], folder: Path, layout: Layout = WI
         defaults = dict[Any, Any](mpl.rcParamsDefault)
         defaults.pop("backend", None)  # setting it loads pyplot
         with mpl.rc_context({**defaults, **_STYLE}):
-            return {
-                _draw(picture, folder, layout): f"{picture.caption}\n{picture.finding}"
-                for picture in pictures_of(sections, layout)
-            }
+            return [
+                _draw(picture, folder / f"{_file_name(number, picture)}.png")
+                for number, section in enumerate(sections, start=1)
+                for picture in pictures_of([section])
+            ]
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
         next_step = "name another folder"
@@ -106,23 +97,40 @@ def plot_sections(sections: Sequence[Section], folder: Path, layout: Layout = WI
         ) from error
 
 
-def _draw(picture: Picture, folder: Path, layout: Layout) -> Path:
+def _file_name(number: int, picture: Picture) -> str:
+    """Return a name that is unique also if two sections have one title."""
+    text = f"{number} {picture.section.title} {picture.table.title}"
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}_{canonical_hash(name)[:8]}"
+
+
+def _title(picture: Picture) -> str:
+    """Return the text above the panels: the caption, what the scores rest on, and the signs that need a word."""
+    fields, panels = picture.section.provenance, picture.panels
+    scores = [score for panel in panels for values in panel.series.values() for score in values.values()]
+    lines = [picture.caption, "; ".join(f"{name}: {fields[name]}" for name in _RESTS_ON if name in fields)]
+    lines += [_WHISKERS] * any(score.low is not None for score in scores)
+    lines += [_DOTTED] * any(panel.on_front for panel in panels)
+    lines += [_PALE] * any(score.missing for score in scores)
+    return "\n".join(part for line in lines if line for part in textwrap.wrap(line, int(_WIDTH / _TITLE_LETTER_INCHES)))
+
+
+def _draw(picture: Picture, path: Path) -> Path:
     """Draw a picture: its title, the legend below that, and the panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    width = layout.width_inches
-    title = _wrapped(picture.title, int(width / _TITLE_LETTER_INCHES))
-    n_columns = _legend_columns(picture.models, width)
+    title, rows = _title(picture), _rows(picture.panels)
+    n_columns = _legend_columns(picture.models)
     head = _LINE_INCHES * (title.count("\n") + 1.5)
     top = head + _LINE_INCHES * (-(-len(picture.models) // n_columns) + 0.5)
-    height = top + _ROW_INCHES * len(picture.rows)
-    canvas = Canvas(figsize=(width, height), dpi=layout.dots_per_inch, facecolor="white")
+    height = top + _ROW_INCHES * len(rows)
+    canvas = Canvas(figsize=(_WIDTH, height), dpi=_DOTS_PER_INCH, facecolor="white")
     looks, handles = _looks(picture.models), dict[str, Any]()
-    for number, row in enumerate(picture.rows, start=1):
+    for number, row in enumerate(rows, start=1):
         bottom = height - top - number * _ROW_INCHES + _BELOW_INCHES
-        for panel, (left, panel_width) in zip(row, _widths(row, width), strict=True):
-            box = (left / width, bottom / height, panel_width / width, _PANEL_INCHES / height)
+        for panel, (left, panel_width) in zip(row, _widths(row), strict=True):
+            box = (left / _WIDTH, bottom / height, panel_width / _WIDTH, _PANEL_INCHES / height)
             handles |= _draw_panel(canvas.add_axes(box), panel, looks)
     _align(canvas.get_axes())
     canvas.suptitle(title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
@@ -130,30 +138,25 @@ def _draw(picture: Picture, folder: Path, layout: Layout) -> Path:
     drawn = [handles[model] for model in picture.models]
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
     canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
-    path = folder / f"{picture.name}.png"
     # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
     agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
-    agg.print_png(path, metadata={"Software": "ragtasks", "Description": picture.finding})
+    agg.print_png(path, metadata={"Software": "ragtasks", "Description": finding(picture.panels)})
     return path
 
 
-def _wrapped(title: str, n_letters: int) -> str:
-    return "\n".join(part for line in title.split("\n") for part in textwrap.wrap(line, n_letters))
-
-
-def _legend_columns(models: Sequence[str], width: float) -> int:
+def _legend_columns(models: Sequence[str]) -> int:
     """Return how many entries of a legend stand side by side: as many as there is room for."""
     entry = _LEGEND_INCHES + _LEGEND_LETTER_INCHES * max(map(len, models))
-    return max(1, min(_LEGEND_COLUMNS, len(models), int(width / entry)))
+    return max(1, min(_LEGEND_COLUMNS, len(models), int(_WIDTH / entry)))
 
 
-def _widths(row: Sequence[Panel], width_inches: float) -> Iterator[tuple[float, float]]:
+def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
     """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
-    room = width_inches - _MARGIN_INCHES - _SCALE_INCHES * len(row)
+    room = _WIDTH - _MARGIN_INCHES - _SCALE_INCHES * len(row)
     left = 0.0
     for panel in row:
         left += _SCALE_INCHES
-        width = room * slots(panel) / sum(map(slots, row))
+        width = room * _slots(panel) / sum(map(_slots, row))
         yield left, width
         left += width
 
@@ -206,7 +209,7 @@ def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
         points = {place + shift: scores[group] for place, group in enumerate(panel.groups) if group in scores}
         handles[model] = _draw_series(axes, panel, model, points, looks[model])
     axes.set_title(panel.title, loc="left", fontsize=10)
-    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=label_size(panel))
+    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=_label_size(panel))
     axes.set_xlim(-0.5, len(panel.groups) - 0.5)
     return handles
 
@@ -256,206 +259,27 @@ def _reaches(scores: Iterable[Value]) -> list[list[float]]:
     return [below, above]
 
 
-# What is drawn of a report's tables: panels with groups along an axis and a series of scores a model.
-
-_MANY_GROUPS = 9  # labels below so many groups are printed smaller
-_LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
-_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
-_SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
-_WHISKERS = "lines: 95 % intervals over conversations"
-_DOTTED = "dotted: the front, whom no other one beats in both"
-_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
-_RESTS_ON = ("encoder of BERTScore", "IDK detector")
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    """A metric, or a dimension."""
-    groups: tuple[str, ...]
-    series: Mapping[str, Mapping[str, Value]]
-    """Model -> group -> score that has a value; a model may lack a group."""
-    is_of_settings: bool
-    """Whether the groups are settings; else they are the values of a dimension."""
-    on_front: tuple[str, ...] = ()
-    """Of quality against cost: the models that no other one beats; the groups are then the cost and the quality."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One file."""
-
-    name: str
-    caption: str
-    """Titles of its section and its table."""
-    finding: str
-    title: str
-    """What stands above the panels: the caption, and what the scores rest on."""
-    rows: tuple[tuple[Panel, ...], ...]
-    models: tuple[str, ...]
-    """All models of the panels, in the order of the table."""
-
-
-def pictures_of(sections: Sequence[Section], layout: Layout = WIDE) -> Iterator[Picture]:
-    """Yield every picture; two sections of one title still have names of their own."""
-    for number, section in enumerate(sections, start=1):
-        fields = section.provenance
-        provenance = "; ".join(f"{name}: {fields[name]}" for name in _RESTS_ON if name in fields)
-        for table in section.tables:
-            panels = [panel for panel in _panels(table) if panel.series]
-            if panels:
-                name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
-                if len(name) > _LONGEST_NAME:
-                    name = f"{name[:_LONGEST_NAME]}_{canonical_hash(name)[:8]}"
-                whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
-                caption = f"{section.title}: {table.title}"
-                pale = _PALE if any(map(_has_missing, panels)) else ""
-                dotted = _DOTTED if any(panel.on_front for panel in panels) else ""
-                title = "\n".join(line for line in (caption, provenance, whiskers, dotted, pale) if line)
-                models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
-                yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels, layout)), models)
-
-
-def _panels(table: Table) -> Iterator[Panel]:
-    """Yield a panel a metric, a panel a dimension, or a front a setting; nothing for a table of another shape."""
-    if table.columns[-1:] == (FRONT,):
-        for setting in dict.fromkeys(str(row[0]) for row in table.rows):
-            yield from _front_panel(table, setting)
-    if table.columns[:3] == _SETTINGS_HEADS:
-        for place, metric in enumerate(table.columns[3:], start=3):
-            counted = _counted(table)
-            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[place]) for row in table.rows]
-            if not metric.endswith("coverage"):
-                yield _panel(metric, cells, is_of_settings=True)
-    if table.columns[:3] == _DIMENSION_HEADS:
-        models = table.columns[3:]
-        for dimension in dict.fromkeys(str(row[0]) for row in table.rows):
-            rows = [row for row in table.rows if row[0] == dimension]
-            cells = [
-                (f"{row[1] or 'tasks'}\nn={row[2]}", model, cell)
-                for row in rows
-                for model, cell in zip(models, row[3:], strict=True)
-            ]
-            yield _panel(dimension, cells, is_of_settings=False)
-
-
-def _front_panel(table: Table, setting: str) -> Iterator[Panel]:
-    """Yield the systems of a setting by quality and by the first cost that all of them have."""
-    rows = {str(row[1]): row for row in table.rows if row[0] == setting and row[-1] != "-"}
-    quality = table.columns[2]
-    for cost in (name for name in COSTS if name in table.columns):
-        place = table.columns.index(cost)
-        found = {
-            model: {cost: x, quality: y}
-            for model, row in rows.items()
-            if isinstance(x := row[place], Value) and isinstance(y := row[2], Value) and x.value is not None
-        }
-        if found and len(found) == len(rows):
-            best = tuple(model for model, row in rows.items() if row[-1] == ON_FRONT)
-            yield Panel(f"{quality} in {setting}", (cost, quality), found, is_of_settings=False, on_front=best)
-            return
-
-
-def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> Panel:
-    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
-    series: dict[str, dict[str, Value]] = {}
-    for group, model, cell in cells:
-        if isinstance(cell, Value) and cell.value is not None:
-            series.setdefault(model, {})[group] = cell
-    return Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
-
-
-def _counted(table: Table) -> dict[str, str]:
-    """Return setting -> responses of each model, the fewest and the most of them where they differ."""
-    counts: dict[str, list[int]] = {}
-    for row in table.rows:
-        if isinstance(row[2], int):
-            counts.setdefault(str(row[0]), []).append(row[2])
-    ends = {setting: (min(values), max(values)) for setting, values in counts.items()}
-    return {setting: f"{low}" if low == high else f"{low} to {high}" for setting, (low, high) in ends.items()}
-
-
-def _finding(panels: Sequence[Panel]) -> str:
-    """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
-    if panels[0].on_front:
-        return " ".join(
-            f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
-        )
-    first = _without_baselines(panels[0])
-    if first.is_of_settings:
-        found = []
-        for group in first.groups:
-            means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
-            found += [f"{group.split(chr(10))[0]}: {ends_of(means)}"] if means else []
-        return f"{first.title} by setting. {'; '.join(found)}."
-    model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
-    sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
-    for panel in panels[1:]:
-        values = panel.series.get(model, {})
-        if len(values) > 1:
-            means = {group.split("\n")[0]: one.value or 0.0 for group, one in values.items()}
-            sentences.append(f"{panel.title}: {ends_of(means)}")
-    return f"{'; '.join(sentences)}."
-
-
-def _without_baselines(panel: Panel) -> Panel:
-    models = {model: scores for model, scores in panel.series.items() if not is_baseline(model)}
-    return replace(panel, series=models or panel.series)
-
-
-def ends_of(scores: Mapping[str, float]) -> str:
-    """Return who has the highest score, and who the lowest, in words."""
-    ordered = sorted(scores, key=lambda name: -scores[name])
-    ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
-    return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)
-
-
-def _has_interval(panel: Panel) -> bool:
-    return any(score.low is not None for scores in panel.series.values() for score in scores.values())
-
-
-def _has_missing(panel: Panel) -> bool:
-    return any(score.missing for scores in panel.series.values() for score in scores.values())
-
-
-def _rows(panels: Sequence[Panel], layout: Layout) -> list[tuple[Panel, ...]]:
-    """Return the panels in rows, each panel in the first that has room for it; one too wide for any is in parts."""
+def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
+    """Return the panels in rows, each panel in the first that has room for it."""
     rows: list[list[Panel]] = []
-    n_slots = layout.row_slots
-    parts = [part for panel in panels for part in _parts(panel, n_slots)] if layout.parts_panels else panels
-    for panel in parts:
-        room = (row for row in rows if sum(map(slots, row)) + slots(panel) <= n_slots)
+    for panel in panels:
+        room = (row for row in rows if sum(map(_slots, row)) + _slots(panel) <= _ROW_SLOTS)
         row = next(room, None)
         if row is None:
             rows.append(row := [])
         row.append(panel)
-    return [tuple(row) for row in rows]
+    return rows
 
 
-def _parts(panel: Panel, n_slots: int) -> Iterator[Panel]:
-    """Yield a panel, or as many of its groups at a time as a row has room for where it lets them be parted."""
-    n_parts = 1 if panel.on_front else min(len(panel.groups), math.ceil(slots(panel) / n_slots))
-    size = math.ceil(len(panel.groups) / n_parts)
-    for start in range(0, len(panel.groups), size):
-        groups = panel.groups[start : start + size]
-        series = {
-            model: {name: scores[name] for name in groups if name in scores} for model, scores in panel.series.items()
-        }
-        if any(series.values()):
-            yield replace(panel, groups=groups, series={model: scores for model, scores in series.items() if scores})
-
-
-def slots(panel: Panel) -> float:
+def _slots(panel: Panel) -> float:
     """Return the room that a panel needs: for its bars or points, and for the labels below them."""
     if panel.on_front:
         return _FRONT_SLOTS
     longest = max(len(line) for group in panel.groups for line in group.split("\n"))
-    label = (longest + 1) * _LETTER_SLOTS * label_size(panel) / _LABEL_SIZE
+    label = (longest + 1) * _LETTER_SLOTS * _label_size(panel) / _LABEL_SIZE
     return len(panel.groups) * max(3, len(panel.series) + 1, label)
 
 
-def label_size(panel: Panel) -> float:
+def _label_size(panel: Panel) -> float:
     """Return the size of a panel's labels: smaller where there are many."""
     return _LABEL_SIZE if len(panel.groups) < _MANY_GROUPS else _SMALL_LABEL_SIZE

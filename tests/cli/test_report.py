@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import re
@@ -101,25 +100,12 @@ def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path
     ]
     text = page.read_text(encoding="utf-8")
     assert "org/model" in text
-    assert all(base64.b64encode(picture.read_bytes()).decode("ascii") in text for picture in pictures)
     assert sorted(said.splitlines()) == sorted(f"wrote {path}" for path in (tables, page, *pictures))
 
 
-@pytest.mark.slow
-def test_a_page_brings_its_own_pictures(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    page, same = tmp_path / "page.html", tmp_path / "same.html"
-    assert report(folder, "--html", page).splitlines()[-1] == f"wrote {page}"
-    report(folder, "--html", same, "--plots", tmp_path / "plots")
-    assert page.read_bytes() == same.read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("with_plots", [False, True])
-def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_path: Path, with_plots: bool) -> None:
-    pytest.importorskip("matplotlib")
+def test_pictures_of_the_page_have_the_titles_of_their_tables(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    report(folder, "--html", page, *(("--plots", tmp_path / "plots") if with_plots else ()))
+    report(folder, "--html", page)
     assert re.findall(r'aria-label="Plot: ([^"]*)"', page.read_text(encoding="utf-8")) == [
         "mtrag: By setting",
         "mtrag: By setting, on the 4 tasks that the settings share",
@@ -128,14 +114,10 @@ def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_p
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("with_plots", [False, True])
-def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: Path, with_plots: bool) -> None:
-    pytest.importorskip("matplotlib")
+def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    options = ("--plots", tmp_path / "plots") if with_plots else ()
     for metrics, expected in (((), "rb_alg"), (("--metric", "rouge_l", "--metric", "rb_alg"), "rouge_l")):
-        report(folder, "--html", page, *metrics, *options)
+        report(folder, "--html", page, *metrics)
         book, *_ = blocks_of(page)
         meanings = [item["meaning"] for item in book["failures"]]
         assert any(text.endswith(f"and {expected} is worse than in setting reference") for text in meanings)

@@ -16,7 +16,6 @@ from ragtasks.tables import Section, Table, Value
 from tests.reports._saved import Values, save
 
 HOSTILE = "</script><script>window.harmed=1</script><img src=x onerror='window.harmed=1'>]]>--><b>&amp;\u2028${1}"
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
 TURNS = tuple((conversation, turn) for conversation in ("a", "b", "c") for turn in (1, 2, 3, 4))
 TABLE = Table(
     "Means",
@@ -90,8 +89,11 @@ def write(folder: Path, page: Path, *, hostile: bool = False, most_bytes: int = 
     """Write the page of the results in a folder, and return its path."""
     title = HOSTILE if hostile else "mtrag"
     table = Table(title, (title, "n"), ((title, 1),), title) if hostile else TABLE
-    sections = [Section(title, {title: title}, (table,))]
-    write_page(read_evaluations([folder]), sections, page, [(title, SVG)], most_bytes=most_bytes)
+    drawn = Table(
+        "By setting", ("setting", "model", "n", "rb_alg"), (("full_rag", title, 9, Value(0.5, 9, 9, 0.4, 0.6)),)
+    )
+    sections = [Section(title, {title: title}, (table, drawn))]
+    write_page(read_evaluations([folder]), sections, page, most_bytes=most_bytes)
     return page
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.page_parts import (
     FAILURES,
@@ -35,7 +35,7 @@ from ragtasks.reports.page_parts import (
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
 from ragtasks.results import Evaluation, Group, Row, read_evaluations
 from ragtasks.tables import Section, Table, Value
-from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
+from tests.reports._pages import HOSTILE, TURNS, always, blocks_of, known_results, poison, write
 from tests.reports._saved import Values, facts_of, save
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -261,7 +261,7 @@ def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
 def test_a_drawn_score_says_what_its_mean_covers(tmp_path: Path, score: Value, expected: str) -> None:
     conclusion = Table("Conclusion", ("setting", "model", "n", "rb_alg"), (("full_rag", "m", 10, score),))
     write_page([], [Section("s", {}, (), conclusion)], tmp_path / "page.html")
-    assert f"m <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"full_rag <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
@@ -399,26 +399,6 @@ def test_samples_that_lost_lines_since_they_were_read_are_an_error(tmp_path: Pat
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     with pytest.raises(BenchmarkFileError, match="ends before"):
         write_page([evaluation], [], tmp_path / "page.html")
-
-
-def test_plots_may_come_when_all_else_is_ready(results: Path, tmp_path: Path) -> None:
-    found = read_evaluations([results])
-    assert write_page(found, [], tmp_path / "a.html", lambda: [("one", SVG)]) == write_page(
-        found, [], tmp_path / "b.html", [("one", SVG)]
-    )
-
-
-def test_plots_of_one_caption_are_all_there(tmp_path: Path) -> None:
-    other = SVG.replace(b"40", b"41")
-    write_page([], [], tmp_path / "page.html", [("same", SVG), ("same", other)])
-    sources = [own["src"] for tag, own in Elements((tmp_path / "page.html").read_text()).found if tag == "img"]
-    assert sources == [f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" for svg in (SVG, other)]
-
-
-def test_a_plot_of_another_kind_is_an_error(results: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="SVG or PNG"):
-        write_page(read_evaluations([results]), [], tmp_path / "page.html", [("fine", SVG), ("plot", b"GIF89a")])
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.reports.plots import NARROW, plot_sections
+from ragtasks.reports.plots import plot_sections
 from ragtasks.tables import Cell, Section, Table, Value
 
 pytest.importorskip("matplotlib")
@@ -136,12 +136,11 @@ def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: P
 
 def test_no_line_leads_through_a_turn_of_one_task(tmp_path: Path, drawn: list[Canvas]) -> None:
     rows = [("turn by turn", str(turn), n, Value(0.1 * turn, n, n)) for turn, n in ((1, 5), (2, 4), (3, 1))]
-    (text,) = plot_sections([Section("mtrag", {}, (dimensions(*rows, models=("m",)),))], tmp_path).values()
+    plot_sections([Section("mtrag", {}, (dimensions(*rows, models=("m",)),))], tmp_path)
     (axes,) = drawn[0].get_axes()
     lines = [list(line.get_ydata()) for line in axes.get_lines() if line.get_linestyle() == "-"]
     assert lines == [pytest.approx([0.1, 0.2])]
     assert len(axes.containers[0].lines[0].get_ydata()) == 3  # type: ignore[attr-defined]
-    assert text.startswith("mtrag: rb_alg in setting reference\nm: turn by turn 0.100")
 
 
 def test_baselines_alone_have_colours(tmp_path: Path, drawn: list[Canvas]) -> None:
@@ -177,25 +176,6 @@ def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_pat
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
 
 
-def test_a_narrow_picture_has_its_panels_below_each_other_and_the_legend_above(
-    tmp_path: Path, drawn: list[Canvas]
-) -> None:
-    values = [("turn by turn", str(turn)) for turn in range(1, 13)] + [("domain", name) for name in ("fiqa", "govt")]
-    rows = [(name, value, 100, score(0.5), score(0.6)) for name, value in values]
-    names = ("a model with a name that is long", "another with an even longer name, of a run")
-    plot_sections([Section("mtrag", FACTS, (dimensions(*rows, models=names),))], tmp_path, NARROW)
-    (canvas,) = drawn
-    renderer = FigureCanvasAgg(canvas).get_renderer()
-    panels = [axes for axes in canvas.get_axes() if axes.get_title(loc="left") == "turn by turn"]
-    assert len(panels) > 1, "too wide for one row"
-    assert sum(len(axes.get_xticks()) for axes in panels) == 12
-    (legend,) = canvas.legends
-    box = legend.get_window_extent(renderer)
-    assert box.y0 > max(axes.get_tightbbox(renderer).y1 for axes in canvas.get_axes())
-    assert box.x0 >= 0
-    assert box.x1 <= canvas.bbox.x1
-
-
 def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> None:
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
     kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
@@ -216,7 +196,7 @@ def test_drawing_loads_no_window_system(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from ragtasks.reports.plots import NARROW, plot_sections
+from ragtasks.reports.plots import plot_sections
 plot_sections([], Path({str(tmp_path)!r}))
 sys.exit("matplotlib.pyplot" in sys.modules)
 """
@@ -226,15 +206,14 @@ sys.exit("matplotlib.pyplot" in sys.modules)
 def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
     empty = settings(("reference", "a", 5, NOTHING))
     other = Table("Where the loss is", ("class", "tasks"), (("no loss", 3),))
-    assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == {}
-    assert plot_sections([], tmp_path) == {}
+    assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == []
+    assert plot_sections([], tmp_path) == []
 
 
 def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None:
     sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))] * 2
     drawn = plot_sections(sections, tmp_path)
     assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
-    assert list(drawn.values()) == ["mtrag: By setting\nrb_alg by setting. reference: a 0.500."] * 2
 
 
 def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
@@ -269,6 +248,6 @@ def test_pictures_of_titles_that_are_long_and_begin_alike_have_names_of_their_ow
     tables = tuple(
         replace(settings(("reference", "a", 5, score(0.5))), title=f"What went wrong: {'m' * 300}{end}") for end in "ab"
     )
-    paths = list(plot_sections([Section("mtrag", FACTS, tables)], tmp_path))
+    paths = plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
     assert len({path.name for path in paths}) == 2
     assert all(path.is_file() and len(path.name) < 140 for path in paths)

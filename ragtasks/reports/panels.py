@@ -1,0 +1,152 @@
+"""What is drawn of a report's tables: panels with groups along an axis and a series of scores a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragtasks.reports.tables import COSTS, FRONT, ON_FRONT, is_baseline
+from ragtasks.tables import Cell, Section, Table, Value, fixed
+
+_SETTINGS_HEADS = (("setting", "model", "n"), ("benchmark", "run", "n"))
+_DIMENSION_HEADS = ("dimension", "value", "n")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    """A metric, or a dimension."""
+    groups: tuple[str, ...]
+    series: Mapping[str, Mapping[str, Value]]
+    """Model -> group -> score that has a value; a model may lack a group."""
+    is_of_settings: bool
+    """Whether the groups are settings; else they are the values of a dimension."""
+    on_front: tuple[str, ...] = ()
+    """Of quality against cost: the models that no other one beats; the groups are then the cost and the quality."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The panels of one table."""
+
+    section: Section
+    table: Table
+    panels: tuple[Panel, ...]
+
+    @property
+    def caption(self) -> str:
+        """Titles of the section and the table."""
+        return f"{self.section.title}: {self.table.title}"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models of the panels, in the order of the table."""
+        return tuple(dict.fromkeys(model for panel in self.panels for model in panel.series))
+
+
+def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
+    """Yield a picture for each table that can be drawn."""
+    for section in sections:
+        for table in section.tables:
+            if panels := panels_of(table):
+                yield Picture(section, table, panels)
+
+
+def panels_of(table: Table) -> tuple[Panel, ...]:
+    """Return a panel a metric, a panel a dimension, or a front a setting; () for a table of another shape."""
+    return tuple(panel for panel in _panels(table) if panel.series)
+
+
+def _panels(table: Table) -> Iterator[Panel]:
+    if table.columns[-1:] == (FRONT,):
+        for setting in dict.fromkeys(str(row[0]) for row in table.rows):
+            yield from _front_panel(table, setting)
+    if table.columns[:3] in _SETTINGS_HEADS:
+        counted = _counted(table)
+        for place, metric in enumerate(table.columns[3:], start=3):
+            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[place]) for row in table.rows]
+            if not metric.endswith("coverage"):
+                yield _panel(metric, cells, is_of_settings=True)
+    if table.columns[:3] == _DIMENSION_HEADS:
+        models = table.columns[3:]
+        for dimension in dict.fromkeys(str(row[0]) for row in table.rows):
+            rows = [row for row in table.rows if row[0] == dimension]
+            cells = [
+                (f"{row[1] or 'tasks'}\nn={row[2]}", model, cell)
+                for row in rows
+                for model, cell in zip(models, row[3:], strict=True)
+            ]
+            yield _panel(dimension, cells, is_of_settings=False)
+
+
+def _front_panel(table: Table, setting: str) -> Iterator[Panel]:
+    """Yield the systems of a setting by quality and by the first cost that all of them have."""
+    rows = {str(row[1]): row for row in table.rows if row[0] == setting and row[-1] != "-"}
+    quality = table.columns[2]
+    for cost in (name for name in COSTS if name in table.columns):
+        place = table.columns.index(cost)
+        found = {
+            model: {cost: x, quality: y}
+            for model, row in rows.items()
+            if isinstance(x := row[place], Value) and isinstance(y := row[2], Value) and x.value is not None
+        }
+        if found and len(found) == len(rows):
+            best = tuple(model for model, row in rows.items() if row[-1] == ON_FRONT)
+            yield Panel(f"{quality} in {setting}", (cost, quality), found, is_of_settings=False, on_front=best)
+            return
+
+
+def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> Panel:
+    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
+    series: dict[str, dict[str, Value]] = {}
+    for group, model, cell in cells:
+        if isinstance(cell, Value) and cell.value is not None:
+            series.setdefault(model, {})[group] = cell
+    return Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
+
+
+def _counted(table: Table) -> dict[str, str]:
+    """Return setting -> responses of each model, the fewest and the most of them where they differ."""
+    counts: dict[str, list[int]] = {}
+    for row in table.rows:
+        if isinstance(row[2], int):
+            counts.setdefault(str(row[0]), []).append(row[2])
+    ends = {setting: (min(values), max(values)) for setting, values in counts.items()}
+    return {setting: f"{low}" if low == high else f"{low} to {high}" for setting, (low, high) in ends.items()}
+
+
+def finding(panels: Sequence[Panel]) -> str:
+    """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
+    if panels[0].on_front:
+        return " ".join(
+            f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
+        )
+    first = _without_baselines(panels[0])
+    if first.is_of_settings:
+        found = []
+        for group in first.groups:
+            means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
+            found += [f"{group.split(chr(10))[0]}: {ends_of(means)}"] if means else []
+        return f"{first.title} by setting. {'; '.join(found)}."
+    model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
+    sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
+    for panel in panels[1:]:
+        values = panel.series.get(model, {})
+        if len(values) > 1:
+            means = {group.split("\n")[0]: one.value or 0.0 for group, one in values.items()}
+            sentences.append(f"{panel.title}: {ends_of(means)}")
+    return f"{'; '.join(sentences)}."
+
+
+def _without_baselines(panel: Panel) -> Panel:
+    models = {model: scores for model, scores in panel.series.items() if not is_baseline(model)}
+    return replace(panel, series=models or panel.series)
+
+
+def ends_of(scores: Mapping[str, float]) -> str:
+    """Return who has the highest score, and who the lowest, in words."""
+    ordered = sorted(scores, key=lambda name: -scores[name])
+    ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
+    return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)
