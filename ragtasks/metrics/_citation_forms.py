@@ -21,6 +21,8 @@ from ragtasks.metrics.cited import CitedSentence, cited_sentence, sentence_ends
 Cited = tuple[int, ...]
 """The passages that one citation may mean, from 1: several if they share a file or a title; (0,) if none was shown."""
 _UNKNOWN: Cited = (0,)
+_MOST_TEXTS = 8192
+"""Texts whose citations are kept, and names: several metrics read the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class _Names:
 _names_of = lru_cache(maxsize=64)(_Names)
 
 
+@lru_cache(maxsize=_MOST_TEXTS)
 def _key(name: str) -> str:
     plain = unicodedata.normalize("NFKC", name).strip(" \t\"'`*_\u201c\u201d\u2018\u2019")
     return re.sub(r"^https?://(?:www\.)?", "", " ".join(unquote(plain).casefold().split())).rstrip("/.,;:")
@@ -151,7 +154,8 @@ _DIGITS = re.compile(r"\d+")
 _TO_DIGITS = str.maketrans(_SUPERSCRIPTS, "0123456789")
 
 
-def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> list[Mark]:
+@lru_cache(maxsize=_MOST_TEXTS)
+def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ...]:
     """Return the citations in a text, in order.
 
     Numbers: `[1]`, `[1, 3]`, `[1-3]`, `[doc 2]`, `(source 1)`, `[[citation:1]]`, `[^1]` and `[^1^]` with their texts, a
@@ -164,12 +168,12 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> list[Mark]:
             place of a passage, its citations are ids.
     """
     names = _names_of(ids)
-    found = list(_apart(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
+    found = tuple(_apart(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
     written = {str(cited[0]) for mark in found for cited in mark.cited if len(cited) == 1}
     if written <= names.exact.keys() and any(int(number) > names.n_passages for number in written):
-        return [
+        return tuple(
             Mark(one.start, one.end, tuple(tuple(names.exact[str(cited[0])]) for cited in one.cited)) for one in found
-        ]
+        )
     return found
 
 

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from itertools import filterfalse, pairwise
 from pathlib import Path
 from statistics import fmean
+from sys import intern
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.languages import language_of
@@ -154,6 +155,8 @@ _MOST_LINES = 20
 _MOST_CHARACTERS = 70
 _HALF = 0.5
 _RUN = 5
+_MOST_TEXTS = 8192
+"""Texts whose words are kept: settings share passages, and several metrics read the same answer."""
 
 
 def _line(sentence: GroundedSentence) -> str:
@@ -203,10 +206,10 @@ def ground(
 
     Source: our own; measured against people's labels by `perf/grounding.py`, table in docs/grounding.md.
     """
-    return Resting(answer, passages, history, citations).whole
+    return GroundedAnswer(answer, passages, history, citations).whole
 
 
-class Resting:
+class GroundedAnswer:
     """An answer with the texts that it may be based on; every result is computed on demand."""
 
     def __init__(
@@ -225,27 +228,31 @@ class Resting:
         self._parts = _parts(answer, self._language, ids, tuple(listed_marks(citations, ids)))
 
     @cached_property
-    def _texts(self) -> tuple[str, ...]:
-        return _with_titles(self._shown)
+    def _indexes(self) -> tuple[frozenset[str], ...]:
+        """The words of each passage."""
+        return tuple(_index(text, self._language, title) for text, title in self._shown)
 
     @cached_property
     def _held(self) -> tuple[frozenset[str], ...]:
         """The words of the passages, of the question, and of the earlier turns."""
-        texts = (self._texts, self._turns[-1:], self._turns[:-1])
-        return tuple(_together(some, self._language) for some in texts)
+        turns = [_index(text, self._language, "") for text in self._turns]
+        return tuple(frozenset().union(*some) for some in (self._indexes, turns[-1:], turns[:-1]))
 
     @property
-    def shares(self) -> tuple[float | None, float | None]:
-        """The shares of a `Grounding`: in the passages, and with the conversation."""
-        if not self._shown:
-            return None, None
-        return _share(self._parts, *self._held[:1]), _share(self._parts, *self._held)
+    def share(self) -> float | None:
+        """The share of its words that the passages have."""
+        return _share(self._parts, *self._indexes) if self._shown else None
+
+    @property
+    def share_with_conversation(self) -> float | None:
+        """The share of its words that the passages, the question or an earlier turn have."""
+        return _share(self._parts, *self._held) if self._shown else None
 
     @property
     def whole(self) -> Grounding:
         """The result of `ground`."""
         sentences = tuple(map(self._sentence, self._parts))
-        return Grounding(sentences, *self.shares, copied(self._answer, self._passages))
+        return Grounding(sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
 
     def _sentence(self, part: _Part) -> GroundedSentence:
         texts = [text for text, _ in self._shown]
@@ -268,7 +275,7 @@ class Resting:
             tuple(span for span, found in sources if found in (Source.QUESTION, Source.CONVERSATION)),
             tuple(self._numbers(sources)),
             Span(part.span.start + flipped.start, part.span.start + flipped.end) if flipped else None,
-            *_support(part, self._texts, self._language),
+            *_support(part, self._indexes),
         )
 
     def _sources(self, part: _Part) -> list[tuple[Span, Source]]:
@@ -324,11 +331,7 @@ def grounded(answer: str, passages: Sequence[Passage]) -> float | None:
         answer: the answer.
         passages: the passages that it was given; their titles count.
     """
-    if not passages:
-        return None
-    shown = [(passage.text, passage.title) for passage in passages]
-    language = _language(answer, shown)
-    return _share(_parts(answer, language, _ids(passages)), *(_index(text, language) for text in _with_titles(shown)))
+    return GroundedAnswer(answer, passages).share
 
 
 def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSentence, ...]:
@@ -345,7 +348,7 @@ def unseen_citations(answer: str, passages: Sequence[Passage]) -> tuple[str, ...
 def share_in(text: str, *others: str) -> float:
     """Return the share of a text's words that any of some others has, 0 to 1; 0 without content words."""
     language = _language(text, [(other, "") for other in others])
-    return _share(_parts(text, language), *(_index(other, language) for other in others)) or 0.0
+    return _share(_parts(text, language), *(_index(other, language, "") for other in others)) or 0.0
 
 
 def copied(answer: str, passages: Passages) -> float | None:
@@ -353,30 +356,23 @@ def copied(answer: str, passages: Passages) -> float | None:
 
     Case and punctuation apart. None without passages, and for an answer without words.
     """
-    n_words, runs = _runs_in_order(answer, _ids(passages))
-    if not n_words or not passages:
+    words = words_of_text(_words_alone(answer, marks_of(answer, _ids(passages))))
+    if not words or not passages:
         return None
+    runs = list(_runs(words))
     wanted = frozenset(runs)
     texts = (_text_and_title(item, "passages", place)[0] for place, item in enumerate(passages))
-    held = frozenset().union(*(wanted & _runs(text) for text in texts))
-    inside = bytearray(n_words)
+    held = frozenset().union(*(wanted.intersection(_runs(words_of_text(text))) for text in texts))
+    inside = bytearray(len(words))
     for start, run in enumerate(runs):
         if run in held:
             inside[start : start + _RUN] = b"\1" * _RUN
-    return sum(inside) / n_words
+    return sum(inside) / len(words)
 
 
-@lru_cache(maxsize=16)
-def _runs_in_order(answer: str, ids: tuple[tuple[str, ...], ...]) -> tuple[int, list[str]]:
-    """Return how many words an answer has, and its runs of five in their order."""
-    words = _tokens(_words_alone(answer, marks_of(answer, ids)))
-    return len(words), [" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1)]
-
-
-@lru_cache(maxsize=256)
-def _runs(passage: str) -> frozenset[str]:
-    words = _tokens(passage)
-    return frozenset(" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
+def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Return the runs of five words in their order."""
+    return zip(*(words[start:] for start in range(_RUN)), strict=False)
 
 
 def _text_and_title(item: str | Passage | Message | Mapping[str, object], name: str, place: int) -> tuple[str, str]:
@@ -538,7 +534,13 @@ def _tokens(text: str) -> list[str]:
     """Return the words, numbers and signs of a text, in small letters, ligatures and hyphens at line ends resolved."""
     plain = _plain(text)
     tokens = _token_of(plain).findall(plain)
-    return [token.lower() if token.isascii() and "\n" not in token else _small(token) for token in tokens]
+    lines = "\n".join(tokens)
+    is_simple = lines.isascii() and lines.count("\n") == len(tokens) - 1  # no token has an accent or a line end
+    return list(map(intern, lines.lower().split("\n") if is_simple else map(_small, tokens)))
+
+
+words_of_text = lru_cache(maxsize=_MOST_TEXTS)(_tokens)
+"""The same of a whole text, which several metrics read; a sentence is read by one."""
 
 
 def _with_pairs(words: list[str]) -> list[str]:
@@ -736,7 +738,7 @@ def _n_held(words: Sequence[str], held: Iterable[frozenset[str]]) -> int:
     return len(words) - len(left)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_MOST_TEXTS)
 def _parts(
     text: str, language: str, ids: tuple[tuple[str, ...], ...] = (), listed: tuple[Mark, ...] = ()
 ) -> list[_Part]:
@@ -753,26 +755,40 @@ def _part(clean: str, span: Span, cited: tuple[Cited, ...], language: str) -> _P
     return _Part(span, text, cited, content, [unit for unit, is_content in words if not is_content])
 
 
-@lru_cache(maxsize=256)
-def _index(text: str, language: str) -> frozenset[str]:
-    """Return the units of a text, and those that an answer may write in another way."""
-    words, units = _with_pairs(_tokens(text)), _words_in(language)
+@lru_cache(maxsize=_MOST_TEXTS)
+def _index(text: str, language: str, title: str) -> frozenset[str]:
+    """Return the units of a text under its title, and those that an answer may write in another way."""
+    words, units = _with_pairs([*words_of_text(title), *words_of_text(text)]), _words_in(language)
+    text = f"{title}\n{text}"
     known = frozenset(words)
     found = {units[word][0] for word in known}
     found.update(_other_readings(words, known, language))
-    if "-" in text or "\u2010" in text:
-        for word in set(_COMPOUND.findall(_plain(text).lower())):
-            parts = word.split("-")
-            found.add(units["".join(map(str.strip, parts))][0])
-            if len(word.split()) > 1:
-                found.update(units[part.strip()][0] for part in parts)
+    for word in _compounds(text):
+        parts = word.split("-")
+        found.add(units["".join(map(str.strip, parts))][0])
+        if len(word.split()) > 1:
+            found.update(units[part.strip()][0] for part in parts)
     if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
         found.update(_hours(text.lower()))
     return frozenset(found)
 
 
+_ONE_LETTER = re.compile(r"[^\W\d_]")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-\s{0,3}[^\W\d_]+)+")
 """A word with hyphens, or cut at the end of a line that extraction may have joined with the next: `infor- mation`."""
+
+
+def _compounds(text: str) -> set[str]:
+    """Return the different words with hyphens of a text, in small letters."""
+    plain, found, end = _plain(text).lower(), set(), 0
+    for hyphen in re.finditer("-", plain):  # the pattern alone would try every word
+        start = hyphen.start()
+        while start > end and _ONE_LETTER.match(plain, start - 1):
+            start -= 1
+        if match := _COMPOUND.match(plain, start):
+            found.add(match[0])
+            end = match.end()
+    return found
 
 
 def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
@@ -827,15 +843,6 @@ def _number_of_two(first: str, second: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=32)
-def _together(texts: tuple[str, ...], language: str) -> frozenset[str]:
-    return frozenset().union(*(_index(text, language) for text in texts))
-
-
-def _with_titles(shown: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(f"{title}\n{text}" if title else text for text, title in shown)
-
-
 _FULL, _PARTLY = 0.75, 0.6
 
 
@@ -849,7 +856,7 @@ def _level(part: _Part, *held: frozenset[str]) -> Support:
 
 
 def _support(
-    part: _Part, texts: Sequence[str], language: str
+    part: _Part, passages: Sequence[frozenset[str]]
 ) -> tuple[tuple[int, ...], Support | None, tuple[Support, ...]]:
     """Return the passages that a sentence cites, their support together, and that of each.
 
@@ -859,7 +866,7 @@ def _support(
     """
 
     def held(number: int) -> frozenset[str]:
-        return _index(texts[number - 1], language) if 1 <= number <= len(texts) else frozenset()
+        return passages[number - 1] if 1 <= number <= len(passages) else frozenset()
 
     cited = tuple(dict.fromkeys(max(one, key=lambda number: _share([part], held(number)) or 0.0) for one in part.cited))
     if not cited or not part.content:
@@ -926,7 +933,7 @@ def _in_order(text: str, language: str) -> _InOrder:
 
 def _best(part: _Part, texts: Sequence[str], language: str) -> tuple[int, int, int] | None:
     """Return the passage that has most of a sentence, of equals the first, and the first and last word there."""
-    held = [_n_held(part.content, [_index(text, language)]) for text in texts]
+    held = [_n_held(part.content, [_index(text, language, "")]) for text in texts]
     if not any(held):
         return None
     passage = held.index(max(held))

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ragtasks.metrics._metric import Metric
-from ragtasks.metrics.grounding import Resting, copied, share_in
+from ragtasks.metrics.grounding import GroundedAnswer, copied, share_in
 from ragtasks.records import Answerability, IdkVerdict, Response, Role
 
 
@@ -217,13 +217,13 @@ def _invented(turn: _Turn) -> str:
     """Look for an answer that claims, and of which little stands anywhere; or for a number that stands nowhere."""
     if turn.idk is not IdkVerdict.NO or not turn.shown or turn.recall >= _FITS:
         return ""
-    resting = Resting(turn.response.text, turn.response.passages, turn.task.messages)
-    _, share = resting.shares
-    if share is None or resting.is_held(_HELD):
+    answer = GroundedAnswer(turn.response.text, turn.response.passages, turn.task.messages)
+    share = answer.share_with_conversation
+    if share is None or answer.is_held(_HELD):
         return ""
     numbers = [
         number
-        for number in resting.numbers_not_found()
+        for number in answer.numbers_not_found()
         if sum(map(str.isdigit, number)) > 1 and number not in turn.task.target
     ]
     if numbers:
@@ -231,7 +231,7 @@ def _invented(turn: _Turn) -> str:
     least = _HELD if turn.words >= _LONG else _HELD_OF_SHORT
     if turn.words < _LEAST_WORDS or share >= least or turn.precision >= _FITS:
         return ""
-    words = list(dict.fromkeys(resting.words_not_found()))
+    words = list(dict.fromkeys(answer.words_not_found()))
     return f"{1 - share:.0%} of its words stand nowhere: {', '.join(words[:_MOST_NAMED])}"
 
 

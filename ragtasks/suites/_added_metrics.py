@@ -55,11 +55,7 @@ def diagnosed(suite: Suite) -> Suite:
 
 
 def _diagnoses(inputs: ScoringInputs) -> list[Scores]:
-    # Settings of a task share passages: side by side these are read once.
-    responses = inputs.responses
-    order = sorted(range(len(responses)), key=lambda place: responses[place].task.task_id)
-    found = {place: _diagnosis(responses[place]) for place in order}
-    return [found[place] for place in range(len(responses))]
+    return [_diagnosis(response) for response in inputs.responses]
 
 
 def _diagnosis(response: Response) -> Scores:

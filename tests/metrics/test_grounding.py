@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import GROUNDED, Grounding, Source, Span, copied, ground, grounded
-from ragtasks.metrics.grounding import Resting, share_in
+from ragtasks.metrics.grounding import GroundedAnswer, share_in
 from ragtasks.records import Message, Passage, Role
 from tests._messages import raises
 
@@ -398,8 +398,8 @@ def test_a_place_goes_on_over_one_other_word_and_no_two(passage: str, place: str
 
 def test_names_that_no_text_has_are_not_held() -> None:
     passages = ["We met at the desk.", "Anna Berg is at the desk."]
-    assert Resting("We met Anna Berg at the desk.", passages).is_held(0.7)
-    assert not Resting("We met Anna Berg at the desk.", passages[:1]).is_held(0.7)
+    assert GroundedAnswer("We met Anna Berg at the desk.", passages).is_held(0.7)
+    assert not GroundedAnswer("We met Anna Berg at the desk.", passages[:1]).is_held(0.7)
 
 
 def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
@@ -532,7 +532,7 @@ def test_what_is_held_enough_has_that_share_and_every_number(
     answer: str, passages: list[str], history: list[str], least: float
 ) -> None:
     found = ground(answer, ["", *passages], history)
-    if Resting(answer, ["", *passages], history).is_held(least):
+    if GroundedAnswer(answer, ["", *passages], history).is_held(least):
         assert found.share_with_conversation is None or found.share_with_conversation >= least
         assert not [number for sentence in found.sentences for number in sentence.numbers_not_found]
 
@@ -541,7 +541,7 @@ def test_what_is_held_enough_has_that_share_and_every_number(
 def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
     answer: str, passages: list[str], history: list[str]
 ) -> None:
-    whole, resting = ground(answer, passages, history), Resting(answer, passages, history)
+    whole, resting = ground(answer, passages, history), GroundedAnswer(answer, passages, history)
     sentences = whole.sentences
     nowhere = [one for item in sentences for one in item.not_found if one not in item.from_conversation]
     assert list(resting.words_not_found()) == [answer[span.start : span.end] for span in nowhere]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.metrics import TurnErrorKind, turn_error
+from ragtasks.metrics import TurnErrorKind, copied, grounded, turn_error
+from ragtasks.metrics.grounding import words_of_text
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
 
 FEES = Passage(
@@ -35,6 +36,17 @@ def kind_of(
     error = turn_error(Response(task, shown, text), idk, implausible)
     assert error is None or error.reason
     return error.kind if error else None
+
+
+def test_each_text_is_cut_into_words_once_whatever_is_computed_of_it() -> None:
+    answer = "A lost card is replaced for 80 euros."
+    words_of_text.cache_clear()
+    for shown in ((FEES, HOURS), (HOURS, FEES), (FEES,)):
+        grounded(answer, shown)
+        copied(answer, shown)
+        kind_of(answer, shown=shown)
+    texts = {answer, TARGET, "", FEES.text, HOURS.text, *(message.text for message in MESSAGES)}
+    assert words_of_text.cache_info().misses == len(texts)
 
 
 def labelled(answerability: Answerability) -> Task:
