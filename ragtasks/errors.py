@@ -77,6 +77,18 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 
+def one_line(error: Exception | str) -> str:
+    """Return an error as one line without secrets: what, where and found, then the next step."""
+    lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
+    rest = [
+        line.removeprefix("found: ").removeprefix("expected: ")
+        for line in lines
+        if line.startswith("expected: did you mean") or not line.startswith(("expected: ", "next step: "))
+    ]
+    steps = [f". Next step: {line.removeprefix('next step: ')}" for line in lines if line.startswith("next step: ")]
+    return "; ".join(rest) + "".join(steps)
+
+
 def misfits(error: ValidationError, whole: str = "content") -> list[str]:
     """Return what does not fit a typed model, a line each; `whole` names what is wrong with no single field."""
     named = [(".".join(map(str, item["loc"])) or whole, misfit(item)) for item in error.errors()]

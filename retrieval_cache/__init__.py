@@ -47,6 +47,7 @@ from retrieval_cache.queries import (
     source_text,
     write_recipe,
 )
+from retrieval_cache.requirements import retrieval_requirements
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of
 from retrieval_cache.retrievers.vectors import load_model, passage_text
@@ -55,7 +56,6 @@ from retrieval_cache.service import (
     CorpusSearcher,
     Place,
     Rewriter,
-    check_request,
     checked_form,
     compare_runs,
     evaluate_runs,
@@ -65,7 +65,7 @@ from retrieval_cache.service import (
     searcher,
     searcher_of_many,
 )
-from retrieval_cache.spec import parse, served_encoders
+from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, domain_retriever, read_run
 from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run
 
@@ -89,7 +89,6 @@ __all__ = [
     "Tokenizer",
     "TrainedRewriter",
     "build_queries",
-    "check_request",
     "checked_form",
     "compare_runs",
     "corpora_tables",
@@ -119,6 +118,7 @@ __all__ = [
     "ranking_named",
     "read_corpus",
     "read_run",
+    "retrieval_requirements",
     "retrieval_section",
     "retrieve",
     "rewrite_queries",
@@ -130,7 +130,6 @@ __all__ = [
     "select_queries",
     "sentence_spans",
     "sentence_windows",
-    "served_encoders",
     "source_text",
     "spending_of",
     "statistics_of",

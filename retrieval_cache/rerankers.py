@@ -23,11 +23,12 @@ from ragtasks.clients import (
     Client,
     Decoding,
     Endpoint,
-    Price,
     Prompt,
     Reply,
+    Secrets,
     Spending,
     added_up,
+    endpoint_requirements,
     joined_spending,
     spent_on,
 )
@@ -35,12 +36,14 @@ from ragtasks.errors import CacheError, ConfigurationError, JudgeError, Ragtasks
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
     Value,
     canonical,
     no_progress,
+    requirements_of,
     searched,
     spending_of,
     statistics_of,
@@ -57,6 +60,7 @@ from retrieval_cache.retrievers.vectors import (
     library_versions,
     load_model,
     model_hash,
+    model_requirements,
     passage_text,
     read_lengths,
     token_lengths,
@@ -81,6 +85,10 @@ class CrossEncoderReranker:
         """`cross-encoder:MODEL`, and the length where it is set."""
         options = {} if self._max_length is None else {"max_length": self._max_length}
         return canonical("cross-encoder", self.model, **options)
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the library and the weights."""
+        return model_requirements(self.model, f"cross-encoder {self.model}")
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the scores; loads the model."""
@@ -141,7 +149,7 @@ class _Reranking:
         if depth < 1:
             raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
         self._first, self._line, self._depth = first, line, depth
-        self._describe_reranker = reranker.describe
+        self._second = reranker
         self._path: Path | None = None
         self._offsets: dict[str, int] = {}
 
@@ -150,12 +158,16 @@ class _Reranking:
         """`rerank(FIRST,RERANKER,depth=N)`; the reranker with the options that are not the default."""
         return f"rerank({self._first.name},{self._line},depth={self._depth})"
 
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the requirements of both parts."""
+        return [*requirements_of(self._first, secrets), *requirements_of(self._second, secrets)]
+
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings: both parts and the depth."""
         return {
             "retriever": "rerank",
             "first": dict(self._first.describe()),
-            "reranker": dict(self._describe_reranker()),
+            "reranker": dict(self._second.describe()),
             "depth": self._depth,
         }
 
@@ -334,16 +346,21 @@ class ListwiseReranker:
         self,
         client: Client,
         options: ListwiseOptions = DEFAULT_OPTIONS,
-        price: Price | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
-        """Choose who orders, and what its tokens cost."""
+        """Choose who orders, and the endpoint behind it, if there is one."""
         self._client = client
         self._options = options
         self._template = shipped_template(TEMPLATE)
-        self._price = price
+        self._endpoint = endpoint
+        self._price = endpoint.price if endpoint is not None else None
         self._spent: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the libraries and the key for the endpoint, and its reply."""
+        return endpoint_requirements(self._endpoint, "reranker", secrets) if self._endpoint is not None else []
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the order: model and decoding, prompt, windows, how replies are read."""
@@ -490,7 +507,7 @@ def listwise_retriever(
     given = endpoint.model_fields_set - _UNNAMED
     changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
     line = canonical("listwise", endpoint.model, **changed)
-    reranker = ListwiseReranker(client, options, price=endpoint.price)
+    reranker = ListwiseReranker(client, options, endpoint)
     return ListwiseRetriever(first, reranker, depth=depth, line=line)
 
 

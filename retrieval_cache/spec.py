@@ -22,7 +22,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,13 +67,6 @@ _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
     """Return the retriever that a line chooses; what servers reply is kept in the file `replies`, if one is named."""
     return _parsed(line, _Servers(secrets, replies))
-
-
-def served_encoders(line: str, secrets: Secrets = no_secrets) -> list[Endpoint]:
-    """Return the servers whose vectors the retriever of a line uses."""
-    servers = _Servers(secrets, None)
-    _parsed(line, servers)
-    return servers.encoders
 
 
 def _parsed(line: str, servers: _Servers) -> Retriever:
@@ -156,11 +149,10 @@ def _key_variables(kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Servers:
-    """How the retrievers of a line reach their servers, and which encoders are among these."""
+    """How the retrievers of a line reach their servers."""
 
     secrets: Secrets
     replies: Path | None
-    encoders: list[Endpoint] = field(default_factory=list)
 
     def model(self, endpoint: Endpoint, decoding: Decoding) -> Client:
         """Return who replies to prompts at an endpoint."""
@@ -168,7 +160,6 @@ class _Servers:
 
     def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
         """Return who gives vectors at an endpoint."""
-        self.encoders.append(endpoint)
         key = credentials_for(endpoint, self.secrets)
         return self._cached(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
 

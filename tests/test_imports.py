@@ -25,6 +25,7 @@ LAYERS = {
     "ragtasks.languages": 1,
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
+    "ragtasks.requirements": 1,
     "ragtasks.tables": 1,
     "ragtasks.thoughts": 1,
     "ragtasks.files": 2,
@@ -56,6 +57,7 @@ READ_BY_RETRIEVAL = {
     "ragtasks.plugins",
     "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
     "ragtasks.progress",
+    "ragtasks.requirements",
     "ragtasks.statistics",
     "ragtasks.tables",
     "ragtasks.prompts",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import HELP_ALL, app, echo
-from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead, Retrieval
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
 from ragtasks.cli.options import (
     DATA,
     ENCODER,
@@ -27,9 +27,10 @@ from ragtasks.cli.options import (
 )
 from ragtasks.cli.reporting import conclude, conclude_runs
 from ragtasks.cli.score import Piece, Scoring, is_of_own_rows, piece_of_file, piece_of_traces
-from ragtasks.clients import Endpoint
+from ragtasks.clients import Endpoint, endpoint_requirements
 from ragtasks.config import (
     FILE_NAME,
+    EvaluationConfig,
     EvaluationFile,
     ReadEvaluation,
     UntilDecidedSection,
@@ -41,11 +42,12 @@ from ragtasks.config import (
 )
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
-from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.files import canonical_hash, writable_file, writable_folder, write_atomically
 from ragtasks.harness.names import refuse_unknown_names
 from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
 from ragtasks.records import Setting
+from ragtasks.requirements import Requirement
 from ragtasks.tables import Format, render
 
 if TYPE_CHECKING:
@@ -78,18 +80,8 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
     place = _Place(found, folder, look, force=force, full=full)
-    _require_places(place)
     _require_others(found.evaluation)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
-
-
-def _require_places(place: _Place) -> None:
-    """Refuse a file where the folder of the results shall be, and a folder where the page shall be."""
-    there = next((one for one in (place.folder, *place.folder.parents) if one.exists()), Path())
-    if not there.is_dir():
-        raise ConfigurationError(f"output: {there} is a file, and results are a folder. Next step: name another folder")
-    if place.page is not None and place.page.is_dir():
-        raise ConfigurationError(f"report.html: {place.page} is a folder. Next step: name a file, such as page.html")
 
 
 def _require_others(evaluation: EvaluationFile) -> None:
@@ -103,15 +95,11 @@ def _require_others(evaluation: EvaluationFile) -> None:
         gate.refuse_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
     if evaluation.until_decided is not None:
         from ragtasks.results import read_evaluations
-        from ragtasks.scoring import ready_judge
 
         metric, known = evaluation.until_decided.metric, known_metric_names()
         if metric is not None and metric not in known:
             raise ConfigurationError(f"until_decided.metric: no metric {metric!r}; {close_matches(metric, known)}")
         read_evaluations(evaluation.until_decided.against)
-        for judge in config_from_options({"judges": list(evaluation.judges)}).judges:
-            if isinstance(judge, Endpoint):
-                ready_judge(judge, None)
 
 
 def _label(evaluation: EvaluationFile) -> str:
@@ -158,6 +146,22 @@ class _Place:
         """The page that is written, None where the file wants none."""
         report = self.evaluation.report
         return self.folder / "page.html" if report is None or "html" not in report.model_fields_set else report.html
+
+    def requirements(self) -> list[Requirement]:
+        """Return the requirements of the folder, the page, and the judges that are asked until decided."""
+        page = [writable_file(self.page, "report.html")] if self.page is not None else []
+        later = self.evaluation.judges if self.evaluation.until_decided is not None else ()
+        judges = config_from_options({"judges": list(later)}).judges
+        return [
+            writable_folder(self.folder, "output"),
+            *page,
+            *(
+                one
+                for judge in judges
+                if isinstance(judge, Endpoint)
+                for one in endpoint_requirements(judge, "judge", secret)
+            ),
+        ]
 
     def notes(self) -> dict[str, Any]:
         """Return how results say what was asked for."""
@@ -214,7 +218,7 @@ def _run_model(place: _Place) -> None:
         from ragtasks.harness.run import Ending, run_harness
 
     def begin(request: Request) -> bool:
-        goes_on = place.look.begin_run(request, _missing_key(evaluation))
+        goes_on = place.look.begin_run(request, [*place.requirements(), *_key(evaluation)])
         if goes_on:
             place.keep_file()
         return goes_on
@@ -250,13 +254,21 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     return arguments
 
 
-def _missing_key(evaluation: EvaluationFile) -> list[str]:
-    """Return that the variable which the model's section names is not set."""
+def _key(evaluation: EvaluationFile) -> list[Requirement]:
+    """Return the requirement of the variable that the model's section names."""
     model = evaluation.model
-    if model is None or model.api_key_env is None or secret(model.api_key_env):
+    if model is None or model.api_key_env is None:
         return []
-    variable = model.api_key_env
-    return [f"model {model.name}: api_key_env names {variable}, which is not set. Next step: export {variable}"]
+    part, variable = f"model {model.name}", model.api_key_env
+
+    def check() -> str:
+        if not secret(variable):
+            raise ConfigurationError(
+                f"{part}: api_key_env names {variable}, which is not set. Next step: export {variable}"
+            )
+        return f"{variable} is set"
+
+    return [Requirement("key", part, check)]
 
 
 def _score_system(place: _Place) -> None:
@@ -264,7 +276,7 @@ def _score_system(place: _Place) -> None:
 
     scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
     pieces = _pieces(place)
-    if not scoring.goes_on(pieces):
+    if not scoring.goes_on(pieces, place.requirements()):
         return
     place.keep_file()
     for piece in pieces:
@@ -299,16 +311,30 @@ def _pieces(place: _Place) -> list[Piece]:
 
 def _run_retriever(place: _Place) -> None:
     from ragtasks.reports.comparison import concluded_runs
-    from retrieval_cache import Rewriter, compare_runs, evaluate_runs, has_judgements, retrieve
+    from retrieval_cache import (
+        Rewriter,
+        compare_runs,
+        evaluate_runs,
+        has_judgements,
+        retrieval_requirements,
+        retrieve,
+    )
 
     evaluation = place.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
-    asked = Retrieval(retriever.rewriter, None, retriever.corpora, retriever.queries, retriever.encode_with)
-    if not place.look.begin_retrieval(evaluation.benchmark, evaluation.data, retriever.line, asked):
+    where = retrieval_place(evaluation.benchmark, evaluation.data)
+    requirements = retrieval_requirements(
+        where,
+        retriever.line,
+        retriever.queries,
+        rewriter=Rewriter(retriever.rewriter),
+        corpora=retriever.corpora,
+        encode_with=retriever.encode_with,
+    )
+    if not place.look.begin([*place.requirements(), *requirements], EvaluationConfig()):
         return
     place.keep_file()
-    where = retrieval_place(evaluation.benchmark, evaluation.data)
     made = [
         retrieve(
             where,

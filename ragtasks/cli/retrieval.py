@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.look_ahead import PROBE, LookAhead, Retrieval
+from ragtasks.cli.look_ahead import PROBE
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.harness.tasks import task_folder
+from ragtasks.requirements import require
 from ragtasks.tables import Format, render
 
 _RETRIEVED = ("reference_rag", "full_rag")
@@ -52,14 +53,15 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 
     An interrupted one resumes where it stopped.
     """
-    from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements
+    from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
 
     model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
     corpora = _pairs(corpus)
-    LookAhead(probe=probe).begin_retrieval(
-        benchmark, data, retriever, Retrieval(rewriter, base_url, corpora, [queries], encode_with)
+    requirements = retrieval_requirements(
+        place, retriever, [queries], rewriter=model, corpora=corpora, encode_with=encode_with
     )
+    require(requirements, with_requests=probe)
     run = make(
         place,
         retriever,

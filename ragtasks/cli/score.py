@@ -16,12 +16,13 @@ from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, RUN, given_options
 from ragtasks.cli.trec_rag import scores_track
-from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint
+from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.records import Setting
+from ragtasks.requirements import Requirement
 
 if TYPE_CHECKING:
     from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
@@ -162,31 +163,25 @@ class Scoring:
         """Find what is wrong with the options before any file is read."""
         config_from_options(self.options)
 
-    def goes_on(self, pieces: Sequence[Piece]) -> bool:
-        """Return whether to score, after a look at all that it needs; refuse what lacks something."""
-        from ragtasks.harness.preflight import Intention
+    def goes_on(self, pieces: Sequence[Piece], further: Sequence[Requirement] = ()) -> bool:
+        """Return whether to score, after a check of all requirements."""
+        from ragtasks.scoring import evaluation_requirements
 
         own = [piece.rows.benchmark for piece in pieces if piece.rows is not None]
         parts = [(piece.benchmark, piece.setting or Setting.FULL_RAG) for piece in pieces if piece.rows is None]
         systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
         files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
-        missing = [
-            _not_there(file) for file in files if not file.is_file() and (file.is_dir() or not self.look.dry_run)
+        config = config_from_options(self.options)
+        requirements = [
+            *further,
+            *(_answers_file(file, may_be_missing=self.look.dry_run) for file in files),
+            # An answers file or an endpoint brings passages of its own.
+            *evaluation_requirements(parts, config, self.output, own_place(), opened=own, needs_passages=False),
+            *(system_requirements(*systems[0], secret) if systems else ()),
         ]
-        for file in [file for file in files if self.look.dry_run and not file.exists()]:
-            hint = "".join(missing_path(file)[1].partition("; ")[1:])
-            typer.echo(f"ragtasks: answers {file}: not there yet, so every task is planned for{hint}", err=True)
-        intention = Intention(
-            parts=parts,
-            opened=own,
-            config=config_from_options(self.options),
-            output=self.output,
-            system=systems[0] if systems else None,
-            problems=missing,
-        )
-        are_there = all(piece.endpoint is None and piece.source.is_file() for piece in pieces)
-        answers = partial(self._tasks_of, pieces) if are_there else None
-        return self.look.begin_system(intention, self.options, answers)
+        if all(piece.endpoint is None and piece.source.is_file() for piece in pieces):
+            return self.look.begin_answers(requirements, config, partial(self._tasks_of, pieces))
+        return self.look.begin_system(requirements, parts, self.options, has_endpoint=bool(systems))
 
     def _tasks_of(self, pieces: Sequence[Piece]) -> dict[str, list[SavedTask]]:
         """Return system -> its answers, of files."""
@@ -196,9 +191,9 @@ class Scoring:
         return tasks
 
     def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
-        """Return whether to score saved evaluations again; refuse what their answers lack for that."""
+        """Return whether to score saved evaluations again, after a check of all requirements."""
         from ragtasks.benchmarks import ROWS
-        from ragtasks.harness.preflight import Intention
+        from ragtasks.scoring import evaluation_requirements
 
         # What each will be scored with: the saved configuration where it may be taken, and the options.
         groups: dict[tuple[bool, str | None], dict[str, list[SavedTask]]] = {}
@@ -209,14 +204,16 @@ class Scoring:
         goes_on = True
         for (are_rows, _), systems in groups.items():
             tasks = [task for members in systems.values() for task in members]
-            intention = Intention(
-                parts=[] if are_rows else list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in tasks)),
-                config=tasks[0].config,
-                output=self.output,
+            config = tasks[0].config
+            requirements = evaluation_requirements(
+                [] if are_rows else list(dict.fromkeys((task.benchmark, Setting.FULL_RAG) for task in tasks)),
+                config,
+                self.output,
+                own_place(),
                 suites={task.benchmark: task.provenance["suite"] for task in tasks if task.provenance.get("suite")},
                 needs_passages=False,
             )
-            goes_on = self.look.begin_answers(intention, systems) and goes_on
+            goes_on = self.look.begin_answers(requirements, config, partial(dict, systems)) and goes_on
         return goes_on
 
     def score(self, piece: Piece) -> SystemScores:
@@ -237,13 +234,22 @@ class Scoring:
         return system_to_score(system, _answering(piece), self.options, self.output, own_place(), may_replace=replaces)
 
 
-def _not_there(file: Path) -> str:
-    if file.is_dir():
-        more = f"`ragtasks score {file} --output DIR` scores saved results"
-        return f"answers {file}: a folder. Next step: name the file with answers; {more}"
-    return (
-        f"answers {file}: there is no such file. Next step: correct its path; `ragtasks tasks export` writes the tasks"
-    )
+def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
+    """Return the requirement of a file of answers; a dry run plans for all tasks if it is still missing."""
+
+    def check() -> str:
+        if file.is_file():
+            return f"{file} exists"
+        problem, next_step = "there is no such file", "correct its path; `ragtasks tasks export` writes the tasks"
+        if file.is_dir():
+            more = f"`ragtasks score {file} --output DIR` scores saved results"
+            problem, next_step = "a folder", f"name the file with answers; {more}"
+        elif may_be_missing:
+            hint = "".join(missing_path(file)[1].partition("; ")[1:])
+            return f"{file} does not exist yet, so every task is planned for{hint}"
+        raise ConfigurationError(f"answers {file}: {problem}. Next step: {next_step}")
+
+    return Requirement("answers", f"answers {file}", check)
 
 
 def _answering(piece: Piece) -> Callable[..., Any]:

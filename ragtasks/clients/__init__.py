@@ -61,6 +61,13 @@ from ragtasks.clients._reply_cache import (
     describe_cache,
     prune,
 )
+from ragtasks.clients._requirements import (
+    PROBE_QUESTION,
+    encoder_endpoint_requirements,
+    endpoint_requirements,
+    no_reply,
+    system_requirements,
+)
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 
 __all__ = [
@@ -70,6 +77,7 @@ __all__ = [
     "BATCH_TOKENS",
     "DEFAULT_KEY",
     "OPENAI_URL",
+    "PROBE_QUESTION",
     "SLOW",
     "Amounts",
     "CachedClient",
@@ -105,11 +113,14 @@ __all__ = [
     "describe_cache",
     "dollars_of",
     "early_end",
+    "encoder_endpoint_requirements",
     "endpoint_of",
+    "endpoint_requirements",
     "gets_default_key",
     "joined_spending",
     "model_client",
     "no_progress",
+    "no_reply",
     "no_secrets",
     "parts_of",
     "priced",
@@ -119,6 +130,7 @@ __all__ = [
     "spent_on",
     "stream_reply",
     "system_endpoint",
+    "system_requirements",
     "text_and_thought",
     "usage_in",
     "usage_of",

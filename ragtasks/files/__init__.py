@@ -22,6 +22,7 @@ from ragtasks.files._json_lines import (
     used_in,
     written_lines,
 )
+from ragtasks.files._requirements import disk_space, weights_of, writable_file, writable_folder
 from ragtasks.files._runs import (
     CLOSED_BOOK,
     MANIFEST,
@@ -87,6 +88,7 @@ __all__ = [
     "canonical_hash",
     "checked_run_name",
     "contexts_in",
+    "disk_space",
     "from_cache",
     "has_candidates",
     "in_rank_order",
@@ -123,6 +125,9 @@ __all__ = [
     "transaction",
     "usage_in_record",
     "used_in",
+    "weights_of",
+    "writable_file",
+    "writable_folder",
     "write_atomically",
     "write_contexts",
     "write_manifest",

@@ -14,8 +14,9 @@ from ragtasks.scoring._plausibility import (
     plausibility_of,
     require_plausible,
 )
+from ragtasks.scoring._requirements import data_requirements, evaluation_requirements
 from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._retrieval import LiveRetrieval, check_retrieval
+from ragtasks.scoring._retrieval import LiveRetrieval
 from ragtasks.scoring._scoring import (
     LocalJudge,
     ResponseScorer,
@@ -59,9 +60,10 @@ __all__ = [
     "ToolSession",
     "Toolbox",
     "ask_endpoint",
-    "check_retrieval",
     "check_together",
+    "data_requirements",
     "decide",
+    "evaluation_requirements",
     "find_implausible",
     "frozen_anchors",
     "given_metrics",

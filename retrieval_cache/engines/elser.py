@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from ragtasks.clients import Secrets
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement, library
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import passage_text
 
@@ -68,6 +70,10 @@ class ElserRetriever:
     def name(self) -> str:
         """`elser:URL,index=INDEX,model_id=MODEL,query_type=TYPE`; never the key."""
         return canonical("elser", self.url, index=self.index_name, model_id=self.model_id, query_type=self._query_type)
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the client's library."""
+        return [library("elasticsearch", "elastic", "ELSER retrieval")]
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the cluster's address and the key do not."""

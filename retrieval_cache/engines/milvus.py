@@ -25,13 +25,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from ragtasks.clients import Secrets
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress, statistics_of
+from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress, requirements_of, statistics_of
 from retrieval_cache.retrievers.vectors import Encoded, Fill, Filled, Place, ShardFolder
 from retrieval_cache.spec import parse
 
@@ -90,6 +92,12 @@ class MilvusRetriever:
         if self._prefix != "ragtasks":
             options["collection"] = self._prefix
         return canonical("milvus", without_secrets(self._uri), **options)
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the libraries of Milvus, and what the encoder requires."""
+        names = ["pymilvus", *(["milvus_lite"] if self._uri.endswith(_EMBEDDED) else [])]
+        found = [library(name, "scale", "the milvus engine") for name in names]
+        return [*found, *(requirements_of(self._encoder, secrets) if self._encoder is not None else ())]
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder."""

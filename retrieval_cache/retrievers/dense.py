@@ -15,9 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtasks.clients import Secrets
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
@@ -32,6 +34,7 @@ from retrieval_cache.retrievers.vectors import (
     library_versions,
     load_model,
     model_hash,
+    model_requirements,
     passage_text,
     read_lengths,
     token_lengths,
@@ -82,6 +85,10 @@ class DenseRetriever:
             "query_prompt": self._prompts[0],
         }
         return canonical("dense", self.model, **{name: value for name, value in options.items() if value is not None})
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the library and the weights of the encoder."""
+        return model_requirements(self.model, f"encoder {self.model} of the retriever")
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""
@@ -180,8 +187,10 @@ class DenseRetriever:
 
     @property
     def _best_engine(self) -> Engine:
-        on_gpu = self._torch_device != "cpu"
-        return "torch" if on_gpu or importlib.util.find_spec("faiss") is None else "faiss"
+        if self._torch_device != "cpu":
+            return "torch"
+        installed: list[Engine] = [name for name in ("faiss", "torch") if importlib.util.find_spec(name)]
+        return installed[0] if installed else "numpy"
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` passages of each query; an empty ranking for a query without text.
@@ -276,7 +285,7 @@ class DenseRetriever:
 
 
 # Exact inner-product search over shards of float16 vectors, a block of them in memory at a time.
-# An engine (faiss, or torch on a GPU or without faiss) names candidates; their scores are then computed again in
+# An engine (faiss, else torch, else numpy; torch on a GPU) names candidates; their scores are then computed again in
 # one fixed way, because engines sum in different orders. Where the last candidate is as good as the k-th best, more
 # are fetched, so that which of many equal passages are returned follows the rule of `ragtasks.files` and not the
 # engine.
@@ -284,7 +293,7 @@ class DenseRetriever:
 Floats = NDArray[np.float32]
 Halves = NDArray[np.float16]
 Positions = NDArray[np.int64]
-Engine = Literal["faiss", "torch"]
+Engine = Literal["faiss", "torch", "numpy"]
 
 _SLACK = 8
 """Candidates beyond k: enough for chance ties, so that a second pass is for duplicates only."""
@@ -349,7 +358,8 @@ class ExactIndex:
 
     def _candidates(self, queries: Floats, width: int, done: Callable[[int], None]) -> tuple[Floats, Positions]:
         """Return (scores, positions) of the best `width` passages by the engine's arithmetic, best first."""
-        search = _faiss_block if self.engine == "faiss" else _torch_block(self.device)
+        engines: dict[Engine, BlockSearch] = {"faiss": _faiss_block, "numpy": _numpy_block}
+        search = engines.get(self.engine) or _torch_block(self.device)
         scores = np.empty((len(queries), 0), np.float32)
         positions = np.empty((len(queries), 0), np.int64)
         offset = 0
@@ -420,10 +430,13 @@ def _portions(rows: Positions, width: int) -> list[tuple[Positions, int]]:
 
 
 def _widen(shard: Halves, target: Floats) -> None:
-    """Write a shard in float32 to `target`; torch converts on all cores, numpy on one."""
-    import torch
+    """Write a shard in float32 to `target`; torch, if it is installed, converts on all cores."""
+    if importlib.util.find_spec("torch") is None:
+        np.copyto(target, shard)
+    else:
+        import torch
 
-    torch.from_numpy(target).copy_(torch.from_numpy(shard))
+        torch.from_numpy(target).copy_(torch.from_numpy(shard))
 
 
 def _faiss_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:
@@ -431,6 +444,17 @@ def _faiss_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positi
 
     found: tuple[Floats, Positions] = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
     return found
+
+
+def _numpy_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:
+    scores, positions = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    step = max(1, _BLOCK_VALUES // len(block))
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        products = queries[rows] @ block.T
+        positions[rows] = np.argpartition(-products, k - 1, axis=1)[:, :k]
+        scores[rows] = np.take_along_axis(products, positions[rows], axis=1)
+    return scores, positions
 
 
 def _torch_block(device: str) -> BlockSearch:

@@ -24,10 +24,12 @@ from ragtasks.clients import (
     Endpoint,
     Outcome,
     Prompt,
+    Secrets,
     Spending,
     Spent,
     Usage,
     added_up,
+    encoder_endpoint_requirements,
     spent_on,
     usage_of,
     vector_in,
@@ -35,6 +37,7 @@ from ragtasks.clients import (
 from ragtasks.errors import ModelError
 from ragtasks.files import write_atomically
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.dense import DenseRetriever, Engine
 from retrieval_cache.retrievers.protocol import Progress, Value, canonical, no_progress
 
@@ -97,6 +100,10 @@ class EndpointDenseRetriever(DenseRetriever):
         options |= {"passage_prompt": passage_prompt} if passage_prompt else {}
         options |= {} if self.normalize else {"normalize": False}
         return canonical("dense", self.model, **options)
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the libraries and the key for the server, and its reply."""
+        return encoder_endpoint_requirements(_with_dimensions(self._endpoint, self._dimensions), secrets)
 
     @cached_property
     def _description(self) -> dict[str, Any]:

@@ -13,14 +13,16 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients import Spending, joined_spending
+from ragtasks.clients import Secrets, Spending, joined_spending
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
     no_progress,
+    requirements_of,
     searched,
     spending_of,
     statistics_of,
@@ -107,6 +109,10 @@ class HybridRetriever:
             options.append(f"depth={self._depth}")
         inner = ",".join(retriever.name for retriever in self._retrievers)
         return f"hybrid({inner}{';' if options else ''}{','.join(options)})"
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the requirements of all retrievers."""
+        return [one for retriever in self._retrievers for one in requirements_of(retriever, secrets)]
 
     def describe(self) -> Mapping[str, Any]:
         """Return the parameters of the fusion, and what decides each ranking."""

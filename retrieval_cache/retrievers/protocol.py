@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ragtasks.clients import Spending
+from ragtasks.clients import Secrets, Spending
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (what, done so far, total or None)."""
@@ -115,6 +116,19 @@ class Spends(Protocol):
 
     def spending(self) -> Spending:
         """Return what their replies took so far."""
+
+
+@runtime_checkable
+class Requires(Protocol):
+    """A retriever that requires libraries, weights or servers, or has another one inside that does."""
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return what must be available before it indexes."""
+
+
+def requirements_of(retriever: object, secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of a retriever or reranker, none if it declares none."""
+    return retriever.requirements(secrets) if isinstance(retriever, Requires) else []
 
 
 def spending_of(retriever: Retriever) -> Spending:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtasks.clients import Secrets
 from ragtasks.errors import (
     CacheError,
     ConfigurationError,
@@ -23,6 +24,7 @@ from ragtasks.errors import (
 )
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement, library
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
@@ -36,6 +38,7 @@ from retrieval_cache.retrievers.vectors import (
     library_versions,
     load_model,
     model_hash,
+    model_requirements,
     passage_text,
     read_lengths,
     token_lengths,
@@ -71,6 +74,11 @@ class SparseRetriever:
         """`sparse:MODEL`, and the length where it is set."""
         options = {} if self._max_length is None else {"max_length": self._max_length}
         return canonical("sparse", self.model, **options)
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the libraries and the weights of the encoder."""
+        part = f"encoder {self.model} of the retriever"
+        return [*model_requirements(self.model, part), library("scipy", "dense", part)]
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""

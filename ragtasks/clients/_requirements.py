@@ -1,0 +1,89 @@
+"""Requirements of servers: libraries, a key, and a reply to one short request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ragtasks.clients._embeddings import EmbeddingClient
+from ragtasks.clients._endpoint import DEFAULT_KEY, Endpoint, Secrets, credentials_for, gets_default_key
+from ragtasks.clients._openai_client import OpenAIClient
+from ragtasks.clients._protocol import ChatMessage, Outcome, Prompt
+from ragtasks.clients._system_client import SystemClient, SystemProtocol
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_line
+from ragtasks.requirements import Phase, Requirement, library
+
+PROBE_QUESTION = "Reply with the word ready."
+_CACHED = "; --no-probe goes on without it, for replies that are all cached"
+
+
+def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of a chat model behind a server; `role` is its task, such as `judge`."""
+    where = f"{role} {endpoint.model} at {endpoint.address}"
+    return [
+        *_of_server(endpoint, role, secrets),
+        _reply(role, endpoint, where, lambda: OpenAIClient(endpoint, credentials_for(endpoint, secrets))),
+    ]
+
+
+def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of an encoder behind a server, which is asked for the vector of a short text."""
+    where = f"encoder {endpoint.model} at {endpoint.address}"
+    return [
+        *_of_server(endpoint, "encoder", secrets),
+        _reply("encoder", endpoint, where, lambda: EmbeddingClient(endpoint, credentials_for(endpoint, secrets))),
+    ]
+
+
+def system_requirements(endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of the user's own system behind an address."""
+    where = f"endpoint {endpoint.address} ({protocol.value} protocol)"
+    return [
+        *_of_server(endpoint, "endpoint", secrets),
+        _reply("endpoint", endpoint, where, lambda: SystemClient(endpoint, protocol, secrets)),
+    ]
+
+
+def _of_server(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
+    part = f"{role} {endpoint.model}"
+    libraries = [library(name, "judge", part) for name in ("openai", "aiohttp")]
+    return [*libraries, Requirement("key", part, partial(_key, endpoint, part, secrets))]
+
+
+def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
+    """Return which variable contains the key of an endpoint."""
+    try:
+        credentials = credentials_for(endpoint, secrets)
+    except RagtasksError as error:
+        raise ConfigurationError(f"{part}: {one_line(error).removeprefix(f'endpoint {endpoint.model}: ')}") from None
+    if credentials.key:
+        return f"{endpoint.api_key_env or DEFAULT_KEY} is set"
+    if gets_default_key(endpoint.address, secrets):
+        raise ConfigurationError(
+            f"{part}: {DEFAULT_KEY} is not set, and {endpoint.address} wants a key. Next step: export {DEFAULT_KEY}, "
+            "or name the variable that holds it by api_key_env"
+        )
+    return "no key is sent"
+
+
+def _reply(role: str, endpoint: Endpoint, where: str, client: Callable[[], OpenAIClient]) -> Requirement:
+    """Return the requirement of a reply to a short question; an odd reply is left to the evaluation to score."""
+    cached = _CACHED if role in {"judge", "encoder"} else ""
+
+    def check() -> str:
+        prompt = Prompt((ChatMessage("user", PROBE_QUESTION),), body={"id": "preflight"}, kind="answer")
+        try:
+            reply = client().probe(prompt)
+        except RagtasksError as error:
+            raise ModelError(no_reply(where, one_line(error)) + cached) from None
+        is_odd = reply.reason.startswith("the reply has no")
+        if reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
+            raise ModelError(no_reply(where, reply.reason) + cached)
+        return f"{endpoint.address} replies"
+
+    return Requirement("endpoint", f"{role} {endpoint.model}", check, phase=Phase.REQUEST)
+
+
+def no_reply(where: str, why: str) -> str:
+    """Return that a server did not reply to a short question, with the next step."""
+    return f"{where}: {why}. Next step: start the server, or correct address, model or key (docs/endpoints.md)"

@@ -1,0 +1,105 @@
+"""Requirements of an evaluation: each part declares its own, and all are checked before the first request.
+
+A missing key or library costs nothing here and a night of answers later. `require` reports every unmet requirement in
+one error; `ragtasks doctor` and `--dry-run` print the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, one_line
+
+
+class Phase(Enum):
+    """When a requirement is checked."""
+
+    LOCAL = "local"
+    """First: reads files and variables of this machine."""
+    REQUEST = "request"
+    """Second, all at the same time: sends a short request, unless something local is missing for the same part."""
+    PROMPTS = "prompts"
+    """Last: reads every prompt, if nothing else is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition that a part of an evaluation declares, with the function that checks it."""
+
+    what: str
+    """`library`, `key`, `endpoint`, `encoder`, `data`, `run`, `corpus`, `context`, `folder` or `disk`."""
+    part: str
+    """The part that depends on it, such as `judge openai/gpt-4o-mini`."""
+    check: Callable[[], str]
+    """Returns the detected state, such as a version. Raises a `RagtasksError` that names the part if it is not met."""
+    next_step: str = ""
+    """Printed after an error that names no next step."""
+    phase: Phase = Phase.LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of one check."""
+
+    requirement: Requirement
+    state: str = ""
+    problem: str = ""
+    """Error and next step on one line; empty if the requirement is met."""
+
+
+def library(name: str, extra: str, part: str, more: str = "") -> Requirement:
+    """Return the requirement of an importable library, which an extra of ragtasks installs.
+
+    `more` is printed after the install line.
+    """
+    distribution = name.replace("_", "-")
+
+    def check() -> str:
+        if find_spec(name) is None:
+            raise MissingExtraError(distribution, extra, part, more)
+        return f"{distribution} is installed"
+
+    return Requirement("library", part, check)
+
+
+def checked(requirements: Iterable[Requirement], *, with_requests: bool = True) -> list[Checked]:
+    """Return the result of each check, phase by phase; requirements whose check is skipped are left out."""
+    by_phase: dict[Phase, list[Requirement]] = {phase: [] for phase in Phase}
+    for requirement in requirements:
+        by_phase[requirement.phase].append(requirement)
+    results = [_checked(requirement) for requirement in by_phase[Phase.LOCAL]]
+    broken = {result.requirement.part for result in results if result.problem}
+    requests = [requirement for requirement in by_phase[Phase.REQUEST] if requirement.part not in broken]
+    if with_requests and requests:
+        with ThreadPoolExecutor(len(requests)) as pool:
+            results += pool.map(_checked, requests)
+    if not any(result.problem for result in results):
+        results += map(_checked, by_phase[Phase.PROMPTS])
+    return results
+
+
+def _checked(requirement: Requirement) -> Checked:
+    try:
+        return Checked(requirement, state=requirement.check())
+    except RagtasksError as error:
+        problem = one_line(error)
+    step = f". Next step: {requirement.next_step}" if requirement.next_step and "Next step: " not in problem else ""
+    return Checked(requirement, problem=problem + step)
+
+
+def require(requirements: Iterable[Requirement], *, with_requests: bool = True) -> list[Checked]:
+    """Return the results of all checks.
+
+    Raises:
+        ConfigurationError: one or more requirements are not met; the message lists every problem once.
+    """
+    results = checked(requirements, with_requests=with_requests)
+    if problems := list(dict.fromkeys(result.problem for result in results if result.problem)):
+        head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        rows = "".join(f"\n- {problem}" for problem in problems)
+        raise ConfigurationError(f"{head} before the first request; nothing was evaluated:{rows}")
+    return results

@@ -1,0 +1,163 @@
+"""Requirements of an evaluation: data, runs, the encoder, judges, and space for the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from ragtasks.benchmarks import SAMPLE, Benchmark, contexts_for
+from ragtasks.clients import Endpoint, endpoint_requirements
+from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
+from ragtasks.config.environment import secret
+from ragtasks.errors import RagtasksError
+from ragtasks.files import disk_space, writable_folder
+from ragtasks.metrics import encoder_requirement
+from ragtasks.records import Passage, Setting, Task
+from ragtasks.requirements import Requirement
+from ragtasks.scoring._judge import Place, open_named
+from ragtasks.scoring._retrieval import check_retrieval
+from ragtasks.suites import suite_named
+
+Parts = Sequence[tuple[str, Setting]]
+"""Benchmarks with their settings."""
+
+# Bytes of a logged answer and its part of the page, measured on the samples: each text is written to the doc, the
+# prompt, the log of unfinished answers and the page.
+_COPIES = 6
+_BYTES_OF_SCORES = 8_000
+_BYTES_OF_VERDICTS = 6_000
+
+
+def evaluation_requirements(
+    parts: Parts,
+    config: EvaluationConfig,
+    output: Path | None,
+    place: Place,
+    *,
+    opened: Sequence[Benchmark] = (),
+    suites: Mapping[str, str] | None = None,
+    needs_passages: bool = True,
+) -> list[Requirement]:
+    """Return the requirements of answers to benchmarks: data, scores, late options, space for the results.
+
+    Args:
+        parts: benchmarks with their settings.
+        config: the configuration.
+        output: folder for the results, None if nothing is saved.
+        place: where fetched benchmarks and stored runs are.
+        opened: benchmarks that were made of the user's own rows.
+        suites: benchmark -> suite that scores it in place of its own.
+        needs_passages: whether the passages of the settings are read; a system may bring its own.
+    """
+    return [
+        *data_requirements(parts, config, place, needs_passages=needs_passages),
+        *_encoders(parts, config, place, opened, suites or {}),
+        *(one for judge in config.judges if isinstance(judge, Endpoint) for one in _of_endpoint(judge, "judge")),
+        *_late_options(config, place),
+        *_output(output, parts, config, place, opened=opened, needs_passages=needs_passages),
+    ]
+
+
+def data_requirements(
+    parts: Parts, config: EvaluationConfig, place: Place, *, needs_passages: bool
+) -> list[Requirement]:
+    """Return the requirements of benchmarks: their files, and the runs that give their settings passages."""
+
+    def check(name: str) -> str:
+        benchmark = open_named(name, config.data, place)
+        for setting in [setting for part, setting in parts if part == name and needs_passages]:
+            contexts_for(benchmark, setting, config.run, place.run_store)
+        return f"{benchmark.label} in {benchmark.root}"
+
+    names = dict.fromkeys(name for name, _ in parts)
+    return [Requirement("data", f"data of {name}", partial(check, name)) for name in names]
+
+
+def _output(
+    output: Path | None,
+    parts: Parts,
+    config: EvaluationConfig,
+    place: Place,
+    *,
+    opened: Sequence[Benchmark],
+    needs_passages: bool,
+) -> list[Requirement]:
+    """Return that a folder for results can be written to, and that the results fit on its disk."""
+
+    def n_bytes() -> float:
+        answers: list[tuple[Task, Sequence[Passage]]] = [
+            (task, task.references) for benchmark in opened for task in benchmark.tasks
+        ]
+        for name, setting in dict.fromkeys(parts):
+            try:
+                answers += _answers(open_named(name, config.data, place), setting, config, place, needs_passages)
+            except RagtasksError:  # reported by the requirement of the data
+                continue
+        judgings = len(config.judges) * (1 + (config.repeats - 1) * config.repeat_share)
+        texts = sum(map(_n_letters, answers))
+        return _COPIES * texts + len(answers) * (_BYTES_OF_SCORES + judgings * _BYTES_OF_VERDICTS)
+
+    return [] if output is None else [writable_folder(output, "results"), disk_space(output, "results", n_bytes)]
+
+
+def _answers(
+    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, place: Place, needs_passages: bool
+) -> list[tuple[Task, Sequence[Passage]]]:
+    """Return each task of a setting with the passages that its answer is logged with."""
+    if not needs_passages:
+        return [(task, task.references) for task in benchmark.tasks]
+    passages = contexts_for(benchmark, setting, config.run, place.run_store).passages
+    n_searched = config.search_calls * config.search_k if setting is Setting.AGENTIC else 0
+    return [
+        (task, [*passages[task.task_id], *(task.references[:1] * n_searched)])
+        for task in benchmark.tasks
+        if task.task_id in passages
+    ]
+
+
+def _n_letters(answer: tuple[Task, Sequence[Passage]]) -> int:
+    task, passages = answer
+    return sum(len(message.text) for message in task.messages) + sum(len(one.text) for one in passages)
+
+
+def _encoders(
+    parts: Parts, config: EvaluationConfig, place: Place, opened: Sequence[Benchmark], suites: Mapping[str, str]
+) -> Iterator[Requirement]:
+    """Yield the requirement of the encoder; the user's own rows require one only if the configuration names it."""
+    own = [(benchmark, benchmark.is_sample, True) for benchmark in opened]
+    named = [_opened_or_sample(name, config, place) for name in dict.fromkeys(name for name, _ in parts)]
+    for benchmark, is_sample, is_own in [*own, *((*found, False) for found in named if found)]:
+        suite = suite_named(suites.get(benchmark.name, benchmark.suite))
+        encoder = config.encoder or (SAMPLE_ENCODER if is_sample else suite.encoder)
+        if suite.uses_encoder and encoder != NO_ENCODER and (config.encoder or not is_own):
+            lost = "BERTScore" if is_own else "the main score rb_alg"
+            yield encoder_requirement(encoder, config.encoder_device, lost)
+            return
+
+
+def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tuple[Benchmark, bool] | None:
+    """Return a benchmark and whether its sample is evaluated; the sample, which has its suite, if data are missing."""
+    try:
+        benchmark = open_named(name, config.data, place)
+    except RagtasksError:
+        with suppress(RagtasksError):
+            return open_named(name, SAMPLE, place), False
+        return None
+    return benchmark, benchmark.is_sample
+
+
+def _of_endpoint(endpoint: Endpoint, role: str) -> list[Requirement]:
+    return endpoint_requirements(endpoint, role, secret)
+
+
+def _late_options(config: EvaluationConfig, place: Place) -> list[Requirement]:
+    """Return the requirements of options that are read once the first answers exist: retriever, queries, rewriter."""
+
+    def check() -> str:
+        check_retrieval(config, place.run_store, secret)
+        return config.retriever
+
+    found = [Requirement("retriever", "retrieval", check)] if config.model_fields_set & {"retriever", "queries"} else []
+    return [*found, *(_of_endpoint(config.rewriter, "rewriter") if config.rewriter else ())]

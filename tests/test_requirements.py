@@ -1,0 +1,127 @@
+"""Requirements: every unmet one in one error, requests only for parts with nothing else missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
+from ragtasks.files import disk_space, weights_of, writable_file, writable_folder
+from ragtasks.requirements import Phase, Requirement, checked, library, require
+
+
+def requirement(part: str, problem: str = "", phase: Phase = Phase.LOCAL, next_step: str = "") -> Requirement:
+    def check() -> str:
+        if problem:
+            raise RagtasksError(problem)
+        return "is here"
+
+    return Requirement("thing", part, check, next_step, phase)
+
+
+def problem_of(wanted: Requirement) -> str:
+    (result,) = checked([wanted])
+    return result.problem
+
+
+def test_all_problems_are_one_error_each_once_with_its_next_step() -> None:
+    unmet = [
+        requirement("a", "a is missing", next_step="install a"),
+        requirement("b", "b is missing. Next step: install b", next_step="never printed"),
+        requirement("c", "b is missing. Next step: install b"),
+        requirement("d"),
+    ]
+    with pytest.raises(ConfigurationError) as caught:
+        require(unmet)
+    assert str(caught.value) == (
+        "2 problems before the first request; nothing was evaluated:\n- a is missing. Next step: install a\n"
+        "- b is missing. Next step: install b"
+    )
+    (result,) = require([requirement("d")])
+    assert (result.state, result.problem) == ("is here", "")
+
+
+def test_an_error_of_five_parts_is_one_line() -> None:
+    error = RagtasksError("data", where="file", expected="rows", found="none", next_step="fetch it")
+
+    def check() -> str:
+        raise error
+
+    assert problem_of(Requirement("data", "data", check)) == "data: file; none. Next step: fetch it"
+
+
+def test_requests_are_sent_for_parts_with_nothing_else_missing() -> None:
+    local = [requirement("a", "no key of a"), requirement("b")]
+    requests = [requirement(part, f"no reply of {part}", Phase.REQUEST) for part in "ab"]
+    found = [result.problem for result in checked([*requests, *local]) if result.problem]
+    assert found == ["no key of a", "no reply of b"]
+    assert [result.problem for result in checked([*requests, *local], with_requests=False)] == ["no key of a", ""]
+
+
+def test_prompts_are_read_if_nothing_else_is_missing() -> None:
+    prompts = requirement("p", "too long", Phase.PROMPTS)
+    assert [result.problem for result in checked([prompts, requirement("a")])] == ["", "too long"]
+    assert [result.problem for result in checked([prompts, requirement("a", "missing")])] == ["missing"]
+
+
+def test_a_missing_library_is_reported_with_its_install_line() -> None:
+    wanted = library("no_such_library", "dense", "the retriever")
+    with pytest.raises(MissingExtraError, match=r"the retriever needs no-such-library.*'ragtasks\[dense\]'"):
+        wanted.check()
+    assert library("pytest", "dense", "a test").check() == "pytest is installed"
+
+
+@pytest.mark.parametrize("kind", [writable_folder, lambda path, part: writable_file(path / "page.html", part)])
+def test_a_file_in_the_way_of_a_folder_is_found(kind: Callable[[Path, str], Requirement], tmp_path: Path) -> None:
+    assert problem_of(kind(tmp_path / "new" / "folder", "output")) == ""
+    assert not (tmp_path / "new").exists(), "nothing is made"
+    (tmp_path / "file").touch()
+    problem = problem_of(kind(tmp_path / "file" / "below", "output"))
+    assert problem.startswith(f"output: {tmp_path / 'file'} is a file")
+
+
+def test_a_folder_without_permission_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def access(path: Path, mode: int) -> bool:
+        asked.append(path)
+        return mode != os.W_OK | os.X_OK
+
+    monkeypatch.setattr(os, "access", access)
+    assert f"{tmp_path} cannot be written to" in problem_of(writable_folder(tmp_path / "new" / "deep", "output"))
+    assert asked == [tmp_path]
+
+
+def test_a_folder_where_a_file_is_to_be_written_is_found(tmp_path: Path) -> None:
+    assert f"report.html: {tmp_path} is a folder" in problem_of(writable_file(tmp_path, "report.html"))
+    (tmp_path / "page.html").touch()
+    assert problem_of(writable_file(tmp_path / "page.html", "report.html")) == ""
+
+
+def test_a_disk_needs_room_for_the_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    looked: list[Path] = []
+
+    def disk(place: Path) -> usage:
+        looked.append(place)
+        return usage(2_000_000_000)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk)
+    output = tmp_path / "not" / "there"
+    assert problem_of(disk_space(output, "results", lambda: 2e9)) == ""
+    problem = problem_of(disk_space(output, "results", lambda: 2.5e9))
+    assert f"{tmp_path} has 2.00 GB left, and results will take about 2.50 GB" in problem
+    assert looked == [tmp_path, tmp_path]
+
+
+def test_weights_are_in_a_folder_or_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert problem_of(weights_of(str(tmp_path), "encoder")) == ""
+    problem = problem_of(weights_of("nobody/has-this", "encoder", "; or another"))
+    assert problem.startswith("encoder: nobody/has-this is in no folder here")
+    assert problem.endswith("`hf download nobody/has-this` where there is a network; or another")
