@@ -11,7 +11,7 @@ from ragtasks.benchmarks.mtrag._human_evaluation import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag._rows import domain_of, unique_rows
+from ragtasks.benchmarks.mtrag._rows import domain_of
 
 __all__ = [
     "ALL_PROPERTIES",
@@ -27,5 +27,4 @@ __all__ = [
     "load_human_evaluation",
     "read_standalone_labels",
     "rewriting_tasks",
-    "unique_rows",
 ]

@@ -11,30 +11,33 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RepairedAnswer, RetrievalSide
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RepairedAnswer,
+    RetrievalSide,
+    official_file,
+)
+from ragtasks.benchmarks._fields import Fields, TaskId, Text, once, typed_file, typed_lines
 from ragtasks.benchmarks._registry import retrieval_side
 from ragtasks.benchmarks._rewrite_replies import Contract
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
+    ContextRow,
     Counts,
     domain_of,
     edition_of,
-    identity_of,
-    passages_of,
+    official_problems,
     read_tasks,
-    required_file,
-    rows_of,
-    typed_json,
-    unique_rows,
+    rows_by_id,
 )
 from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
-from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
+from ragtasks.records import Contexts, Qrel, Setting, Task, normalise_task_id
 
 # MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
 
@@ -50,20 +53,20 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
 
 
+class _Query(Fields):
+    query_id: TaskId = Field(alias="_id")
+    text: Text
+
+
 def read_queries(path: Path) -> dict[str, str]:
     """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
-    problems = Problems(required_file(path), "MTRAG queries", _NEXT_STEP)
-    queries: dict[str, str] = {}
-    for line, row in json_lines(problems):
-        query_id, text = _query_id(row.get("_id")), row.get("text")
-        if query_id is None or not isinstance(text, str) or not text.strip():
-            problems.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
-        elif query_id in queries:
-            problems.add(line, "each query once", "this query again", query_id)
-        else:
-            queries[query_id] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
+    problems = official_problems(path, "mtrag", "queries")
+    rows = once(problems, ((line, row.query_id, row) for line, row in typed_lines(problems, _Query)), "query")
     problems.raise_if_any()
-    return queries
+    return {
+        query_id: "\n".join(part.removeprefix(_SPEAKER_MARK) for part in row.text.split("\n"))
+        for query_id, row in rows.items()
+    }
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
@@ -74,9 +77,7 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
-    problems = Problems(
-        required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks data fetch {benchmark}`"
-    )
+    problems = official_problems(path, benchmark, "qrels")
     qrels: dict[tuple[str, str], Qrel] = {}
     lines = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
     for number, judged in qrel_lines(enumerate(lines, start=1), {3}):
@@ -103,7 +104,7 @@ def _query_id(text: object) -> str | None:
 def corpus_file(root: Path, domain: str) -> Path:
     """Return the file that holds the corpus of a domain."""
     _check_domain(domain)
-    return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
+    return official_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip", "MTRAG", "mtrag")
 
 
 def document_of(passage_id: str) -> str:
@@ -154,13 +155,13 @@ CONVERSATION_FILE = "mtrag-human/conversations/conversations.json"
 """Where the file lies in a checkout of IBM/mt-rag-benchmark."""
 
 
-class _Message(BaseModel):
+class _Message(Fields):
     speaker: str
     text: str
     original_text: str | None = None
 
 
-class _Conversation(BaseModel):
+class _Conversation(Fields):
     domain: str
     messages: list[_Message]
 
@@ -171,7 +172,7 @@ def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
     if not path.is_file():
         return ()
     problems = Problems(path, "MTRAG conversations", _NEXT_STEP)
-    found = typed_json(problems, TypeAdapter(list[_Conversation]), "one JSON list")
+    found = typed_file(problems, TypeAdapter(list[_Conversation]))
     return tuple(
         RepairedAnswer(domain_of(item.domain) or item.domain, place, message.text, message.original_text)
         for place, item in enumerate(found)
@@ -218,30 +219,19 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     """Return the published passages of a setting, for exactly the tasks that belong to it."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    rows, problems = rows_of(root / _TASK_FILES[setting], "mtrag")
-    passages: dict[str, tuple[Passage, ...]] = {}
-    for line, row in unique_rows(rows, problems):
-        identity = identity_of(line, row, problems)
-        if identity is not None:
-            passages[identity[0]] = passages_of(line, row, problems)
-    _check_coverage(passages.keys(), _expected_ids(tasks, setting), problems)
+    problems = official_problems(root / _TASK_FILES[setting], "mtrag")
+    rows = rows_by_id(problems, ContextRow)
+    expected = {task.task_id for task in tasks if _belongs(task, setting)}
+    for task_id in sorted(expected - rows.keys()):
+        problems.add(0, "a line for this task", "no line", task_id)
+    for task_id in sorted(rows.keys() - expected):
+        problems.add(0, "only tasks of this setting", "a line for this task", task_id)
     problems.raise_if_any()
-    return Contexts("official", setting, passages)
-
-
-def _expected_ids(tasks: tuple[Task, ...], setting: Setting) -> set[str]:
-    return {task.task_id for task in tasks if _belongs(task, setting)}
+    return Contexts("official", setting, {task_id: row.passages() for task_id, row in rows.items()})
 
 
 def _belongs(task: Task, setting: Setting) -> bool:
     return setting is not Setting.REFERENCE_RAG or len(task.references) <= MAX_REFERENCES_FOR_RAG
-
-
-def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
-    for task_id in sorted(expected - set(found)):
-        problems.add(0, "a line for this task", "no line", task_id)
-    for task_id in sorted(set(found) - expected):
-        problems.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
 DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, answers=repaired_answers)

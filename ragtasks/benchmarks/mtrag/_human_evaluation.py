@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from ragtasks.benchmarks.mtrag._rows import domain_of, typed_json
+from ragtasks.benchmarks._fields import Fields, TaskId, once, typed_file
+from ragtasks.benchmarks.mtrag._rows import TaskFields
 from ragtasks.files import Problems
-from ragtasks.records import Answerability, Message, Passage, Response, Role, Task, normalise_task_id, split_task_id
+from ragtasks.records import Answerability, Passage, Response, Task
 
 HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 """Where the file lies in a checkout of IBM/mt-rag-benchmark."""
@@ -33,7 +34,6 @@ PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
 """Name of a metric -> its key in the file, in the order of the paper's Table 6."""
 
 _NEXT_STEP = "delete the file where there is one, and run `ragtasks data fetch mtrag --group evaluations`"
-_ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,48 +77,36 @@ class RatedResponse:
         return self.idk_is_right == (answerability is Answerability.UNANSWERABLE)
 
 
-class _Value(BaseModel):
+class _Value(Fields):
     value: float
 
 
-class _Utterance(BaseModel):
-    speaker: Literal["user", "agent"]
-    text: str = Field(min_length=1)
-
-
-class _Document(BaseModel):
+class _Document(Fields):
     document_id: str
     text: str
     title: str = ""
 
 
-class _Context(BaseModel):
+class _Context(Fields):
     document_id: str
 
 
-class _Task(BaseModel):
-    task_id: str
-    input: list[_Utterance] = Field(min_length=1)
+class _Task(TaskFields):
     contexts: list[_Context]
-    targets: list[_Utterance] = Field(min_length=1)
-    answerability: list[Answerability] = Field(alias="Answerability", min_length=1, max_length=1)
-    collection: str = Field(alias="Collection")
-    question_types: list[str] = Field(alias="Question Type")
-    multi_turn: list[str] = Field(alias="Multi-Turn")
 
 
-class _Evaluation(BaseModel):
-    task_id: str
+class _Evaluation(Fields):
+    task_id: TaskId
     model_id: str
     model_response: str
     annotations: dict[str, dict[str, _Value]]
 
 
-class _Metric(BaseModel):
+class _Metric(Fields):
     name: str
 
 
-class _File(BaseModel):
+class _File(Fields):
     metrics: list[_Metric] | None = None
     documents: list[_Document]
     tasks: list[_Task] = Field(min_length=1)
@@ -131,14 +119,15 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     A file of other ratings has the same layout; a metric that its list `metrics` leaves out may be missing.
     """
     problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
-    content = typed_json(problems, TypeAdapter(_File), "one JSON object")
+    content = typed_file(problems, TypeAdapter(_File))
     documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
-    tasks: dict[str, Task] = {}
     for row in content.tasks:
-        task = _task(row, documents, problems)
-        if task is not None and tasks.setdefault(task.task_id, task) is not task:
-            problems.add(0, "each task once", "the task again", task.task_id)
+        for context in row.contexts:
+            if context.document_id not in documents:
+                problems.add(0, "a context among `documents`", context.document_id, row.task_id)
+    rows = once(problems, ((0, row.task_id, row) for row in content.tasks), "task")
     problems.raise_if_any()  # evaluations of a broken task would only repeat its error
+    tasks = {name: row.task([documents[item.document_id] for item in row.contexts]) for name, row in rows.items()}
     declared = None if content.metrics is None else {metric.name for metric in content.metrics}
     keys = {name: key for name, key in PUBLISHED_METRICS.items() if declared is None or key in declared}
     rated: dict[tuple[str, str], RatedResponse] = {}
@@ -150,59 +139,21 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     return tuple(rated.values())
 
 
-def _task(row: _Task, documents: Mapping[str, Passage], problems: Problems) -> Task | None:
-    """Return the task of one row, or None after noting what is wrong with it."""
-    before = len(problems)
-    domain = domain_of(row.collection)
-    if domain is None:
-        problems.add(0, "`Collection` that names a domain", row.collection, row.task_id)
-    if row.input[-1].speaker != "user":
-        problems.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
-    for context in row.contexts:
-        if context.document_id not in documents:
-            problems.add(0, "a context among `documents`", context.document_id, row.task_id)
-    task_id = _normal_id(row.task_id, problems)
-    if len(problems) > before or domain is None or task_id is None:
-        return None
-    conversation_id, turn = split_task_id(task_id)
-    return Task(
-        task_id=task_id,
-        conversation_id=conversation_id,
-        turn=turn,
-        domain=domain,
-        messages=tuple(Message(_ROLES[item.speaker], item.text) for item in row.input),
-        target=row.targets[0].text,
-        answerability=row.answerability[0],
-        question_types=tuple(row.question_types),
-        multi_turn=next(iter(row.multi_turn), "N/A"),
-        references=tuple(documents[context.document_id] for context in row.contexts),
-    )
-
-
-def _normal_id(text: str, problems: Problems) -> str | None:
-    try:
-        return normalise_task_id(text)
-    except ValueError:
-        problems.add(0, "`task_id` such as <conversation><::><turn>", text)
-        return None
-
-
 def _rated(
     row: _Evaluation, tasks: Mapping[str, Task], keys: Mapping[str, str], problems: Problems
 ) -> RatedResponse | None:
     """Return the rated answer of one row, or None after noting what is wrong with it."""
     before = len(problems)
-    task_id = _normal_id(row.task_id, problems)
-    if task_id is not None and task_id not in tasks:
-        problems.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
+    if row.task_id not in tasks:
+        problems.add(0, "an evaluation of one of `tasks`", "no such task", row.task_id)
     ratings = {name: _ratings(row, name, problems) for name in (WIN_RATE, *FANC)}
     metrics = {name: _score(row, key, problems) for name, key in keys.items()}
     idk_is_right = _score(row, "conditional_idk", problems)
     if idk_is_right not in (0, 1):
         problems.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
-    if len(problems) > before or task_id is None:
+    if len(problems) > before:
         return None
-    task = tasks[task_id]
+    task = tasks[row.task_id]
     response = Response(task, task.references, row.model_response)
     return RatedResponse(row.model_id, response, ratings, metrics, idk_is_right == 1)
 

@@ -4,7 +4,7 @@ A model wrote questions and answers, and nobody checked the answers: they are no
 the generator's own answer, and only scores that need no reference are reported (suite `mtrag_s`). Its passages are
 those that the generator was shown; their ids join no corpus, so there is no retrieval setting.
 
-The rows are MTRAG's with three habits of their own, which end here: "Follow Up" with a blank, a passage that may stand
+The rows are MTRAG's with three differences, which end here: "Follow Up" with a blank, a passage that may stand
 twice in one list, and question types that may be missing.
 """
 
@@ -13,16 +13,17 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, reference_contexts
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
-from ragtasks.benchmarks.mtrag._rows import Counts, edition_of, read_tasks
+from ragtasks.benchmarks.mtrag._rows import Context, Counts, TaskRow, each_once, edition_of, read_tasks
 from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import labels_of
 
 _TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
-_FOLLOW_UP = {"Follow Up": "Follow-up"}
 
 SOURCE = replace(
     MTRAG_SOURCE,
@@ -36,24 +37,29 @@ OFFICIAL_COUNTS = Counts(tasks=1181, conversations=200)
 """Paper, Table 8; tasks by domain and by answerability are not published."""
 
 
+def _once(contexts: object) -> object:
+    if not isinstance(contexts, list):
+        return contexts
+    return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
+
+
+def _follow_up(value: object) -> tuple[str, ...]:
+    return tuple("Follow-up" if label == "Follow Up" else label for label in labels_of(value))
+
+
+class _Row(TaskRow):
+    """A line of MTRAG's format: a passage may come twice, id, text and all."""
+
+    contexts: Annotated[list[Context], BeforeValidator(_once), AfterValidator(each_once)]
+    multi_turn: Annotated[tuple[str, ...], BeforeValidator(_follow_up)] = Field((), alias="Multi-Turn")
+
+
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
-    tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
+    tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _Row)
     read_contexts = functools.partial(reference_contexts, "mtrag_s", "mtrag_s", tasks)
     return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")
-
-
-def _prepared(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as MTRAG would write it; what is broken stays as it is, for the reader to name."""
-    labels = [_FOLLOW_UP.get(label, label) for label in labels_of(row.get("Multi-Turn"))]
-    contexts = row.get("contexts")
-    return {**row, "Multi-Turn": labels, "contexts": _once(contexts) if isinstance(contexts, list) else contexts}
-
-
-def _once(contexts: list[Any]) -> list[Any]:
-    """Return the passages without those that stand there before, id, text and all."""
-    return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load)

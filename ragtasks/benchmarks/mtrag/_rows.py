@@ -1,34 +1,22 @@
-"""The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: read into records, checked against known counts.
+"""The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: their fields, and tasks checked against known counts.
 
 The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
-collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every error of a
-file is reported at once.
+collection names, bare NaN, turns written as text, labels wrapped in lists.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtasks.benchmarks._definition import official_file, read_edition
-from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_whole
-from ragtasks.records import (
-    Answerability,
-    Message,
-    Passage,
-    Role,
-    Task,
-    normalise_task_id,
-    split_task_id,
-)
-
-_Typed = TypeVar("_Typed")
+from ragtasks.benchmarks._fields import Fields, TaskId, Text, TitledText, once, typed_lines
+from ragtasks.files import Problems, labels_of
+from ragtasks.records import Answerability, Message, Passage, Role, Task, split_task_id
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 """Short names of the four corpora, in the order of the MTRAG paper's Table 2."""
@@ -38,9 +26,11 @@ _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
 
 
-def required_file(path: Path, benchmark: str = "mtrag") -> Path:
-    """Return `path`, which is a file."""
-    return official_file(path, _TITLES[benchmark], benchmark)
+def official_problems(path: Path, benchmark: str, what: str = "file") -> Problems:
+    """Return the problems of an official file, which exists."""
+    title = _TITLES[benchmark]
+    path = official_file(path, title, benchmark)
+    return Problems(path, f"{title} {what}", f"delete the file and run `ragtasks data fetch {benchmark}`")
 
 
 def domain_of(collection: object) -> str | None:
@@ -49,190 +39,141 @@ def domain_of(collection: object) -> str | None:
     return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
 
 
-def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Problems]:
-    """Return (line number, object) of each line of a task file that is one, and the errors of the others."""
-    next_step = f"delete the file and run `ragtasks data fetch {benchmark}`"
-    problems = Problems(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
-    return list(json_lines(problems)), problems
+def _domain(collection: object) -> str:
+    domain = domain_of(collection)
+    if domain is None:
+        raise ValueError(f"a name with one of {', '.join(DOMAINS)}")
+    return domain
 
 
-def typed_json(problems: Problems, kind: TypeAdapter[_Typed], expected: str) -> _Typed:
-    """Return the JSON of a file whose shape pydantic checks."""
-    try:
-        return kind.validate_python(parse_json(read_whole(problems)))
-    except ValidationError as error:
-        for problem in error.errors():
-            place = ".".join(map(str, problem["loc"])) or "the whole"
-            problems.add(0, f"at `{place}`: {problem['msg']}", problem["input"])
-    except ValueError as error:
-        problems.add(0, expected, str(error))
-    problems.raise_if_any()
-    raise AssertionError("an error was noted")
+class Utterance(Fields):
+    """One message of a conversation."""
+
+    speaker: Literal["user", "agent"]
+    text: Text
 
 
-Row = dict[str, Any]
+def _in_turn(conversation: list[Utterance]) -> list[Utterance]:
+    speakers = [utterance.speaker for utterance in conversation]
+    if len(speakers) % 2 == 0 or speakers != ["user", "agent"] * (len(speakers) // 2) + ["user"]:
+        raise ValueError("messages of user and agent in turn that ends with a user message")
+    return conversation
 
 
-def read_tasks(
-    path: Path, benchmark: str, counts: Counts, prepare: Callable[[Row], Row] = lambda row: row
-) -> tuple[Task, ...]:
+class _Target(Fields):
+    text: Text
+
+
+Labels = Annotated[tuple[str, ...], BeforeValidator(labels_of)]
+
+
+class TaskFields(Fields):
+    """What task files and the human evaluation have in common."""
+
+    task_id: TaskId
+    messages: Annotated[list[Utterance], AfterValidator(_in_turn)] = Field(alias="input")
+    targets: list[_Target] = Field(min_length=1)
+    answerability: Annotated[list[Answerability], BeforeValidator(labels_of)] = Field(
+        validation_alias=AliasChoices("Answerability", "answerability"), min_length=1, max_length=1
+    )
+    domain: Annotated[str, BeforeValidator(_domain)] = Field(validation_alias=AliasChoices("Collection", "collection"))
+    question_types: Labels = Field((), alias="Question Type")
+    multi_turn: Labels = Field((), alias="Multi-Turn")
+
+    def task(self, references: Sequence[Passage]) -> Task:
+        """Return the task with its reference passages."""
+        conversation_id, turn = split_task_id(self.task_id)
+        return Task(
+            task_id=self.task_id,
+            conversation_id=conversation_id,
+            turn=turn,
+            domain=self.domain,
+            messages=tuple(Message(_ROLES[item.speaker], item.text) for item in self.messages),
+            target=self.targets[0].text,
+            answerability=self.answerability[0],
+            question_types=self.question_types,
+            multi_turn=next(iter(self.multi_turn), "N/A"),
+            references=tuple(references),
+        )
+
+
+class Context(TitledText):
+    """A passage of a task."""
+
+    document_id: Text
+
+
+def each_once(contexts: list[Context]) -> list[Context]:
+    """Return the passages of a task, no id twice."""
+    again = [name for name, n in Counter(item.document_id for item in contexts).items() if n > 1]
+    if again:
+        raise ValueError(f"a list with each passage once, not {again[0]!r} again")
+    return contexts
+
+
+class ContextRow(Fields):
+    """A line with the passages of one task."""
+
+    task_id: TaskId
+    turn: int | None = None
+    conversation_id: str | None = None
+    contexts: Annotated[list[Context], AfterValidator(each_once)]
+
+    @model_validator(mode="after")
+    def _agrees_with_id(self) -> ContextRow:
+        conversation_id, turn = split_task_id(self.task_id)
+        if self.turn not in (None, turn):
+            raise ValueError(f"`turn` {turn} as in the task id, not {self.turn}")
+        if self.conversation_id not in (None, conversation_id):
+            raise ValueError(f"`conversation_id` {conversation_id!r} as in the task id, not {self.conversation_id!r}")
+        return self
+
+    def passages(self) -> tuple[Passage, ...]:
+        """Return the passages in their order."""
+        return tuple(item.passage(item.document_id) for item in self.contexts)
+
+
+class TaskRow(TaskFields, ContextRow):
+    """A line of a task file; its passages are the references."""
+
+
+AnyRow = TypeVar("AnyRow", bound=ContextRow)
+
+
+def rows_by_id(problems: Problems, kind: type[AnyRow]) -> dict[str, AnyRow]:
+    """Return task id -> line of a task file, in its order."""
+    return once(problems, ((line, row.task_id, row) for line, row in typed_lines(problems, kind, "task_id")), "task")
+
+
+def read_tasks(path: Path, benchmark: str, counts: Counts, kind: type[TaskRow] = TaskRow) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order; their passages become the references."""
-    rows, problems = rows_of(path, benchmark)
-    read = (_task(line, prepare(row), problems) for line, row in unique_rows(rows, problems))
-    tasks = tuple(task for task in read if task is not None)
+    problems = official_problems(path, benchmark)
+    tasks = tuple(row.task(row.passages()) for row in rows_by_id(problems, kind).values())
     check_counts(tasks, counts, problems)
     problems.raise_if_any()
     return tasks
 
 
-def _named(row: Mapping[str, Any]) -> str:
-    """Return the task id for a message; "" where the row has none."""
-    return str(row.get("task_id") or "")
+class Counts(Fields):
+    """How many records a complete copy has: the official counts, or those that a sample brings."""
 
-
-def unique_rows(rows: list[tuple[int, dict[str, Any]]], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows whose task id is new, and note the others."""
-    first_lines: dict[str, int] = {}
-    for line, row in rows:
-        name = _named(row)
-        with suppress(ValueError):
-            name = normalise_task_id(name)  # two spellings of one id are one task
-        if name and first_lines.setdefault(name, line) != line:
-            problems.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
-        else:
-            yield line, row
-
-
-def _task(line: int, row: dict[str, Any], problems: Problems) -> Task | None:
-    """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(problems)
-    identity = identity_of(line, row, problems)
-    messages = _messages(line, row, problems)
-    target = _target(line, row, problems)
-    answerability = _answerability(line, row, problems)
-    domain = _domain(line, row, problems)
-    references = passages_of(line, row, problems)
-    if len(problems) > before or identity is None or answerability is None or domain is None:
-        return None
-    task_id, conversation_id, turn = identity
-    return Task(
-        task_id=task_id,
-        conversation_id=conversation_id,
-        turn=turn,
-        domain=domain,
-        messages=messages,
-        target=target,
-        answerability=answerability,
-        question_types=labels_of(row.get("Question Type")),
-        multi_turn=next(iter(labels_of(row.get("Multi-Turn"))), "N/A"),
-        references=references,
-    )
-
-
-def identity_of(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, str, int] | None:
-    """Return (task id, conversation id, turn) of one line, or None after noting what is wrong with it."""
-    text = row.get("task_id")
-    try:
-        task_id = normalise_task_id(str(text))
-    except ValueError:
-        problems.add(line, "`task_id` such as <conversation><::><turn>", text)
-        return None
-    conversation_id, turn = split_task_id(task_id)
-    if str(row.get("turn", turn)) != str(turn):
-        problems.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
-    if row.get("conversation_id", conversation_id) != conversation_id:
-        problems.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
-    return task_id, conversation_id, turn
-
-
-def _messages(line: int, row: dict[str, Any], problems: Problems) -> tuple[Message, ...]:
-    """Return the conversation: user first and last, speakers in turn, no empty text."""
-    raw = row.get("input")
-    if not isinstance(raw, list) or not raw:
-        problems.add(line, "`input` with at least one message", raw, _named(row))
-        return ()
-    messages = []
-    for index, item in enumerate(raw):
-        speaker = item.get("speaker") if isinstance(item, dict) else None
-        text = item.get("text") if isinstance(item, dict) else None
-        expected = "user" if index % 2 == 0 else "agent"
-        if speaker != expected or not isinstance(text, str) or not text.strip():
-            problems.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
-            return ()
-        messages.append(Message(_ROLES[speaker], text))
-    if len(messages) % 2 == 0:
-        problems.add(line, "`input` that ends with a user message", raw[-1], _named(row))
-    return tuple(messages)
-
-
-def _target(line: int, row: dict[str, Any], problems: Problems) -> str:
-    targets = row.get("targets")
-    first = targets[0] if isinstance(targets, list) and targets else None
-    text = first.get("text") if isinstance(first, dict) else None
-    if isinstance(text, str) and text.strip():
-        return text
-    problems.add(line, "`targets` with one answer text", targets, _named(row))
-    return ""
-
-
-def _answerability(line: int, row: dict[str, Any], problems: Problems) -> Answerability | None:
-    labels = labels_of(row.get("Answerability", row.get("answerability")))
-    try:
-        (label,) = labels
-        return Answerability(label)
-    except ValueError:
-        known = ", ".join(member.value for member in Answerability)
-        problems.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
-        return None
-
-
-def _domain(line: int, row: dict[str, Any], problems: Problems) -> str | None:
-    collection = row.get("Collection", row.get("collection"))
-    domain = domain_of(collection)
-    if domain is None:
-        problems.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
-    return domain
-
-
-def passages_of(line: int, row: dict[str, Any], problems: Problems) -> tuple[Passage, ...]:
-    """Return the passages of one line in their order, after noting those that are none or come twice."""
-    raw = row.get("contexts")
-    if not isinstance(raw, list):
-        problems.add(line, "`contexts` as a list", raw, _named(row))
-        return ()
-    passages: dict[str, Passage] = {}
-    for index, item in enumerate(raw):
-        passage = passage_of(item, "document_id")
-        if passage is None or not passage.text.strip():
-            problems.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
-        elif passages.setdefault(passage.passage_id, passage) is not passage:
-            problems.add(line, "each passage once", passage.passage_id, _named(row))
-    return tuple(passages.values())
-
-
-# What a complete copy of the files holds: the official counts, or those that a sample brings.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many records a complete copy has; loading fails where a file differs."""
+    model_config = ConfigDict(extra="forbid")
 
     tasks: int
-    """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
+    """Lines of reference.jsonl, and of RAG.jsonl if it exists."""
     by_domain: Mapping[str, int] | None = None
-    """Tasks of each domain; None where they are not published."""
+    """Tasks of each domain; None if they are not published."""
     by_answerability: Mapping[str, int] | None = None
-    """Tasks of each label; None where they are not published."""
+    """Tasks of each label; None if they are not published."""
     conversations: int = 0
-    """Different conversations; 0 where they are not counted."""
+    """Different conversations; 0 if they are not counted."""
 
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
 
     def read(raw: Any) -> Counts:
-        Counts(**raw)  # refuses what it does not know, as the next line does other types
-        own = TypeAdapter(Counts).validate_python(raw)
+        own = Counts.model_validate(raw)
         for name in ("by_domain", "by_answerability"):
             if getattr(counts, name) is not None and getattr(own, name) is None:
                 raise LookupError(name)
@@ -242,6 +183,7 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
 
 
 def check_counts(tasks: tuple[Task, ...], counts: Counts, problems: Problems) -> None:
+    """Note where the number of tasks, or of one domain or label, differs from the known one."""
     if len(tasks) != counts.tasks:
         problems.add(0, f"{counts.tasks} tasks", len(tasks))
         return

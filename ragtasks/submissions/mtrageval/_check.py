@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ragtasks.benchmarks import Benchmark, retrieval_side
-from ragtasks.benchmarks.mtrag import domain_of, unique_rows
+from ragtasks.benchmarks import Benchmark, once, retrieval_side
+from ragtasks.benchmarks.mtrag import domain_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
 from ragtasks.records import Passage, normalise_task_id, split_task_id
@@ -68,10 +68,10 @@ def benchmark_inputs(benchmark: Benchmark) -> Inputs:
 def read_inputs(path: Path) -> Inputs:
     """Return the tasks of an official input file."""
     problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
-    rows = unique_rows(list(json_lines(problems)), problems)
-    found = [task for line, row in rows if (task := _input_task(line, row, problems))]
+    tasks = ((line, _input_task(line, row, problems)) for line, row in json_lines(problems))
+    found = once(problems, ((line, normalise_task_id(task.task_id), task) for line, task in tasks if task), "task")
     problems.raise_if_any()
-    return {normalise_task_id(task.task_id): task for task in found}
+    return found
 
 
 def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:

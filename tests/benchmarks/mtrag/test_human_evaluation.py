@@ -160,19 +160,25 @@ def notes(whole: dict[str, Any]) -> dict[str, Any]:
 
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], tuple[str, ...]]] = {
-    "no tasks": (lambda whole: whole.pop("tasks"), ("`tasks`", "Field required")),
+    "no tasks": (lambda whole: whole.pop("tasks"), ("found no `tasks`",)),
     "empty tasks": (lambda whole: whole.update(tasks=[]), ("`tasks`",)),
-    "a task without input": (lambda whole: whole["tasks"][0].pop("input"), ("`tasks.0.input`",)),
-    "two labels": (lambda whole: whole["tasks"][0]["Answerability"].append("PARTIAL"), ("`tasks.0.Answerability`",)),
+    "a task without input": (lambda whole: whole["tasks"][0].pop("input"), ("`tasks[0].input`",)),
+    "two labels": (lambda whole: whole["tasks"][0]["Answerability"].append("PARTIAL"), ("`tasks[0].Answerability`",)),
     "unknown label": (lambda whole: whole["tasks"][0].update(Answerability=["MAYBE"]), ("'MAYBE'", "UNANSWERABLE")),
     "unknown speaker": (lambda whole: whole["tasks"][0]["input"][0].update(speaker="bot"), ("'bot'", "'user'")),
-    "ends with the agent": (lambda whole: whole["tasks"][0]["input"].pop(), ("ends with a user message", TASK_ID)),
-    "unknown collection": (lambda whole: whole["tasks"][0].update(Collection="x"), ("`Collection`", TASK_ID)),
+    "ends with the agent": (
+        lambda whole: whole["tasks"][0]["input"].pop(),
+        ("`tasks[0].input`", "ends with a user message"),
+    ),
+    "unknown collection": (lambda whole: whole["tasks"][0].update(Collection="x"), ("`tasks[0].Collection`", "'x'")),
     "unknown passage": (lambda whole: whole["documents"].clear(), ("among `documents`", "'p1'", TASK_ID)),
-    "bad task id": (lambda whole: whole["tasks"][0].update(task_id="c0ffee"), ("`task_id` such as", "'c0ffee'")),
+    "bad task id": (lambda whole: whole["tasks"][0].update(task_id="c0ffee"), ("`tasks[0].task_id`", "'c0ffee'")),
     "a task twice": (lambda whole: whole["tasks"].append(whole["tasks"][0]), ("each task once", TASK_ID)),
     "unknown task": (lambda whole: whole["evaluations"][0].update(task_id="d::1"), ("one of `tasks`", "d<::>1")),
-    "bad evaluation id": (lambda whole: whole["evaluations"][0].update(task_id="d"), ("`task_id` such as", "'d'")),
+    "bad evaluation id": (
+        lambda whole: whole["evaluations"][0].update(task_id="d"),
+        ("`evaluations[0].task_id`", "'d'"),
+    ),
     "an answer twice": (lambda whole: whole["evaluations"].append(whole["evaluations"][0]), ("each answer once",)),
     "no rating": (lambda whole: notes(whole).pop("naturalness"), ("`naturalness` of reference", "no rating")),
     "rating off the scale": (

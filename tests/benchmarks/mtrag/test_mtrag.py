@@ -245,32 +245,47 @@ def _put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
 
 PASSAGE = {"document_id": "p-0-1", "text": "Words."}
 PROBLEMS = {
-    "no task_id": (_drop("task_id"), "`task_id` such as"),
-    "odd task_id": (_put("task_id", 7), "`task_id` such as"),
-    "other turn": (_put("turn", "99"), "`turn` 3 as in the task id, found '99'"),
-    "other conversation": (_put("conversation_id", "x"), "`conversation_id` as in the task id"),
-    "no input": (_drop("input"), "`input` with at least one message"),
-    "empty input": (_put("input", []), "`input` with at least one message"),
-    "agent first": (_put("input", [{"speaker": "agent", "text": "Hi"}]), "`input[0]` with speaker 'user' and a text"),
-    "empty text": (_put("input", [{"speaker": "user", "text": " "}]), "`input[0]` with speaker 'user' and a text"),
-    "user twice": (_put("input", [{"speaker": "user", "text": "a"}] * 2), "`input[1]` with speaker 'agent'"),
+    "no task_id": (_drop("task_id"), "found no `task_id`"),
+    "odd task_id": (_put("task_id", 7), "`task_id` as a text, found 7"),
+    "other turn": (_put("turn", "99"), "`turn` 3 as in the task id, not 99"),
+    "other conversation": (_put("conversation_id", "x"), "as in the task id, not 'x'"),
+    "no input": (_drop("input"), "found no `input`"),
+    "empty input": (_put("input", []), "`input` as messages of user and agent in turn"),
+    "agent first": (
+        _put("input", [{"speaker": "agent", "text": "Hi"}]),
+        "`input` as messages of user and agent in turn",
+    ),
+    "empty text": (_put("input", [{"speaker": "user", "text": " "}]), "`input[0].text` as a text that is not blank"),
+    "user twice": (
+        _put("input", [{"speaker": "user", "text": "a"}] * 2),
+        "`input` as messages of user and agent in turn",
+    ),
     "ends with the agent": (
         _put("input", [{"speaker": "user", "text": "a"}, {"speaker": "agent", "text": "b"}]),
-        "`input` that ends with a user message",
+        "that ends with a user message",
     ),
-    "text as a message": (_put("input", ["hello"]), "`input[0]` with speaker"),
-    "no target": (_drop("targets"), "`targets` with one answer text"),
-    "empty target": (_put("targets", [{"text": ""}]), "`targets` with one answer text"),
-    "no answerability": (_drop("Answerability"), "`Answerability` with one of ANSWERABLE, PARTIAL"),
-    "unknown answerability": (_put("Answerability", ["MAYBE"]), "found ['MAYBE']"),
-    "two answerabilities": (_put("Answerability", ["PARTIAL", "ANSWERABLE"]), "`Answerability` with one of"),
-    "no collection": (_drop("Collection"), "`Collection` that names one of clapnq, fiqa, govt, cloud"),
+    "text as a message": (_put("input", ["hello"]), "`input[0]` as keys with values, found 'hello'"),
+    "no target": (_drop("targets"), "found no `targets`"),
+    "empty target": (_put("targets", [{"text": ""}]), "`targets[0].text` as a text that is not blank"),
+    "no answerability": (_drop("Answerability"), "found no `Answerability`"),
+    "unknown answerability": (_put("Answerability", ["MAYBE"]), "'UNDERSPECIFIED', found 'MAYBE'"),
+    "two answerabilities": (
+        _put("Answerability", ["PARTIAL", "ANSWERABLE"]),
+        "`Answerability` as fewer values, found ('PARTIAL', 'ANSWERABLE')",
+    ),
+    "no collection": (_drop("Collection"), "found no `Collection`"),
     "unknown collection": (_put("Collection", "mt-rag-banking"), "found 'mt-rag-banking'"),
-    "no contexts": (_drop("contexts"), "`contexts` as a list"),
-    "passage without id": (_put("contexts", [{"text": "Words."}]), "`contexts[0]`"),
-    "passage without text": (_put("contexts", [{**PASSAGE, "text": ""}]), "`contexts[0]`"),
-    "passage with a numeric title": (_put("contexts", [{**PASSAGE, "title": 3}]), "`contexts[0]`"),
-    "passage twice": (_put("contexts", [PASSAGE, PASSAGE]), "each passage once, found 'p-0-1'"),
+    "no contexts": (_drop("contexts"), "found no `contexts`"),
+    "passage without id": (_put("contexts", [{"text": "Words."}]), "`contexts[0].document_id`"),
+    "passage without text": (
+        _put("contexts", [{**PASSAGE, "text": ""}]),
+        "`contexts[0].text` as a text that is not blank",
+    ),
+    "passage with a numeric title": (
+        _put("contexts", [{**PASSAGE, "title": 3}]),
+        "`contexts[0].title` as a text, found 3",
+    ),
+    "passage twice": (_put("contexts", [PASSAGE, PASSAGE]), "each passage once, not 'p-0-1' again"),
 }
 
 
@@ -282,7 +297,7 @@ def test_a_bad_field_is_named_with_line_and_task(
     rewrite(root, lambda rows: change(rows[2]))
     text = message_of(root)
     assert expected in text
-    assert ("line 3: " if "`task_id` such as" in expected else f"line 3 ({task_id}): ") in text
+    assert ("line 3" if "`task_id`" in expected else f"line 3 ({task_id}): ") in text
 
 
 def test_problems_of_several_lines_come_together(root: Path) -> None:

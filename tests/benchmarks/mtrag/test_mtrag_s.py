@@ -121,7 +121,7 @@ def test_every_problem_is_named_with_its_line(changed: Callable[..., Path]) -> N
         load(changed(edit))
     text = str(caught.value)
     assert text.startswith("MTRAG-S file: ")
-    for line, expected in ((1, "`Answerability`"), (2, "`contexts` as a list"), (4, "`targets`"), (5, "`Collection`")):
+    for line, expected in ((1, "`Answerability"), (2, "`contexts` as a list"), (4, "`targets`"), (5, "`Collection`")):
         assert re.search(rf"line {line} .*{expected}", text)
     assert "expected 25 tasks, found 21" in text
     assert "ragtasks data fetch mtrag_s" in text

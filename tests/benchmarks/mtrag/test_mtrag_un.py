@@ -196,7 +196,7 @@ def test_a_broken_file_is_named_with_its_lines_and_counts(tmp_path: Path) -> Non
         load(tmp_path)
     text = str(caught.value)
     assert text.startswith(f"MTRAG-UN file: {path}: 2 errors")
-    assert "line 1 (sample-un-clapnq-01<::>1): expected `Answerability`" in text
+    assert "line 1 (sample-un-clapnq-01<::>1): expected `answerability[0]` as" in text
     assert f"file: expected {len(lines)} tasks, found {len(lines) - 2}" in text
     assert "ragtasks data fetch mtrag_un" in text
 

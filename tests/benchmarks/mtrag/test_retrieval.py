@@ -165,7 +165,7 @@ def test_judgements_need_no_header(root: Path) -> None:
         ({"text": "x"}, "line 2: expected `_id`"),
         ({"_id": 3, "text": "x"}, "line 2: expected `_id`"),
         ({"_id": "no-turn", "text": "x"}, "line 2: expected `_id`"),
-        ({"_id": "b<::>1", "text": " "}, "line 2: expected `_id`"),
+        ({"_id": "b<::>1", "text": " "}, "line 2: expected `text` as a text that is not blank"),
         ({"_id": "a::1", "text": "x"}, "line 2 (a<::>1): expected each query once"),
         (["a<::>1"], "line 2: expected one JSON object"),
     ],

@@ -1,0 +1,124 @@
+"""Benchmark files by declared fields: a model states name, type, range and what is required; errors come by line.
+
+A reader is such a model and a function from it to records. Whatever does not fit the model is noted in the `Problems`
+of the file, with the path of the field and the value, so that one error lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from ragtasks.errors import misfit
+from ragtasks.files import Problems, json_array, json_lines, parse_json, read_whole
+from ragtasks.records import Passage, normalise_task_id
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a text that is not blank")
+    return text
+
+
+def _task_id(text: str) -> str:
+    try:
+        return normalise_task_id(text)
+    except ValueError as error:
+        raise ValueError("a task id such as <conversation><::><turn>") from error
+
+
+def _label(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Text = Annotated[str, AfterValidator(_filled)]
+"""A text that is not blank."""
+Whole = Annotated[int, Strict()]
+"""A whole number."""
+TaskId = Annotated[str, AfterValidator(_task_id)]
+"""A task id, in the one form in use."""
+
+
+class Fields(BaseModel):
+    """The fields of one object of a file; keys that are not declared are ignored."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class TitledText(Fields):
+    """A passage of a file, without its id."""
+
+    text: Text
+    title: str | None = None
+    url: str | None = None
+
+    def passage(self, passage_id: str) -> Passage:
+        """Return the passage."""
+        return Passage(passage_id, self.text, self.title or "", self.url or "")
+
+
+Checked = TypeVar("Checked")
+Row = TypeVar("Row", bound=Fields)
+
+
+def typed_lines(problems: Problems, kind: type[Row], id_key: str = "") -> Iterator[tuple[int, Row]]:
+    """Yield (line number from 1, object) of a file of JSON lines; `id_key` names a line in errors."""
+    for line, row in json_lines(problems):
+        found = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
+        if found is not None:
+            yield line, found
+
+
+def typed_items(problems: Problems, kind: type[Row]) -> list[tuple[int, Row]]:
+    """Return (number from 1, object) of a file that is one JSON array."""
+    adapter = TypeAdapter(kind)
+    numbered = enumerate(json_array(problems), start=1)
+    typed = ((number, checked(adapter, row, problems, name=f"item {number}")) for number, row in numbered)
+    return [(number, row) for number, row in typed if row is not None]
+
+
+def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
+    """Return the content of a file that is one JSON value, or raise its errors."""
+    content = None
+    try:
+        content = checked(kind, parse_json(read_whole(problems)), problems)
+    except ValueError as error:
+        problems.add(0, "JSON", str(error))
+    problems.raise_if_any()
+    return cast("Checked", content)
+
+
+def checked(
+    kind: TypeAdapter[Checked], value: object, problems: Problems, line: int = 0, name: str = ""
+) -> Checked | None:
+    """Return a value as its declared type, or None after noting everything that does not fit."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        for item in error.errors():
+            problems.add(line, *_expected_and_found(item, kind), name)
+        return None
+
+
+def _expected_and_found(item: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str, object]:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).removeprefix(".")
+    if item["type"] == "missing":
+        return f"`{place}`", f"no `{item['loc'][-1]}`"
+    expected = misfit(item).removeprefix("expected ").partition(", found ")[0]
+    return f"`{place}` as {expected}" if place else expected, item["input"]
+
+
+def once(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str) -> dict[str, Checked]:
+    """Return id -> row of (line, id, row), after noting the ids that come again."""
+    found: dict[str, Checked] = {}
+    lines: dict[str, int] = {}
+    for line, key, row in rows:
+        if key in found:
+            again = f"the {what} of line {lines[key]} again" if line else f"this {what} again"
+            problems.add(line, f"each {what} once", again, key)
+        else:
+            found[key], lines[key] = row, line
+    return found

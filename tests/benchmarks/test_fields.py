@@ -1,0 +1,81 @@
+"""Files by declared fields: every misfit of a file is one error by line, with the path of its field and the value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pydantic import Field, TypeAdapter
+
+from ragtasks.benchmarks import Fields, TaskId, Text, Whole, once, typed_file, typed_items, typed_lines
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Problems
+
+
+class _Reply(Fields):
+    text: Text
+    stars: Whole = Field(0, ge=0, le=5)
+
+
+class _Row(Fields):
+    task_id: TaskId
+    label: Literal["yes", "no"]
+    replies: list[_Reply] = Field(min_length=1)
+
+
+GOOD = {"task_id": "c::1", "label": "yes", "replies": [{"text": "Words."}], "more": 1}
+
+
+def problems(path: Path, content: object) -> Problems:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return Problems(path, "replies", "fix the file")
+
+
+def test_every_misfit_is_named_by_line_id_field_and_value(tmp_path: Path) -> None:
+    rows = [
+        GOOD,
+        {"task_id": "c", "label": "yess", "replies": []},
+        {"task_id": "c::3", "label": "no", "replies": [{"text": " "}, {"stars": 9}, {"text": "a", "stars": "2"}, 7]},
+        {**GOOD, "task_id": "c<::>1"},
+    ]
+    found = problems(tmp_path / "rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    read = once(found, ((line, row.task_id, row) for line, row in typed_lines(found, _Row, "task_id")), "task")
+    assert [(task_id, row.replies[0].text) for task_id, row in read.items()] == [("c<::>1", "Words.")]
+    with pytest.raises(BenchmarkFileError) as caught:
+        found.raise_if_any()
+    assert str(caught.value).splitlines() == [
+        f"replies: {tmp_path / 'rows.jsonl'}: 9 errors",
+        "  line 2 (c): expected `task_id` as a task id such as <conversation><::><turn>, found 'c'",
+        "  line 2 (c): expected `label` as 'yes' or 'no'; did you mean 'yes'?, found 'yess'",
+        "  line 2 (c): expected `replies` as more values, found []",
+        "  line 3 (c::3): expected `replies[0].text` as a text that is not blank, found ' '",
+        "  line 3 (c::3): expected `replies[1].text`, found no `text`",
+        "  line 3 (c::3): expected `replies[1].stars` as 5 or less, found 9",
+        "  line 3 (c::3): expected `replies[2].stars` as a whole number, found '2'",
+        "  line 3 (c::3): expected `replies[3]` as keys with values, found 7",
+        "  line 4 (c<::>1): expected each task once, found 'the task of line 1 again'",
+        "  next step: fix the file",
+    ]
+
+
+def test_items_of_an_array_are_named_by_number(tmp_path: Path) -> None:
+    found = problems(tmp_path / "rows.json", [GOOD, {**GOOD, "label": "maybe"}])
+    assert [number for number, _ in typed_items(found, _Row)] == [1]
+    with pytest.raises(BenchmarkFileError, match=r"file \(item 2\): expected `label` as 'yes' or 'no', found 'maybe'"):
+        found.raise_if_any()
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ({"a": {**GOOD, "task_id": 1}}, r"expected `a\.task_id` as a text, found 1"),
+        ("{", "file: expected JSON, found"),
+        ("null", "file: expected keys with values, found None"),
+        (" ", "expected at least one line"),
+    ],
+)
+def test_a_whole_file_is_one_value(tmp_path: Path, content: object, error: str) -> None:
+    with pytest.raises(BenchmarkFileError, match=error):
+        typed_file(problems(tmp_path / "rows.json", content), TypeAdapter(dict[str, _Row]))
