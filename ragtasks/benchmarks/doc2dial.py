@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import logging
 import zipfile
 from collections import Counter
@@ -11,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
+from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
 from ragtasks.benchmarks._definition import (
     Benchmark,
@@ -22,19 +24,21 @@ from ragtasks.benchmarks._definition import (
     derived_file,
     reference_contexts,
 )
+from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, once, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
-from ragtasks.files import Problems, json_lines, parse_json, sample_statistics
+from ragtasks.files import Problems, parse_json, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
 # The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole.
-# A file is one JSON object, so an error names the document or dialogue instead of a line.
+# A file is one JSON object, so an error names the path of the field instead of a line.
 
 DOMAINS = ("dmv", "ssa", "studentaid", "va")
 """The four domains of both data sets."""
 EXTRA_DOMAINS = ("cdccovid",)
 """Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may lack."""
 
+_Domain = Literal["dmv", "ssa", "studentaid", "va", "cdccovid"]
 _FOLDERS = ("", "multidoc2dial", "doc2dial/v1.0.1", "doc2dial", "data")
 NEXT_STEP = "unpack the official zip again"
 """Where a file is not what the format says."""
@@ -62,69 +66,130 @@ def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
 
 
-def by_domain(content: Any, key: str, kind: type, problems: Problems) -> Iterator[tuple[str, Any]]:
-    """Yield (domain, what it holds) of a file, after noting what has no such shape."""
-    domains = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(domains, dict) or not domains:
-        problems.add(0, f"an object with `{key}` by domain", domains)
-        return
-    for domain, inner in domains.items():
-        if domain in {*DOMAINS, *EXTRA_DOMAINS} and isinstance(inner, kind):
-            yield domain, inner
-        else:
-            all_domains = ", ".join((*DOMAINS, *EXTRA_DOMAINS))
-            problems.add(0, f"`{key}` with one of {all_domains} and a {kind.__name__}", domain)
+# Documents of MultiDoc2Dial and Doc2Dial with their marked spans.
 
 
-# Dialogues of MultiDoc2Dial and Doc2Dial over their documents, checked and made records.
+class _Title(Fields):
+    text: str
+
+
+class Span(Fields):
+    """A marked part of a document; dialogues are grounded in these."""
+
+    start: Whole = Field(alias="start_sp", ge=0)
+    """Offset of its first character in the document's text."""
+    end: Whole = Field(alias="end_sp")
+    """Offset behind its last character."""
+    text: str = Field(alias="text_sp")
+    """Its text, as the file has it beside the offsets."""
+    section_id: str = Field(alias="id_sec")
+    title: str
+    parent_titles: list[_Title]
+    """Titles above it, outermost first; empty if the file names none."""
+
+
+class Document(Fields):
+    """One page of a public service."""
+
+    title: str
+    text: Text = Field(alias="doc_text")
+    """Complete text; spans point into it."""
+    spans: Mapping[str, Span]
+    """Span id -> span, in the order of the file."""
+
+    @model_validator(mode="after")
+    def _offsets(self) -> Document:
+        for span_id, span in self.spans.items():
+            if not span.start <= span.end <= len(self.text):
+                raise ValueError(f"spans with offsets into `doc_text`, unlike span {span_id}")
+        return self
+
+
+class _Documents(Fields):
+    by_domain: dict[_Domain, dict[str, Document]] = Field(alias="doc_data", min_length=1)
+
+
+def read_documents(root: Path, name: str) -> dict[str, Document]:
+    """Return document id -> document, in the order of the file.
+
+    An id may contain `#`, blanks and digits: it is a text that is never taken apart.
+    """
+    content, path = read_json(root, name)
+    problems = Problems(path, "Doc2Dial documents", NEXT_STEP)
+    file = checked(TypeAdapter(_Documents), content, problems)
+    by_domain = file.by_domain.values() if file else ()
+    documents = once(problems, ((0, key, page) for pages in by_domain for key, page in pages.items()), "document")
+    problems.raise_if_any()
+    return documents
+
+
+# Dialogues of MultiDoc2Dial and Doc2Dial over their documents.
 
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class _Reference(Fields):
+    span_id: str = Field(validation_alias=AliasChoices("id_sp", "sp_id"))
+    document_id: str = Field("", alias="doc_id")
+
+
+class Turn(Fields):
     """One utterance of a dialogue."""
 
-    turn_id: int
+    turn_id: Whole
     """Number in the dialogue, from 1, as in the file."""
-    role: str
-    """`user` or `agent`."""
-    act: str
+    role: Literal["user", "agent"]
+    act: str = Field(alias="da")
     """Dialogue act, such as `query_condition`."""
-    text: str
-    references: tuple[tuple[str, str], ...]
-    """(document id, span id) of what it rests on; may be empty."""
+    text: str = Field(alias="utterance")
+    references: list[_Reference]
+    """The spans that it is based on; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialogue:
+class Dialogue(Fields):
     """One dialogue."""
 
-    dialogue_id: str
-    domain: str
-    turns: tuple[Turn, ...]
+    dialogue_id: Text = Field(alias="dial_id")
+    domain: str = ""
+    document_id: str = ""
+    """The one document of a Doc2Dial dialogue, whose references do not name it."""
+    turns: list[Turn] = Field(min_length=1)
     """Utterances in their order; a speaker may have several in a row."""
+
+    def spans_of(self, turn: Turn) -> list[tuple[str, str]]:
+        """Return (document id, span id) of what a turn is based on."""
+        return [(item.document_id or self.document_id, item.span_id) for item in turn.references]
+
+
+class _Dialogues(Fields):
+    by_domain: dict[_Domain, list[Dialogue]] = Field(alias="dial_data", min_length=1)
+
+
+class _DialoguesByDocument(Fields):
+    by_domain: dict[_Domain, dict[str, list[Dialogue]]] = Field(alias="dial_data", min_length=1)
 
 
 def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> tuple[Dialogue, ...]:
     """Return the dialogues of a split, in the order of the file.
 
-    A blank utterance says nothing and is left out, as is a dialogue of `EXTRA_DOMAINS` over documents that are not
-    there; a warning says how many.
+    A blank utterance is left out, as is a dialogue of `EXTRA_DOMAINS` over missing documents; a warning counts them.
     """
     content, path = read_json(root, name)
     problems = Problems(path, "Doc2Dial dialogues", NEXT_STEP)
-    dialogues: dict[str, Dialogue] = {}
+    kept: list[Dialogue] = []
     n_left_out: Counter[str] = Counter()
-    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), problems):
-        if domain in EXTRA_DOMAINS and not _named_documents(row) <= documents.keys():
-            n_left_out[f"dialogues of {domain} over documents that are not there"] += 1
+    for dialogue in _all_dialogues(content, name.startswith("doc2dial"), problems):
+        spans = [span for turn in dialogue.turns for span in dialogue.spans_of(turn)]
+        if dialogue.domain in EXTRA_DOMAINS and not {document_id for document_id, _ in spans} <= documents.keys():
+            n_left_out[f"dialogues of {dialogue.domain} over documents that are not there"] += 1
             continue
-        spoken, n_blank = _without_blank(row)
-        n_left_out["blank utterances"] += n_blank
-        dialogue = _dialogue(domain, document_id, spoken, documents, problems)
-        if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
-            problems.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
+        for document_id, span_id in spans:
+            if document_id not in documents or span_id not in documents[document_id].spans:
+                problems.add(0, "references to spans of the documents", (document_id, span_id), dialogue.dialogue_id)
+        spoken = [turn for turn in dialogue.turns if turn.text.strip()]
+        n_left_out["blank utterances"] += len(dialogue.turns) - len(spoken)
+        kept.append(dialogue.model_copy(update={"turns": spoken}))
+    dialogues = once(problems, ((0, dialogue.dialogue_id, dialogue) for dialogue in kept), "dialogue")
     counts = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
     if not dialogues and not len(problems):
         problems.add(0, "at least one dialogue", f"no dialogue ({counts} left out)" if counts else "no dialogue")
@@ -134,157 +199,17 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
     return tuple(dialogues.values())
 
 
-def _without_blank(row: Any) -> tuple[Any, int]:
-    """Return a dialogue without the turns whose utterance is blank, and how many these are; anything else as it is."""
-    turns = row.get("turns") if isinstance(row, dict) else None
-    if not isinstance(turns, list):
-        return row, 0
-    present = [turn for turn in turns if not _is_blank(turn)]
-    return {**row, "turns": present}, len(turns) - len(present)
-
-
-def _is_blank(turn: Any) -> bool:
-    utterance = turn.get("utterance") if isinstance(turn, dict) else None
-    return isinstance(utterance, str) and not utterance.strip()
-
-
-def _named_documents(row: Any) -> set[str]:
-    """Return the documents that a dialogue refers to, as far as it has the shape of one."""
-    turns = row.get("turns") if isinstance(row, dict) else None
-    references = [
-        reference
-        for turn in (turns if isinstance(turns, list) else ())
-        if isinstance(turn, dict) and isinstance(turn.get("references"), list)
-        for reference in turn["references"]
-    ]
-    return {str(item["doc_id"]) for item in references if isinstance(item, dict) and "doc_id" in item}
-
-
-def _dialogue_rows(content: Any, is_by_document: bool, problems: Problems) -> Iterator[tuple[str, str, Any]]:
-    """Yield (domain, document id or "", dialogue)."""
+def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> Iterator[Dialogue]:
     if not is_by_document:
-        for domain, rows in by_domain(content, "dial_data", list, problems):
-            yield from ((domain, "", row) for row in rows)
+        file = checked(TypeAdapter(_Dialogues), content, problems)
+        for domain, dialogues in file.by_domain.items() if file else ():
+            yield from (dialogue.model_copy(update={"domain": domain}) for dialogue in dialogues)
         return
-    for domain, by_document in by_domain(content, "dial_data", dict, problems):
-        for document_id, rows in by_document.items():
-            yield from ((domain, document_id, row) for row in (rows if isinstance(rows, list) else [rows]))
-
-
-def _dialogue(
-    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], problems: Problems
-) -> Dialogue | None:
-    dialogue_id = row.get("dial_id") if isinstance(row, dict) else None
-    rows = row.get("turns") if isinstance(row, dict) else None
-    if not isinstance(dialogue_id, str) or not dialogue_id or not isinstance(rows, list) or not rows:
-        problems.add(0, "a dialogue with `dial_id` and `turns`", row)
-        return None
-    turns = [_turn(item, document_id) for item in rows]
-    for number, turn in enumerate(turns, start=1):
-        if turn is None:
-            expected = "`turn_id`, `role` user or agent, `da`, `utterance` and `references`"
-            problems.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
-            continue
-        for name, span_id in turn.references:
-            if name not in documents or span_id not in documents[name].spans:
-                problems.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
-    return Dialogue(dialogue_id, domain, tuple(turn for turn in turns if turn))
-
-
-def _turn(row: Any, document_id: str) -> Turn | None:
-    row = row if isinstance(row, dict) else {}
-    turn_id, role, act, text = (row.get(key) for key in ("turn_id", "role", "da", "utterance"))
-    references = row.get("references")
-    if not isinstance(turn_id, int) or role not in ("user", "agent") or not isinstance(act, str):
-        return None
-    if not isinstance(text, str) or not text.strip() or not isinstance(references, list):
-        return None
-    found = [_reference(item, document_id) for item in references]
-    if not all(found):
-        return None
-    return Turn(turn_id, role, act, text, tuple(item for item in found if item))
-
-
-def _reference(row: Any, document_id: str) -> tuple[str, str] | None:
-    """Return (document id, span id); MultiDoc2Dial calls the latter `id_sp`, Doc2Dial `sp_id` and has one document."""
-    row = row if isinstance(row, dict) else {}
-    span_id, name = row.get("id_sp", row.get("sp_id")), row.get("doc_id", document_id)
-    return (name, span_id) if isinstance(span_id, str) and isinstance(name, str) and name else None
-
-
-# Documents of MultiDoc2Dial and Doc2Dial with their marked spans, checked and made records.
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A marked piece of a document; dialogues are grounded in these."""
-
-    start: int
-    """Offset of its first character in the document's text."""
-    end: int
-    """Offset behind its last character."""
-    text: str
-    """Its text, as the file has it beside the offsets."""
-    section_id: str
-    title: str
-    parent_titles: tuple[str, ...]
-    """Titles above it, outermost first; empty where the file names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One page of a public service."""
-
-    document_id: str
-    """Id, which may hold `#`, blanks and digits: a text that is never taken apart."""
-    domain: str
-    title: str
-    text: str
-    """Whole text; spans point into it."""
-    spans: Mapping[str, Span]
-    """Span id -> span, in the order of the file."""
-
-
-def read_documents(root: Path, name: str) -> dict[str, Document]:
-    """Return document id -> document, in the order of the file."""
-    content, path = read_json(root, name)
-    problems = Problems(path, "Doc2Dial documents", NEXT_STEP)
-    documents: dict[str, Document] = {}
-    for domain, by_id in by_domain(content, "doc_data", dict, problems):
-        for document_id, row in by_id.items():
-            document = _document(document_id, domain, row, problems)
-            if document is not None and documents.setdefault(document_id, document) is not document:
-                problems.add(0, "each document once", "this document again", document_id)
-    problems.raise_if_any()
-    return documents
-
-
-def _document(document_id: str, domain: str, row: Any, problems: Problems) -> Document | None:
-    row = row if isinstance(row, dict) else {}
-    title, text, spans = row.get("title"), row.get("doc_text"), row.get("spans")
-    if not isinstance(title, str) or not isinstance(text, str) or not text.strip() or not isinstance(spans, dict):
-        problems.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
-        return None
-    found = {span_id: _span(item, len(text)) for span_id, item in spans.items()}
-    for span_id, span in found.items():
-        if span is None:
-            problems.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
-    return Document(document_id, domain, title, text, {key: span for key, span in found.items() if span})
-
-
-def _span(row: Any, n_characters: int) -> Span | None:
-    row = row if isinstance(row, dict) else {}
-    start, end = row.get("start_sp"), row.get("end_sp")
-    texts = [row.get(key) for key in ("text_sp", "id_sec", "title")]
-    above = row.get("parent_titles")
-    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= n_characters):
-        return None
-    if not isinstance(above, list):
-        return None
-    titles = [item.get("text") if isinstance(item, dict) else None for item in above]
-    if not all(isinstance(text, str) for text in (*texts, *titles)):
-        return None
-    return Span(start, end, texts[0], texts[1], texts[2], tuple(titles))  # type: ignore[arg-type] # checked above
+    old_file = checked(TypeAdapter(_DialoguesByDocument), content, problems)
+    for domain, by_document in old_file.by_domain.items() if old_file else ():
+        for document_id, dialogues in by_document.items():
+            own = {"domain": domain, "document_id": document_id}
+            yield from (dialogue.model_copy(update=own) for dialogue in dialogues)
 
 
 # Retrieval units of the Doc2Dial documents, and which of them hold the grounding of an answer.
@@ -303,14 +228,12 @@ _BLANKS = str.maketrans("", "", " \n\t\r")
 _TO_BLANK = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
-def cut(documents: Iterable[Document], unit: str) -> dict[str, tuple[Passage, ...]]:
+def cut(documents: Mapping[str, Document], unit: str) -> dict[str, tuple[Passage, ...]]:
     """Return document id -> its passages, in order."""
-    texts = {document.document_id: _TEXTS[unit](document) for document in documents}
-    titles = {document.document_id: document.title for document in documents}
-    numbers = iter(range(sum(map(len, texts.values()))))
+    numbers = itertools.count()
     return {
-        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, titles[document_id]) for text in document_text)
-        for document_id, document_text in texts.items()
+        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, document.title) for text in _TEXTS[unit](document))
+        for document_id, document in documents.items()
     }
 
 
@@ -340,8 +263,8 @@ def _sections(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 def _section_text(document: Document, spans: Sequence[Span]) -> str:
     """Return the titles above a section's last span (the document's where there is one at most), then its spans."""
-    above = spans[-1].parent_titles
-    titles = above if len(above) > 1 else (document.title,)
+    above = [title.text for title in spans[-1].parent_titles]
+    titles = above if len(above) > 1 else [document.title]
     # The official passages lose what follows a `#`, and slashes separate titles only.
     headings = [title.replace("/", "-").split("#")[0] for title in titles]
     return _one_line(f"{' / '.join(headings)} // {' '.join(span.text for span in spans)}")
@@ -380,13 +303,6 @@ def _holds(text: str, grounding: str) -> bool:
     return grounding in text or (bool(core) and core in text.lower().translate(_BLANKS))
 
 
-def proposition_passages(columns: Mapping[str, Sequence[str]]) -> Iterator[Passage]:
-    """Yield the propositions of the released file in its order, numbered by row; a text that stands again is kept."""
-    rows = zip(columns["Propositions"], columns["Document_names"], strict=True)
-    for number, (text, name) in enumerate(rows):
-        yield Passage(f"proposition-{number}", text, name)
-
-
 # What the benchmarks on the Doc2Dial documents share: one data set and one retrieval unit make one benchmark.
 # The corpus is pooled: a question of any domain is asked of the passages of all four, as in the papers' main
 # tables.
@@ -396,9 +312,13 @@ N_PASSAGES = 20
 PROPOSITIONS = "proposition"
 """The unit without known gold: single statements, written by a model."""
 
-_COLUMNS = ("Propositions", "Document_names", "Domains")
 _LINK = "files_of"
 _FETCH = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
+
+
+class _Ranking(Fields):
+    task_id: str
+    passages: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,9 +385,9 @@ class Collection:
 
     def _units(self, root: Path) -> Iterator[Passage]:
         if self.unit == PROPOSITIONS:
-            yield from proposition_passages(read_propositions(root))
+            yield from read_propositions(root)
             return
-        for passages in cut(read_documents(root, self.documents).values(), self.unit).values():
+        for passages in cut(read_documents(root, self.documents), self.unit).values():
             yield from passages
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
@@ -492,25 +412,19 @@ class Collection:
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}
         problems = Problems(ranking, "ranking", "restore the sample")
-        found: dict[str, tuple[Passage, ...]] = {}
-        for line, row in json_lines(problems):
-            ids = row.get("passages")
-            ids = ids if isinstance(ids, list) else [None]
-            if not isinstance(row.get("task_id"), str) or not all(isinstance(one, str) and one in units for one in ids):
-                problems.add(line, "`task_id` and ids of units as `passages`", row)
-            elif row["task_id"] in found:
-                problems.add(line, "each task once", "this task again", row["task_id"])
-            else:
-                found[row["task_id"]] = tuple(units[name] for name in ids[:N_PASSAGES])
+        rows = once(problems, ((line, row.task_id, row) for line, row in typed_lines(problems, _Ranking)), "task")
+        for row in rows.values():
+            for name in set(row.passages) - units.keys():
+                problems.add(0, "ids of units as `passages`", name, row.task_id)
         problems.raise_if_any()
-        return found
+        return {key: tuple(units[name] for name in row.passages[:N_PASSAGES]) for key, row in rows.items()}
 
 
 @functools.lru_cache(maxsize=4)
 def _tasks(collection: Collection, root: Path) -> tuple[Task, ...]:
     """Return the tasks, read once: judgements ask for them again by domain."""
     documents = read_documents(root, collection.documents)
-    passages = None if collection.unit == PROPOSITIONS else cut(documents.values(), collection.unit)
+    passages = None if collection.unit == PROPOSITIONS else cut(documents, collection.unit)
     return tasks_of(read_dialogues(root, collection.dialogues, documents), documents, passages)
 
 
@@ -523,25 +437,38 @@ def files_root(root: Path) -> Path:
     return root.parent / name if isinstance(name, str) else root
 
 
-def read_propositions(root: Path) -> Mapping[str, list[str]]:
-    """Return the parallel lists `Propositions`, `Document_names` and `Domains` of the released file."""
+class _Propositions(Fields):
+    texts: list[str] = Field(alias="Propositions", min_length=1)
+    document_names: list[str] = Field(alias="Document_names")
+    domains: list[str] = Field(alias="Domains")
+
+    @model_validator(mode="after")
+    def _parallel(self) -> _Propositions:
+        if not len(self.texts) == len(self.document_names) == len(self.domains):
+            raise ValueError("lists of one length")
+        return self
+
+
+def read_propositions(root: Path) -> tuple[Passage, ...]:
+    """Return the propositions of the released file in its order, numbered by row; a repeated text is kept."""
     content, path = read_json(root, "propositions.json")
     problems = Problems(path, "propositions", "fetch the file again")
-    row = content[0] if isinstance(content, list) and len(content) == 1 else None
-    columns = {name: row.get(name) if isinstance(row, dict) else None for name in _COLUMNS}
-    for name, values in columns.items():
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            problems.add(0, f"one object with a list of texts as `{name}`", values)
+    rows = checked(TypeAdapter(tuple[_Propositions]), content, problems)
     problems.raise_if_any()
-    lengths = {name: len(values or ()) for name, values in columns.items()}
-    if len(set(lengths.values())) != 1 or not lengths[_COLUMNS[0]]:
-        problems.add(0, "lists of one length, not empty", lengths)
-    problems.raise_if_any()
-    return {name: list(values or ()) for name, values in columns.items()}
+    return tuple(
+        Passage(f"proposition-{number}", text, name)
+        for row in rows or ()
+        for number, (text, name) in enumerate(zip(row.texts, row.document_names, strict=True))
+    )
+
+
+class _Rewrite(Fields):
+    query_id: str = Field(alias="_id")
+    text: Text
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return task id -> question that stands on its own, from `rewrites.jsonl` where a user or the sample has one.
+    """Return task id -> question that stands on its own, from `rewrites.jsonl` if a user or the sample has one.
 
     Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
     """
@@ -550,13 +477,8 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
     problems = Problems(path, "rewritten questions", "correct the file")
-    rewrites: dict[str, str] = {}
-    for line, row in json_lines(problems):
-        query_id, text = row.get("_id"), row.get("text")
-        if isinstance(query_id, str) and isinstance(text, str) and text.strip() and query_id not in rewrites:
-            rewrites[query_id] = text
-        else:
-            problems.add(line, "`_id`, each once, and `text`", row)
+    rows = ((line, row.query_id, row.text) for line, row in typed_lines(problems, _Rewrite))
+    rewrites = once(problems, rows, "question")
     problems.raise_if_any()
     return rewrites
 
@@ -702,7 +624,7 @@ def _task(
     dialogue, turn, reply = moment.dialogue, moment.turn, moment.reply
     number = sum(message.role is Role.USER for message in moment.messages)
     is_answered = reply.act != NO_SOLUTION
-    document_id, grounding = _grounding(reply, documents) if is_answered else ("", "")
+    document_id, grounding = _grounding(dialogue.spans_of(reply), documents) if is_answered else ("", "")
     candidates = passages[document_id] if passages is not None and grounding else ()
     return Task(
         task_id=task_id(dialogue.dialogue_id, number),
@@ -724,14 +646,14 @@ def _task(
     )
 
 
-def _grounding(reply: Turn, documents: Mapping[str, Document]) -> tuple[str, str]:
+def _grounding(references: Sequence[tuple[str, str]], documents: Mapping[str, Document]) -> tuple[str, str]:
     """Return (document id, text from the first referenced span's start to the last one's end); ("", "") for none.
 
-    Where a reply refers to several documents, the first one's spans count: the official script, too, looks into one.
+    If a reply refers to several documents, the first one's spans count: the official script, too, looks into one.
     """
-    if not reply.references:
+    if not references:
         return "", ""
-    document_id = reply.references[0][0]
+    document_id = references[0][0]
     document = documents[document_id]
-    spans = [document.spans[span_id] for name, span_id in reply.references if name == document_id]
+    spans = [document.spans[span_id] for name, span_id in references if name == document_id]
     return document_id, document.text[min(span.start for span in spans) : max(span.end for span in spans)]

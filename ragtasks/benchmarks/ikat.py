@@ -16,12 +16,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, has_references, official_file, read_edition
+from ragtasks.benchmarks._fields import Fields, Text, Whole, typed_items, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Problems, json_array, json_lines
+from ragtasks.files import Problems
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, task_id
 
 DOMAIN = "clueweb22"
@@ -46,15 +49,13 @@ class Year:
     """Texts of the passages that responses rest on; None where none are published."""
     judged: SourceFile | None = None
     """NIST's judgements of the facts; None where none are published."""
-    turns_key: str = "turns"
-    utterance_key: str = "utterance"
-    facts_key: str = "ptkb_provenance"
-    passages_key: str = "response_provenance"
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-        read = functools.partial(_counts, self.name)
-        is_sample, revision, counts = read_edition(root, _COMMIT, (self.n_topics, self.n_turns), read)
+        read = TypeAdapter(tuple[int, int]).validate_python
+        is_sample, revision, counts = read_edition(
+            root, _COMMIT, (self.n_topics, self.n_turns), lambda raw: read(raw[self.name])
+        )
         tasks = self._read_tasks(root, counts)
         return Benchmark(
             self.name,
@@ -80,10 +81,17 @@ class Year:
         )
 
     def _read_tasks(self, root: Path, counts: tuple[int, int]) -> tuple[Task, ...]:
-        texts = _read_texts(root / self.texts.path, self.name) if self.texts else {}
+        texts = _read_texts(root / self.texts.path, self.name) if self.texts else None
         judged = _read_judgements(root / self.judged.path, self.name) if self.judged else {}
-        reader = _Reader(self, texts, judged, _problems(root / self.topics.path, self.name, "topics"))
-        return reader.tasks(counts)
+        problems = _problems(root / self.topics.path, self.name, "topics")
+        topics = [topic for _, topic in typed_items(problems, _Topic)]
+        problems.raise_if_any()
+        tasks = tuple(task for topic in topics for task in _tasks_of(topic, texts, judged, problems))
+        problems.raise_if_any()
+        if (len(topics), len(tasks)) != counts:
+            problems.add(0, f"{counts[0]} topics with {counts[1]} turns", f"{len(topics)} with {len(tasks)}")
+        problems.raise_if_any()
+        return tasks
 
     def load_facts(self, root: Path) -> Benchmark:
         """Return the same turns as a benchmark of choosing facts: only the conversation and the facts are read."""
@@ -106,75 +114,92 @@ class Year:
         return BenchmarkDefinition(source, self.load_facts if facts else self.load, sample=_SAMPLE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the topics of a year; what is wrong with one is noted."""
+def _in_order(facts: object) -> object:
+    """Return the facts of an object that numbers them from 1 as a list."""
+    if not isinstance(facts, dict):
+        return facts
+    if list(facts) != [str(number) for number in range(1, len(facts) + 1)]:
+        raise ValueError("facts with the numbers from 1 as keys")
+    return list(facts.values())
 
-    year: Year
-    texts: Mapping[str, str]
-    judged: Mapping[str, Mapping[int, int]]
-    problems: Problems
 
-    def tasks(self, counts: tuple[int, int]) -> tuple[Task, ...]:
-        """Return the tasks of all topics, which are (topics, turns)."""
-        topics = json_array(self.problems)
-        tasks = tuple(task for topic in topics for task in self._tasks_of(topic) if task is not None)
-        self.problems.raise_if_any()
-        if (len(topics), len(tasks)) != counts:
-            self.problems.add(0, f"{counts[0]} topics with {counts[1]} turns", f"{len(topics)} with {len(tasks)}")
-        self.problems.raise_if_any()
-        return tasks
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
-    def _tasks_of(self, topic: Any) -> Iterator[Task | None]:
-        year, fields = self.year, topic if isinstance(topic, dict) else {}
-        number, turns, facts = str(fields.get("number")), fields.get(year.turns_key), _facts(fields.get("ptkb"))
-        if "number" not in fields or not isinstance(turns, list) or not facts:
-            self.problems.add(0, f"a topic with `number`, `ptkb` and `{year.turns_key}`", topic)
-            return
-        messages: list[Message] = []
-        for turn, row in enumerate(turns, start=1):
-            texts = [row.get(key) for key in (year.utterance_key, "response")] if isinstance(row, dict) else [None]
-            if not all(isinstance(text, str) and text.strip() for text in texts) or row.get("turn_id") != turn:
-                expected = f"turn {turn} with `{year.utterance_key}` and `response`"
-                self.problems.add(0, expected, row, f"topic {number}")
-                return
-            messages.append(Message(Role.USER, str(texts[0])))
-            yield self._task(number, tuple(messages), row, facts)
-            messages.append(Message(Role.ASSISTANT, str(texts[1])))
 
-    def _task(
-        self, number: str, messages: tuple[Message, ...], row: Mapping[str, Any], facts: Sequence[str]
-    ) -> Task | None:
-        year, turn = self.year, row["turn_id"]
-        ids = row.get(year.passages_key)
-        relevant = _numbers(row.get(year.facts_key), facts)
-        missing = [name for name in ids if name not in self.texts] if isinstance(ids, list) and year.texts else []
-        if not isinstance(ids, list) or relevant is None or missing:
-            expected = f"`{year.facts_key}` of facts in `ptkb`, and `{year.passages_key}` of passages with a text"
-            self.problems.add(0, expected, missing or row.get(year.facts_key), f"topic {number}, turn {turn}")
-            return None
-        graded = self.judged.get(f"{number}_{turn}")
-        if graded is not None:
-            relevant = sorted(fact for fact, grade in graded.items() if grade > 0)
-        return Task(
-            task_id=task_id(number, turn),
-            conversation_id=number,
-            turn=turn,
+class _Turn(Fields):
+    """A turn; the topics of 2025 have other names than those before."""
+
+    turn_id: Whole
+    utterance: Text = Field(validation_alias=AliasChoices("utterance", "user_utterance"))
+    response: Text
+    facts: list[Whole | str] = Field(validation_alias=AliasChoices("ptkb_provenance", "relevant_ptkbs"))
+    """The facts that the turn needs, by number or by text."""
+    passage_ids: list[str] = Field(validation_alias=AliasChoices("response_provenance", "citations"))
+    resolved: Any = Field(None, alias="resolved_utterance")
+
+
+class _Topic(Fields):
+    number: str
+    facts: Annotated[list[Text], BeforeValidator(_in_order)] = Field(alias="ptkb", min_length=1)
+    turns: list[_Turn] = Field(validation_alias=AliasChoices("turns", "responses"))
+
+    @field_validator("number", mode="before")
+    @classmethod
+    def _as_text(cls, number: object) -> object:
+        return str(number) if isinstance(number, int) else number
+
+    @model_validator(mode="after")
+    def _numbered(self) -> _Topic:
+        if [turn.turn_id for turn in self.turns] != list(range(1, len(self.turns) + 1)):
+            raise ValueError("turns with the numbers from 1 as `turn_id`")
+        for turn in self.turns:
+            self.numbers_of(turn)
+        return self
+
+    def numbers_of(self, turn: _Turn) -> list[int]:
+        """Return the numbers of the facts that a turn needs, from 1."""
+        by_text = {_one_line(text): number for number, text in enumerate(self.facts, start=1)}
+        numbers = [by_text.get(_one_line(item), 0) if isinstance(item, str) else item for item in turn.facts]
+        if not all(1 <= number <= len(self.facts) for number in numbers):
+            raise ValueError(f"facts of `ptkb` in turn {turn.turn_id}, not {turn.facts}")
+        return numbers
+
+
+def _tasks_of(
+    topic: _Topic, texts: Mapping[str, str] | None, judged: Mapping[str, Mapping[int, int]], problems: Problems
+) -> Iterator[Task]:
+    """Yield the tasks of a topic; passages without a text are noted if the year publishes texts."""
+    messages: list[Message] = []
+    for turn in topic.turns:
+        official_id = f"{topic.number}_{turn.turn_id}"
+        messages.append(Message(Role.USER, turn.utterance))
+        if texts is not None and (missing := [name for name in turn.passage_ids if name not in texts]):
+            problems.add(0, "passages with a text", missing, official_id)
+        graded = judged.get(official_id)
+        relevant = sorted(n for n, grade in graded.items() if grade > 0) if graded else topic.numbers_of(turn)
+        yield Task(
+            task_id=task_id(topic.number, turn.turn_id),
+            conversation_id=topic.number,
+            turn=turn.turn_id,
             domain=DOMAIN,
-            messages=messages,
-            target=row["response"],
+            messages=tuple(messages),
+            target=turn.response,
             answerability=Answerability.ANSWERABLE,
             question_types=("personal" if relevant else "general",),
-            multi_turn="N/A" if turn == 1 else "Follow-up",
-            references=tuple(Passage(name, self.texts[name]) for name in dict.fromkeys(ids) if name in self.texts),
+            multi_turn="N/A" if turn.turn_id == 1 else "Follow-up",
+            references=tuple(
+                Passage(name, texts[name]) for name in dict.fromkeys(turn.passage_ids) if texts and name in texts
+            ),
             extra={
-                "official_id": f"{number}_{turn}",
-                "facts": list(facts),
+                "official_id": official_id,
+                "facts": topic.facts,
                 "relevant_facts": relevant,
-                "resolved": row.get("resolved_utterance"),
-                "passage_ids": ids,
+                "resolved": turn.resolved,
+                "passage_ids": turn.passage_ids,
             },
         )
+        messages.append(Message(Role.ASSISTANT, turn.response))
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -182,38 +207,20 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-def _facts(raw: Any) -> list[str]:
-    """Return the facts in the order of their numbers, from 1; [] where they are not as the format says."""
-    texts = raw if isinstance(raw, list) else []
-    if isinstance(raw, dict) and list(raw) == [str(number) for number in range(1, len(raw) + 1)]:
-        texts = list(raw.values())
-    return texts if all(isinstance(text, str) and text.strip() for text in texts) else []
-
-
-def _numbers(raw: Any, facts: Sequence[str]) -> list[int] | None:
-    """Return the numbers of some facts, named by number or by text; None where one is not among them."""
-    if not isinstance(raw, list):
-        return None
-    by_text = {" ".join(text.split()): number for number, text in enumerate(facts, start=1)}
-    numbers = [by_text.get(" ".join(item.split())) if isinstance(item, str) else item for item in raw]
-    found = [item for item in numbers if isinstance(item, int) and 1 <= item <= len(facts)]
-    return found if len(found) == len(raw) else None
-
-
 def _problems(path: Path, name: str, what: str) -> Problems:
     return Problems(official_file(path, "iKAT", name), f"iKAT {what}", _NEXT_STEP)
+
+
+class _PassageText(Fields):
+    doc_id: Text
+    passage_id: Text
+    text: Text = Field(alias="passage_text")
 
 
 def _read_texts(path: Path, name: str) -> dict[str, str]:
     """Return passage id -> text."""
     problems = _problems(path, name, "passages")
-    texts: dict[str, str] = {}
-    for line, row in json_lines(problems):
-        parts = [row.get(key) for key in ("doc_id", "passage_id", "passage_text")]
-        if all(isinstance(part, str) and part.strip() for part in parts):
-            texts[f"{parts[0]}:{parts[1]}"] = str(parts[2]).strip()
-        else:
-            problems.add(line, "`doc_id`, `passage_id` and `passage_text`", row)
+    texts = {f"{row.doc_id}:{row.passage_id}": row.text.strip() for _, row in typed_lines(problems, _PassageText)}
     problems.raise_if_any()
     return texts
 
@@ -230,12 +237,6 @@ def _read_judgements(path: Path, name: str) -> dict[str, dict[int, int]]:
             problems.add(line, "a turn, 0, the number of a fact, and its grade", text)
     problems.raise_if_any()
     return judged
-
-
-def _counts(name: str, raw: Any) -> tuple[int, int]:
-    """Return topics and turns of a year, as a sample says."""
-    topics, turns = raw[name]
-    return int(topics), int(turns)
 
 
 # A reply that chooses facts, as the prompt `generation/ikat_facts` asks for it.
@@ -292,10 +293,6 @@ IKAT25 = Year(
     ),
     n_topics=17,
     n_turns=188,
-    turns_key="responses",
-    utterance_key="user_utterance",
-    facts_key="relevant_ptkbs",
-    passages_key="citations",
 )
 YEAR_2023, YEAR_2024, YEAR_2025 = (year.definition() for year in (IKAT23, IKAT24, IKAT25))
 FACTS_2023, FACTS_2024, FACTS_2025 = (year.definition(facts=True) for year in (IKAT23, IKAT24, IKAT25))

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from ragtasks.benchmarks._definition import (
     Benchmark,
@@ -31,9 +31,10 @@ from ragtasks.benchmarks._definition import (
     reference_contexts,
     reference_qrels,
 )
+from ragtasks.benchmarks._fields import Fields, Text, typed_file
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Problems, parse_json, read_whole
+from ragtasks.files import Problems
 from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
 
 ANSWERABILITY: Mapping[str, Answerability] = {
@@ -53,9 +54,8 @@ _OFFICIAL_ID = re.compile(r"\w+_dial\d+")
 _NEXT_STEP = "fetch the file again, or correct it"
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a file must hold."""
+class Counts(Fields):
+    """How many records a file must contain."""
 
     conversations: int
     tasks: int
@@ -73,8 +73,9 @@ class Split:
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-        read = functools.partial(_counts, self.file.path)
-        is_sample, revision, counts = read_edition(root, _COMMIT, self.counts, read)
+        is_sample, revision, counts = read_edition(
+            root, _COMMIT, self.counts, lambda raw: Counts.model_validate(raw[self.file.path])
+        )
         tasks = _read_tasks(root / self.file.path, self.name, counts, is_official=not is_sample)
         return Benchmark(
             self.name,
@@ -125,113 +126,91 @@ DEV = Split(
 """The split that the official predictions are published for."""
 
 
-def _counts(file: str, raw: Any) -> Counts:
-    """Return what a sample says of one of its files."""
-    return TypeAdapter(Counts).validate_python(raw[file])
+def _user_last(context: list[str]) -> list[str]:
+    if len(context) % 2 == 0:
+        raise ValueError("texts, user and agent in turn, that ends with the user")
+    return context
+
+
+class _Evidence(Fields):
+    official_id: Text = Field(alias="passage_id")
+    text: str = Field(alias="passage_text")
+    titles: list[str] = Field(alias="passage_titles")
+
+    def passage(self) -> Passage:
+        return Passage(passage_id(self.official_id), self.text, _title(self.titles))
+
+
+class _Label(Fields):
+    """One person's label."""
+
+    response_type: Literal["directAnswer", "noAnswerButRelevantInfo", "clarification", "noAnswerNoRelevantInfo"] = (
+        Field(alias="responseType")
+    )
+    response: Text
+    evidence: list[_Evidence]
+
+    @property
+    def answerability(self) -> Answerability:
+        return ANSWERABILITY[self.response_type]
+
+
+class _Turn(Fields):
+    context: Annotated[list[Text], AfterValidator(_user_last)]
+    labels: list[_Label] = Field(min_length=1)
+
+
+class _Conversation(Fields):
+    seed_article: Any = Field(None, alias="seedArticle")
+    turns: list[_Turn] = Field(min_length=1)
+
+
+_File = Annotated[dict[str, _Conversation], Field(min_length=1)]
 
 
 def _read_tasks(path: Path, name: str, counts: Counts | None, *, is_official: bool) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order."""
     problems = Problems(official_file(path, "INSCIT", name), "INSCIT file", _NEXT_STEP)
-    tasks = tuple(task for place, turn in _turns(problems) if (task := _task(*place, turn, problems)) is not None)
-    for other in dict.fromkeys(task.conversation_id for task in tasks):
-        if is_official and not _OFFICIAL_ID.fullmatch(other):
-            problems.add(0, "official ids of conversations, such as food_level1_dial24", other)
+    conversations = typed_file(problems, TypeAdapter[dict[str, _Conversation]](_File))
+    for conversation_id in conversations:
+        if is_official and not _OFFICIAL_ID.fullmatch(conversation_id):
+            problems.add(0, "official ids of conversations, such as food_level1_dial24", conversation_id)
+    tasks = tuple(
+        _task(conversation_id, number, turn, conversation.seed_article)
+        for conversation_id, conversation in conversations.items()
+        for number, turn in enumerate(conversation.turns, start=1)
+    )
+    labels = Counter(label for task in tasks for label in task.extra["response_types"])
+    found = Counts(conversations=len(conversations), tasks=len(tasks), labels=dict(labels))
+    if counts is not None and found != counts:
+        problems.add(0, f"{counts!r}", found)
     problems.raise_if_any()
-    if counts is not None:
-        _check_counts(tasks, counts, problems)
     return tasks
 
 
-def _turns(problems: Problems) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
-    """Yield ((conversation id, turn from 1), turn with the conversation's seed article), after noting other shapes."""
-    try:
-        content = parse_json(read_whole(problems))
-    except ValueError as error:
-        problems.add(0, "one JSON object", str(error))
-        problems.raise_if_any()
-    if not isinstance(content, dict) or not content:
-        problems.add(0, "an object: conversation id -> `seedArticle` and `turns`", content)
-        return
-    for name, conversation in content.items():
-        turns = conversation.get("turns") if isinstance(conversation, dict) else None
-        if not isinstance(turns, list) or not turns:
-            problems.add(0, "`turns` with at least one", turns, name)
-            continue
-        for number, turn in enumerate(turns, start=1):
-            if isinstance(turn, dict):
-                yield (name, number), {**turn, "seedArticle": conversation.get("seedArticle")}
-            else:
-                problems.add(0, "an object", turn, f"{name}, turn {number}")
-
-
-def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
-    """Return the task of one turn, or None after noting what is wrong with it."""
-    before, place = len(problems), f"{name}, turn {turn}"
-    context = row.get("context")
-    texts = context if isinstance(context, list) else []
-    if len(texts) % 2 == 0 or not all(isinstance(text, str) and text.strip() for text in texts):
-        problems.add(0, "`context` of texts, user and agent in turn, that ends with the user", context, place)
-    raw = row.get("labels")
-    labels = [_label(item, place, problems) for item in raw] if isinstance(raw, list) else []
-    if not labels:
-        problems.add(0, "`labels` with at least one", raw, place)
-    if len(problems) > before:
-        return None
-    first, *others = labels
-    passages = {passage.passage_id: passage for label in labels for passage in label.evidence}
+def _task(conversation_id: str, number: int, turn: _Turn, seed_article: Any) -> Task:
+    first, *others = turn.labels
+    passages = [[item.passage() for item in label.evidence] for label in turn.labels]
     return Task(
-        task_id=task_id(name, turn),
-        conversation_id=name,
-        turn=turn,
+        task_id=task_id(conversation_id, number),
+        conversation_id=conversation_id,
+        turn=number,
         domain=DOMAIN,
-        messages=tuple(Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate(texts)),
+        messages=tuple(Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate(turn.context)),
         target=first.response,
-        answerability=ANSWERABILITY[first.response_type],
-        question_types=tuple(dict.fromkeys(label.response_type for label in labels)),
-        multi_turn="N/A" if turn == 1 else "Follow-up",
-        references=tuple(passages.values()),
+        answerability=first.answerability,
+        question_types=tuple(dict.fromkeys(label.response_type for label in turn.labels)),
+        multi_turn="N/A" if number == 1 else "Follow-up",
+        references=tuple({passage.passage_id: passage for own in passages for passage in own}.values()),
         extra={
-            "seed_article": row["seedArticle"],
-            "response_types": [label.response_type for label in labels],
-            "evidence": [[passage.passage_id for passage in label.evidence] for label in labels],
+            "seed_article": seed_article,
+            "response_types": [label.response_type for label in turn.labels],
+            "evidence": [[passage.passage_id for passage in own] for own in passages],
             "other_labels": [
-                {"target": label.response, "answerability": ANSWERABILITY[label.response_type].value}
-                for label in others
+                {"target": label.response, "answerability": label.answerability.value} for label in others
             ],
         },
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Label:
-    response_type: str
-    response: str
-    evidence: tuple[Passage, ...]
-
-
-def _label(row: Any, place: str, problems: Problems) -> _Label:
-    """Return one person's label; what is wrong with it is noted."""
-    label = row if isinstance(row, dict) else {}
-    kind, response, evidence = label.get("responseType"), label.get("response"), label.get("evidence")
-    if kind not in ANSWERABILITY:
-        problems.add(0, f"`responseType` as one of {', '.join(ANSWERABILITY)}", kind, place)
-    if not isinstance(response, str) or not response.strip():
-        problems.add(0, "`response` with a text", response, place)
-    if not isinstance(evidence, list):
-        problems.add(0, "`evidence` as a list of passages", evidence, place)
-    passages = [_passage(item, place, problems) for item in evidence] if isinstance(evidence, list) else []
-    return _Label(str(kind), str(response), tuple(item for item in passages if item is not None))
-
-
-def _passage(row: Any, place: str, problems: Problems) -> Passage | None:
-    fields = row if isinstance(row, dict) else {}
-    name, text, titles = fields.get("passage_id"), fields.get("passage_text"), fields.get("passage_titles")
-    is_titled = isinstance(titles, list) and all(isinstance(title, str) for title in titles)
-    if not isinstance(name, str) or not name or not isinstance(text, str) or not is_titled:
-        problems.add(0, "`passage_id`, `passage_text` and `passage_titles`", row, place)
-        return None
-    return Passage(passage_id(name), text, _title(titles or ()))
 
 
 def passage_id(official: str) -> str:
@@ -242,15 +221,6 @@ def passage_id(official: str) -> str:
 def _title(titles: Sequence[str]) -> str:
     """Return the article's title and those of its sections above a passage as one."""
     return " - ".join(titles)
-
-
-def _check_counts(tasks: Sequence[Task], counts: Counts, problems: Problems) -> None:
-    labels = Counter(name for task in tasks for name in task.extra["response_types"])
-    conversations = len({task.conversation_id for task in tasks})
-    found = Counts(conversations, len(tasks), dict(labels))
-    if found != replace(counts, labels=dict(counts.labels)):
-        problems.add(0, f"{counts}", found)
-    problems.raise_if_any()
 
 
 # The corpus: a folder of JSON files, each a list of articles with `passages` of `id`, `text` and `titles`.
@@ -276,19 +246,21 @@ def corpus_file(root: Path, domain: str) -> Path:
     return derived_file(root, f"{domain}.jsonl", lambda: _corpus_rows(files))
 
 
+class _CorpusPassage(Fields):
+    official_id: str = Field(alias="id")
+    text: str
+    titles: list[str]
+
+
+class _CorpusArticle(Fields):
+    passages: list[_CorpusPassage]
+
+
 def _corpus_rows(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
     for path in files:
-        problems = Problems(path, "INSCIT corpus", _NEXT_STEP)
-        try:
-            articles = parse_json(read_whole(problems))
-            yield from (
-                {"_id": passage_id(passage["id"]), "title": _title(passage["titles"]), "text": passage["text"]}
-                for article in articles
-                for passage in article["passages"]
-            )
-        except (LookupError, TypeError, ValueError) as error:
-            problems.add(0, "a list of articles with `passages` of `id`, `text` and `titles`", str(error))
-            problems.raise_if_any()
+        articles = typed_file(Problems(path, "INSCIT corpus", _NEXT_STEP), TypeAdapter(list[_CorpusArticle]))
+        for passage in (passage for article in articles for passage in article.passages):
+            yield {"_id": passage_id(passage.official_id), "title": _title(passage.titles), "text": passage.text}
 
 
 INSCIT = TEST.definition()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ragtasks.benchmarks._definition import (
     Benchmark,
@@ -24,162 +24,124 @@ from ragtasks.benchmarks._definition import (
     official_file,
     read_edition,
 )
+from ragtasks.benchmarks._fields import Fields, Text, typed_items
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import Problems, json_array, parse_json
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, compact, task_id
+from ragtasks.files import Problems, parse_json
+from ragtasks.records import (
+    Answerability,
+    Contexts,
+    Message,
+    Passage,
+    Qrel,
+    Role,
+    Setting,
+    Task,
+    compact,
+    split_task_id,
+    task_id,
+)
 from ragtasks.tables import Table, Value
 
 # MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
 # Both files are one JSON array, so an error is named by the item's number, from 1. Neither has ids: an article's
-# and a query's id is its number, which the checksums of the official files keep fixed. Only what scoring rests on
-# is checked: who wrote an article, and its address, may be missing.
+# and a query's id is its number, which the checksums of the official files keep fixed. Only fields that scoring needs
+# are required.
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
 CORPUS_FILE = "dataset/corpus.json"
 NULL = "null_query"
 """The type of the queries that nothing in the corpus answers."""
-QUESTION_TYPES = ("inference_query", "comparison_query", "temporal_query", NULL)
-
-_NEXT_STEP = "delete the file and run `ragtasks data fetch multihop_rag`"
-_ARTICLE_KEYS = ("title", "source", "published_at", "category", "body")
-_EVIDENCE_KEYS = ("fact", "title", "source", "published_at")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """How many records a complete copy has; loading fails where a file differs."""
+class Counts(Fields):
+    """How many records a complete copy has; loading fails if a file differs."""
+
+    model_config = ConfigDict(extra="forbid")
 
     articles: int
     by_type: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Article:
+def _iso_date(text: str) -> str:
+    try:
+        # Python 3.10 does not read the Z that 3.11 does.
+        datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise ValueError("a date in ISO 8601") from error
+    return text
+
+
+_Date = Annotated[Text, AfterValidator(_iso_date)]
+
+
+class Article(Fields):
     """One news article."""
 
-    article_id: str
-    """`article-` and its number in the file, from 1."""
-    title: str
-    source: str
-    published_at: str
-    """When, in ISO 8601, as in the file."""
-    category: str
-    body: str
-    url: str = ""
-    """Address; empty where the file has none."""
+    title: Text
+    source: Text
+    published_at: _Date
+    category: Text
+    body: Text
+    url: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One question with what its answer rests on."""
+class Evidence(Fields):
+    """A fact that an answer is based on, and its article."""
 
-    number: int
-    """Place in the file, from 1."""
-    query: str
-    answer: str
+    fact: Text
+    title: Text
+    source: Text
+    published_at: _Date
+
+
+class Query(Fields):
+    """One question."""
+
+    query: Text
+    answer: Text
     """`Yes`, `No`, `before`, an entity, or that information is insufficient."""
-    question_type: str
-    evidence: tuple[dict[str, str], ...] = field(hash=False)
-    """Pieces of evidence with the keys fact, title, source, published_at; none for a null query."""
+    question_type: Literal["inference_query", "comparison_query", "temporal_query", "null_query"]
+    evidence: list[Evidence] = Field(alias="evidence_list")
+    """Empty for a null query."""
+
+    @model_validator(mode="after")
+    def _only_null_without_evidence(self) -> Query:
+        if (self.question_type == NULL) == bool(self.evidence):
+            raise ValueError("`evidence_list` that is empty for a null query, and only for one")
+        return self
 
 
 def edition_of(root: Path) -> tuple[bool, str, Counts]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
-
-    def read(raw: Any) -> Counts:
-        Counts(**raw)  # refuses what it does not know, as the next line does other types
-        return TypeAdapter(Counts).validate_python(raw)
-
-    return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, read)
+    return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, Counts.model_validate)
 
 
-def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
+def read_articles(root: Path, counts: Counts) -> list[Article]:
     """Return the articles of the corpus, in the order of the file."""
     problems = problems_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
-    articles: list[Article] = []
-    for number, row in items_of(problems):
-        before = len(problems)
-        texts = _checked_texts(row, _ARTICLE_KEYS, problems, number)
-        _check_date(texts.get("published_at"), problems, number)
-        url = row.get("url")
-        if len(problems) == before:
-            article_id = f"article-{number:03d}"
-            articles.append(Article(article_id=article_id, **texts, url=url if isinstance(url, str) else ""))
+    articles = [article for _, article in typed_items(problems, Article)]
     if not len(problems) and len(articles) != counts.articles:
         problems.add(0, f"{counts.articles} articles", len(articles))
     problems.raise_if_any()
-    return tuple(articles)
+    return articles
 
 
-def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
-    """Return the queries, in the order of the file."""
+def read_queries(root: Path, counts: Counts) -> dict[str, Query]:
+    """Return task id -> query, in the order of the file."""
     problems = problems_of(root / QUERY_FILE, "MultiHop-RAG queries")
-    queries: list[Query] = []
-    for number, row in items_of(problems):
-        before = len(problems)
-        texts = _checked_texts(row, ("query", "answer", "question_type"), problems, number)
-        question_type = texts.get("question_type")
-        if question_type and question_type not in QUESTION_TYPES:
-            problems.add(0, f"`question_type` as one of {', '.join(QUESTION_TYPES)}", question_type, f"item {number}")
-        evidence = _evidence(row, question_type == NULL, problems, number)
-        if len(problems) == before:
-            queries.append(Query(number, **texts, evidence=evidence))
-    by_type = dict(Counter(query.question_type for query in queries))
+    queries = typed_items(problems, Query)
+    by_type = dict(Counter(query.question_type for _, query in queries))
     if not len(problems) and by_type != dict(counts.by_type):
         problems.add(0, f"queries by type {dict(counts.by_type)}", by_type)
     problems.raise_if_any()
-    return tuple(queries)
+    return {task_id(f"multihop-{number:04d}", 1): query for number, query in queries}
 
 
 def problems_of(path: Path, what: str) -> Problems:
-    """Return the errors of a file that is there."""
-    return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), what, _NEXT_STEP)
-
-
-def items_of(problems: Problems) -> list[tuple[int, dict[str, Any]]]:
-    """Return (number from 1, object) of a file that is one JSON array; items that are no objects are noted."""
-    numbered = list(enumerate(json_array(problems), start=1))
-    for number, row in numbered:
-        if not isinstance(row, dict):
-            problems.add(0, "an object", row, f"item {number}")
-    return [(number, row) for number, row in numbered if isinstance(row, dict)]
-
-
-def _checked_texts(
-    row: Mapping[str, Any], keys: Sequence[str], problems: Problems, number: int, where: str = ""
-) -> dict[str, str]:
-    """Return the named fields that are texts with something in them, after noting the others."""
-    found = {key: value for key in keys if isinstance(value := row.get(key), str) and value.strip()}
-    for key in keys:
-        if key not in found:
-            problems.add(0, f"`{where}{key}` with a text", row.get(key), f"item {number}")
-    return found
-
-
-def _check_date(text: str | None, problems: Problems, number: int, where: str = "") -> None:
-    if text is None:
-        return
-    try:
-        # Python 3.10 does not read the Z that 3.11 does.
-        datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        problems.add(0, f"`{where}published_at` as ISO 8601", text, f"item {number}")
-
-
-def _evidence(row: Mapping[str, Any], is_null: bool, problems: Problems, number: int) -> tuple[dict[str, str], ...]:
-    raw = row.get("evidence_list")
-    if not isinstance(raw, list) or is_null == bool(raw):
-        expected = "`evidence_list` empty for a null query" if is_null else "`evidence_list` with some evidence"
-        problems.add(0, expected, raw, f"item {number}")
-        return ()
-    pieces = []
-    for index, item in enumerate(raw):
-        where = f"evidence_list[{index}]."
-        piece = _checked_texts(item if isinstance(item, dict) else {}, _EVIDENCE_KEYS, problems, number, where)
-        _check_date(piece.get("published_at"), problems, number, where)
-        pieces.append(piece)
-    return tuple(pieces)
+    """Return the problems of an official file, which exists."""
+    next_step = "delete the file and run `ragtasks data fetch multihop_rag`"
+    return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), what, next_step)
 
 
 # MultiHop-RAG's articles cut into chunks of at most 256 tokens, each with title, source and date before its text.
@@ -199,13 +161,13 @@ _SENTENCE_END = re.compile(r"[.!?][\"'\u2019\u201d)\]]*\s+|\s*\n\s*")
 
 def chunk_rows(articles: Sequence[Article]) -> Iterator[dict[str, Any]]:
     """Yield the chunks of all articles as corpus rows, in order; ids hold the article's number and the offsets."""
-    for article in articles:
+    for number, article in enumerate(articles, start=1):
         for start, end in spans(article.body):
             yield {
-                "_id": f"{article.article_id}-{start}-{end}",
+                "_id": f"article-{number:03d}-{start}-{end}",
                 "title": article.title,
                 "text": with_header(article.title, article.source, article.published_at, article.body[start:end]),
-                "url": article.url,
+                "url": article.url or "",
             }
 
 
@@ -297,62 +259,61 @@ def _table(facts: Sequence[str]) -> tuple[Mapping[str, Mapping[str, list[int]]],
 # the list is the ranking, and the scores are not used. Items are joined to queries by the question's text.
 
 
-def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, by query."""
+class _Found(Fields):
+    text: Text
+
+
+class _Gold(Fields):
+    fact: Text
+
+
+class _Result(Fields):
+    query: str = ""
+    question_type: str = ""
+    found: list[_Found] = Field(alias="retrieval_list")
+    gold: list[_Gold] = Field([], alias="gold_list")
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple(item.text for item in self.found)
+
+
+def read_rankings(path: Path, queries: Mapping[str, Query]) -> dict[str, tuple[str, ...]]:
+    """Return task id -> texts, best first, of every query; a repeated text keeps both ranks."""
     problems = problems_of(path, "MultiHop-RAG retrieval results")
-    open_numbers: dict[str, list[int]] = {}
-    for number, query in enumerate(queries, start=1):
-        open_numbers.setdefault(query, []).append(number)
-    rankings: dict[int, tuple[str, ...]] = {}
-    for place, row in items_of(problems):
-        texts = _texts(row.get("retrieval_list"), place, problems)
-        waiting = open_numbers.get(str(row.get("query")), [])
-        if waiting:
-            rankings[waiting.pop(0)] = texts
+    waiting: dict[str, list[str]] = {}
+    for key, query in queries.items():
+        waiting.setdefault(query.query, []).append(key)
+    rankings: dict[str, tuple[str, ...]] = {}
+    for number, result in typed_items(problems, _Result):
+        if waiting.get(result.query):
+            rankings[waiting[result.query].pop(0)] = result.texts()
         else:
-            problems.add(0, "`query` of the benchmark, each once", row.get("query"), f"item {place}")
-    for number in sorted(number for waiting in open_numbers.values() for number in waiting):
-        problems.add(0, "an item for each query", f"no item for query {number}: {queries[number - 1]}")
+            problems.add(0, "`query` of the benchmark, each once", result.query, f"item {number}")
+    for key in sorted(key for keys in waiting.values() for key in keys):
+        problems.add(0, "an item for each query", f"no item for: {queries[key].query}", key)
     problems.raise_if_any()
-    return dict(sorted(rankings.items()))
+    return {key: rankings[key] for key in queries}
 
 
 def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return (item -> texts, best first; item -> facts of its gold list) of a result file, without null queries.
 
-    The file needs no benchmark beside it and may be of any queries, and of few. Items are named by number, from 1.
+    The file needs no benchmark and may contain any queries, and few. Items are named by number, from 1.
     """
     next_step = "name a result file of the official retrieval script"
     what = "MultiHop-RAG retrieval results"
     if not path.is_file():
         raise BenchmarkFileError(what, where=str(path), expected="a result file", found="no file", next_step=next_step)
     problems = Problems(path, what, next_step)
-    rankings: dict[str, tuple[str, ...]] = {}
-    facts: dict[str, tuple[str, ...]] = {}
-    for place, row in items_of(problems):
-        texts = _texts(row.get("retrieval_list"), place, problems)
-        if row.get("question_type") != NULL:
-            rankings[str(place)], facts[str(place)] = texts, _facts(row.get("gold_list"), place, problems)
-    if not len(problems) and not facts:
+    results = {str(number): item for number, item in typed_items(problems, _Result) if item.question_type != NULL}
+    for number, result in results.items():
+        if not result.gold:
+            problems.add(0, "`gold_list` with facts", "no fact", f"item {number}")
+    if not len(problems) and not results:
         problems.add(0, "items with evidence", "none")
     problems.raise_if_any()
-    return rankings, facts
-
-
-def _facts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
-    facts = [item.get("fact") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else []
-    texts = [fact for fact in facts if isinstance(fact, str) and fact.strip()]
-    if not texts or len(texts) != len(facts):
-        problems.add(0, "`gold_list` with facts", raw, f"item {place}")
-    return tuple(texts)
-
-
-def _texts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
-    texts = [item.get("text") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else [None]
-    present = [text for text in texts if isinstance(text, str) and text.strip()]
-    if len(present) != len(texts):
-        problems.add(0, "`retrieval_list` with texts", raw, f"item {place}")
-    return tuple(present)
+    rankings = {number: result.texts() for number, result in results.items()}
+    return rankings, {number: tuple(item.fact for item in result.gold) for number, result in results.items()}
 
 
 # MultiHop-RAG: 2,556 questions whose answers lie in 2 to 4 of 609 news articles (Tang and Yang 2024).
@@ -406,7 +367,7 @@ def load(root: Path) -> Benchmark:
     is_sample, revision, counts = edition_of(root)
     queries = read_queries(root, counts)
     references = _references(queries, _chunks(root, counts))
-    tasks = tuple(_task(query, references[query.number]) for query in queries)
+    tasks = tuple(_task(key, query, references[key]) for key, query in queries.items())
     read_contexts = functools.partial(_read_contexts, root, tasks)
     return Benchmark(
         "multihop_rag",
@@ -422,11 +383,10 @@ def load(root: Path) -> Benchmark:
     )
 
 
-def _task(query: Query, references: tuple[Passage, ...]) -> Task:
-    conversation_id = f"multihop-{query.number:04d}"
+def _task(key: str, query: Query, references: tuple[Passage, ...]) -> Task:
     return Task(
-        task_id=task_id(conversation_id, 1),
-        conversation_id=conversation_id,
+        task_id=key,
+        conversation_id=split_task_id(key)[0],
         turn=1,
         domain=DOMAINS[0],
         messages=(Message(Role.USER, query.query),),
@@ -434,7 +394,7 @@ def _task(query: Query, references: tuple[Passage, ...]) -> Task:
         answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
         question_types=(query.question_type,),
         references=references,
-        extra={"evidence": [dict(piece) for piece in query.evidence]},
+        extra={"evidence": [piece.model_dump() for piece in query.evidence]},
     )
 
 
@@ -443,27 +403,27 @@ def _chunks(root: Path, counts: Counts) -> list[Passage]:
     return [Passage(row["_id"], row["text"], row["title"], row["url"]) for row in rows]
 
 
-def _references(queries: Sequence[Query], chunks: Sequence[Passage]) -> dict[int, tuple[Passage, ...]]:
-    """Return query number -> the passages of its evidence, in the order of the evidence, each once."""
-    facts = [piece["fact"] for query in queries for piece in query.evidence]
+def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> the passages of its evidence, in the order of the evidence, each once."""
+    facts = [piece.fact for query in queries.values() for piece in query.evidence]
     holders: dict[int, Passage] = {}
     by_id = {chunk.passage_id: chunk for chunk in chunks}
     for passage_id, places in facts_by_passage(((chunk.passage_id, chunk.text) for chunk in chunks), facts):
         for place in places:
             holders.setdefault(place, by_id[passage_id])
-    references, place = {}, 0
-    for query in queries:
-        held = []
-        for number, piece in enumerate(query.evidence, start=1):
-            held.append(holders.get(place) or _fact_alone(query.number, number, piece))
-            place += 1
-        references[query.number] = tuple({passage.passage_id: passage for passage in held}.values())
+    references: dict[str, tuple[Passage, ...]] = {}
+    places_in_order = itertools.count()
+    for number, (key, query) in enumerate(queries.items(), start=1):
+        held = [
+            holders.get(next(places_in_order)) or _fact_alone(f"fact-{number:04d}-{index}", piece)
+            for index, piece in enumerate(query.evidence, start=1)
+        ]
+        references[key] = tuple({passage.passage_id: passage for passage in held}.values())
     return references
 
 
-def _fact_alone(query_number: int, number: int, piece: Mapping[str, str]) -> Passage:
-    text = with_header(piece["title"], piece["source"], piece["published_at"], piece["fact"])
-    return Passage(f"fact-{query_number:04d}-{number}", text, piece["title"])
+def _fact_alone(passage_id: str, piece: Evidence) -> Passage:
+    return Passage(passage_id, with_header(piece.title, piece.source, piece.published_at, piece.fact), piece.title)
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -497,10 +457,9 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
         )
     _, _, counts = edition_of(root)
     by_text = {chunk.text: chunk for chunk in _chunks(root, counts)}
-    by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])
     return {
-        task_id(f"multihop-{number:04d}", 1): tuple(by_text.get(text) or _foreign(text) for text in texts)
-        for number, texts in by_query.items()
+        key: tuple(by_text.get(text) or _foreign(text) for text in texts)
+        for key, texts in read_rankings(path, read_queries(root, counts)).items()
     }
 
 
@@ -538,8 +497,8 @@ def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     """Return task id -> facts that passages must hold, for every query with evidence."""
     _, _, counts = edition_of(root)
     return {
-        task_id(f"multihop-{query.number:04d}", 1): tuple(piece["fact"] for piece in query.evidence)
-        for query in read_queries(root, counts)
+        key: tuple(piece.fact for piece in query.evidence)
+        for key, query in read_queries(root, counts).items()
         if query.evidence
     }
 

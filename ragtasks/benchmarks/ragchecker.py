@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from ragtasks.errors import BenchmarkFileError, misfits
-from ragtasks.files import parse_json
+from ragtasks.benchmarks._fields import Fields, typed_file
+from ragtasks.files import Problems
 from ragtasks.records import Answerability, Message, Response, Role, Task
 
 _SOURCE = "data/meta_evaluation/human_labeled_data.json of github.com/amazon-science/RAGChecker"
@@ -27,12 +27,12 @@ class LabelledPair:
     """What was compared, last the whole answer -> mean over annotators, from 2 (the first is much better) to -2."""
 
 
-class _Answer(BaseModel):
+class _Answer(Fields):
     model_name: str
     response: str
 
 
-class _Row(BaseModel):
+class _Row(Fields):
     instance_id: int
     dataset: str
     query_id: str
@@ -47,14 +47,8 @@ class _Row(BaseModel):
 
 def load_labelled_pairs(path: Path) -> tuple[LabelledPair, ...]:
     """Return the pairs of the file, in its order; it has a row a pair and annotator, positive for the second answer."""
-    try:
-        rows = TypeAdapter(list[_Row]).validate_python(parse_json(path.read_bytes()))
-    except OSError as error:
-        raise _error(path, "a file that can be read", error.strerror or str(error)) from error
-    except ValidationError as error:
-        raise _error(path, "a list of labelled pairs", misfits(error)[0]) from error
-    except ValueError as error:
-        raise _error(path, "JSON", str(error)) from error
+    problems = Problems(path, "RAGChecker's labelled pairs", f"take {_SOURCE}")
+    rows = typed_file(problems, TypeAdapter(list[_Row]))
     members: dict[int, list[_Row]] = {}
     for row in rows:
         members.setdefault(row.instance_id, []).append(row)
@@ -82,10 +76,4 @@ def _pair(rows: list[_Row]) -> LabelledPair:
             "completeness": -fmean(item.completeness_label for item in rows),
             "overall": -fmean(item.overall_label for item in rows),
         },
-    )
-
-
-def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError(
-        "RAGChecker", where=str(path), expected=expected, found=found, next_step=f"take {_SOURCE}"
     )

@@ -89,11 +89,11 @@ def first_topic(content: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda topic: topic.pop("ptkb"), "a topic with `number`, `ptkb`"),
-    (lambda topic: topic.update(ptkb={"1": "I row.", "3": "I sail."}), "a topic with `number`, `ptkb`"),
-    (lambda topic: topic["turns"][1].update(turn_id=5), "turn 2 with `utterance`"),
-    (lambda topic: topic["turns"][0].update(response=" "), "turn 1 with `utterance` and `response`"),
-    (lambda topic: topic["turns"][0].update(ptkb_provenance=[9]), "of facts in `ptkb`"),
+    (lambda topic: topic.pop("ptkb"), "found no `ptkb`"),
+    (lambda topic: topic.update(ptkb={"1": "I row.", "3": "I sail."}), "`ptkb` as facts with the numbers from 1"),
+    (lambda topic: topic["turns"][1].update(turn_id=5), "turns with the numbers from 1 as `turn_id`"),
+    (lambda topic: topic["turns"][0].update(response=" "), r"`turns\[0\].response` as a text that is not blank"),
+    (lambda topic: topic["turns"][0].update(ptkb_provenance=[9]), r"facts of `ptkb` in turn 1, not \[9\]"),
     (lambda topic: topic["turns"][0].update(response_provenance=["clueweb22-en0-0-0:1"]), "passages with a text"),
     (lambda topic: topic["turns"].pop(), "3 topics with 7 turns"),
 ])  # fmt: skip

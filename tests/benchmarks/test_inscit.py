@@ -100,7 +100,7 @@ def test_a_corpus_file_of_another_form_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "text_0420_processed"
     folder.mkdir(parents=True)
     (folder / "wiki_1.json").write_text('[{"title": "Velmarrow"}]', encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"wiki_1\.json(.|\n)*file: expected a list of articles"):
+    with pytest.raises(BenchmarkFileError, match=r"wiki_1\.json(.|\n)*found no `passages`"):
         retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
 
 
@@ -115,15 +115,15 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("edit", "message"), [
     (lambda content: turn(content)["context"].append("Yes."), "ends with the user"),
-    (lambda content: turn(content).update(context=[" "]), r"file \(island-01, turn 1\): expected `context` of texts"),
-    (lambda content: turn(content).update(labels=[]), "`labels` with at least one"),
-    (lambda content: turn(content)["labels"][0].update(responseType="answer"), "`responseType` as one of directAnswer"),
-    (lambda content: turn(content)["labels"][0].update(response=" "), "`response` with a text"),
-    (lambda content: turn(content)["labels"][1].update(evidence=None), "`evidence` as a list"),
-    (lambda content: turn(content)["labels"][0]["evidence"][0].pop("passage_id"), "`passage_id`, `passage_text`"),
-    (lambda content: turn(content)["labels"][0]["evidence"][0].update(passage_titles=[1]), "`passage_titles`"),
-    (lambda content: content["island-01"].update(turns=[]), r"file \(island-01\): expected `turns` with at least one"),
-    (lambda content: content.clear(), "an object: conversation id -> `seedArticle` and `turns`"),
+    (lambda content: turn(content).update(context=[" "]), r"`island-01\.turns\[0\]\.context\[0\]` as a text"),
+    (lambda content: turn(content).update(labels=[]), r"labels` as more values, found \[\]"),
+    (lambda content: turn(content)["labels"][0].update(responseType="answer"), "responseType` as 'directAnswer'"),
+    (lambda content: turn(content)["labels"][0].update(response=" "), "response` as a text that is not blank"),
+    (lambda content: turn(content)["labels"][1].update(evidence=None), "evidence` as a list, found None"),
+    (lambda content: turn(content)["labels"][0]["evidence"][0].pop("passage_id"), "found no `passage_id`"),
+    (lambda content: turn(content)["labels"][0]["evidence"][0].update(passage_titles=[1]), "as a text, found 1"),
+    (lambda content: content["island-01"].update(turns=[]), r"island-01\.turns` as more values"),
+    (lambda content: content.clear(), "file: expected more values, found {}"),
     (lambda content: content.pop("island-01"), r"file: expected Counts\(conversations=10, tasks=22"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(

@@ -201,11 +201,11 @@ def test_articles_without_dates_and_the_like_are_one_error_with_every_item(chang
     text = str(caught.value)
     assert "5 errors" in text
     for number, expected in (
-        (1, "`published_at` with a text, found None"),
-        (2, "`published_at` as ISO 8601, found 'last Tuesday'"),
-        (3, "`body` with a text"),
-        (4, "an object"),
-        (5, "`title` with a text"),
+        (1, "`published_at`, found no `published_at`"),
+        (2, "`published_at` as a date in ISO 8601, found 'last Tuesday'"),
+        (3, "`body` as a text that is not blank"),
+        (4, "keys with values, found 'an article'"),
+        (5, "`title` as a text, found None"),
     ):
         assert f"(item {number}): expected {expected}" in text
     assert "(item 6)" not in text
@@ -226,12 +226,12 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
     text = str(caught.value)
     assert "6 errors" in text
     for number, expected in (
-        (1, "`question_type` as one of"),
-        (2, "`evidence_list` with some evidence"),
-        (3, "`evidence_list[1].fact` with a text"),
-        (4, "`evidence_list[0].published_at` as ISO 8601"),
-        (5, "`answer` with a text"),
-        (24, "`evidence_list` empty for a null query"),
+        (1, "`question_type` as 'inference_query'"),
+        (2, "`evidence_list` that is empty for a null query"),
+        (3, "`evidence_list[1].fact` as a text that is not blank"),
+        (4, "`evidence_list[0].published_at` as a date"),
+        (5, "`answer` as a text, found 7"),
+        (24, "`evidence_list` that is empty for a null query"),
     ):
         assert f"(item {number}): expected {expected}" in text
 
@@ -264,12 +264,12 @@ def test_results_that_do_not_fit_the_queries_are_one_error(changed: Change) -> N
     with pytest.raises(BenchmarkFileError) as caught:
         load_rankings(changed("retrieved.json", edit))
     text = str(caught.value)
-    assert "5 errors" in text
+    assert "6 errors" in text
     assert "(item 1): expected `query` of the benchmark, each once, found 'Who is this?'" in text
-    assert "(item 2): expected `retrieval_list` with texts" in text
+    assert "(item 2): expected `retrieval_list[0].text`, found no `text`" in text
     assert "(item 4): expected `query` of the benchmark, each once" in text
-    assert "found no item for query 1: " in text
-    assert "found no item for query 4: " in text
+    for number in (1, 2, 4):
+        assert f"file (multihop-000{number}<::>1): expected an item for each query" in text
 
 
 # Chunks.
@@ -302,11 +302,16 @@ def test_a_chunk_is_as_many_whole_sentences_as_fit() -> None:
 
 def test_a_chunk_carries_headline_source_and_date() -> None:
     article = Article(
-        "article-009", "A headline", "The Ledger", "2023-10-02", "science", "It is so. " * 80, "https://a"
+        title="A headline",
+        source="The Ledger",
+        published_at="2023-10-02",
+        category="science",
+        body="It is so. " * 80,
+        url="https://a",
     )
     rows = list(chunk_rows([article]))
     assert len(rows) == 2
-    assert rows[0]["_id"] == f"article-009-0-{64 * 10 - 1}"
+    assert rows[0]["_id"] == f"article-001-0-{64 * 10 - 1}"
     assert rows[0]["text"].startswith("A headline\nSource: The Ledger\nPublished: 2023-10-02\n\nIt is so. It is so.")
     assert (rows[1]["title"], rows[1]["url"]) == ("A headline", "https://a")
     assert len(TOKEN.findall(rows[0]["text"].partition("\n\n")[2])) == CHUNK_TOKENS
