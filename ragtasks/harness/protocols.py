@@ -17,13 +17,15 @@ from typing import Any, NamedTuple, Protocol
 from ragtasks.clients import parts_of, usage_in
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import model_in_use
-from ragtasks.harness.call_forms import MOST_CALLS, template_calls
 from ragtasks.harness.scores import writable
+from ragtasks.metrics import is_tool_call
 from ragtasks.records import READ, SEARCH
 from ragtasks.scoring import ToolCall, ToolResult
 
 _LOGGER = logging.getLogger(__name__)
 
+MOST_CALLS = 50
+"""Calls of one reply that are read."""
 _CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
 
 
@@ -347,7 +349,7 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
         return options
     (message, _, _), n_tokens = parts_of(reply), prompt_tokens(reply)
     if not message.get("tool_calls"):
-        if template_calls(str(message.get("content") or ""))[0]:
+        if is_tool_call(str(message.get("content") or "")):
             raise _no_tools("the model's call as text: the server does not read it")
         if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
             raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")

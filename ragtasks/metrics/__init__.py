@@ -40,7 +40,7 @@ from ragtasks.metrics._answers import (
 )
 from ragtasks.metrics._citation_forms import parse_cited
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
-from ragtasks.metrics._no_answer import CALL_MARKS, is_error_text, is_no_answer, is_tool_call, is_wrapped
+from ragtasks.metrics._no_answer import is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics.cited import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -130,7 +130,6 @@ from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, T
 
 __all__ = [
     "ANS_ACC",
-    "CALL_MARKS",
     "CITED_PRECISION",
     "CITED_RECALL",
     "COPIED",

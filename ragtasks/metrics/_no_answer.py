@@ -87,14 +87,11 @@ _OF_COMPLETIONS = {
 }
 
 _BAR = "\uff5c"
-CALL_MARKS = (
-    rf"<tool_call>|\[TOOL_CALLS\]|<\|python_(?:tag|start)\|>|<function=(?=[\w.-])|<{_BAR}tool▁calls?▁begin{_BAR}>"
-)
-"""Pattern of the marks with which chat templates announce a call."""
 _CALL = re.compile(
     rf"""(?<![^\s>])<(?P<tag>(?:\w+:)?(?:tool_calls?|function_calls?|tool_use|tool|search|invoke))\b[^<>]*>(?!{MENTION})
       (?:(?=\s*[\[{{<]).*?(?:</(?P=tag)>|\Z) | .*?</(?P=tag)>)
-    | (?<![`'"“])(?:{CALL_MARKS}|\[TOOL_CALL\]|<\|(?:tool_calls?\w*|START_ACTION)\|?>|to=functions\.)
+    | (?<![`'"“])(?:<tool_call>|\[TOOL_CALLS?\]|<\|python_(?:tag|start)\|>|<\|(?:tool_calls?\w*|START_ACTION)\|?>
+      |<function=(?=[\w.-])|<{_BAR}tool▁calls?▁begin{_BAR}>|to=functions\.)
       (?=(?:[\w.-]+>?)?(?:\s*json)?\s*(?:[\[{{(<]|\Z)).*?(?:</function>|</tool_call>|<\|END_ACTION\|>|\Z)
     | \A\W*(?:(?:Thought(?:\ \d+)?:.*?\n[\ *#]*)?Action(?:\ \d+)?:\**\s*
         (?:[^\n]+\n+[\ *#]*Action\ Input:|(?:```\w*\s*)?\{{|\w+\[[^\n]*\]\s*\Z)

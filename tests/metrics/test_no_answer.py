@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from ragtasks.metrics import answer_text, is_error_text, is_no_answer, is_tool_call, is_wrapped
@@ -412,3 +415,63 @@ def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
     """Ten thousand signs; a pattern that tries every split of lines would take hours."""
     reply = f"Thought: {piece * (10_000 // len(piece))}"
     assert isinstance(is_no_answer(scored(reply)) or is_wrapped(reply), bool)
+
+
+def deep(mark: str) -> str:
+    return f"<\uff5ctool▁{mark}\uff5c>"
+
+
+WRITERS: dict[str, Callable[[dict[str, str]], str]] = {
+    "hermes": lambda given: f'<tool_call>\n{{"name": "search", "arguments": {json.dumps(given)}}}\n</tool_call>\n',
+    "llama": lambda given: f'<|python_tag|>{{"name": "search", "parameters": {json.dumps(given)}}};',
+    "mistral": lambda given: f"[TOOL_CALLS]search[ARGS]{json.dumps(given, ensure_ascii=False)}",
+    "qwen3 coder": lambda given: "<tool_call>\n<function=search>\n" + "".join(
+        f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in given.items()
+    ) + "</function>\n</tool_call>\n",
+    "glm": lambda given: "<tool_call>search\n" + "".join(
+        f"<arg_key>{name}</arg_key>\n<arg_value>{value}</arg_value>\n" for name, value in given.items()
+    ) + "</tool_call>\n",
+    "deepseek v3": lambda given: f"{deep('calls▁begin')}{deep('call▁begin')}function{deep('sep')}search\n"
+    f"```json\n{json.dumps(given)}\n```{deep('call▁end')}\n",
+    "deepseek v3.1": lambda given: f"{deep('call▁begin')}search{deep('sep')}{json.dumps(given)}{deep('call▁end')}",
+    "gpt-oss": lambda given: "<|start|>assistant<|channel|>commentary to=functions.search <|constrain|>json<|message|>"
+    f"{json.dumps(given)}<|call|>",
+    "gpt-oss, special tokens dropped": lambda given: "assistantcommentary to=functions.search json"
+    f"{json.dumps(given)}",
+    "pythonic": lambda given: "[search(" + ", ".join(f"{name}={value!r}" for name, value in given.items()) + ")]",
+}  # fmt: skip
+"""Arguments -> a call of `search` as a model writes it."""
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_each_form_of_a_call_is_no_answer(form: str) -> None:
+    assert is_tool_call(WRITERS[form]({"query": "permit cost"}))
+
+
+@pytest.mark.parametrize("form", [name for name in WRITERS if name != "pythonic"])
+def test_a_call_that_is_cut_off_is_no_answer(form: str) -> None:
+    written = f"I look.\n{WRITERS[form]({'query': 'permit cost'})}"
+    assert is_tool_call(written[: written.index("cost")])
+
+
+QUOTED = [
+    "The tool was named in the header as to=",
+    "Her remarks are in the\ncommentary",
+    "Models write <tool_call> before a call.",
+    "Write `<tool_call>{}` to call.",
+    "The mark [TOOL_CALLS] is Mistral's.",
+    f"DeepSeek begins with {deep('calls▁begin')} and goes on.",
+    "In harmony a header such as `to=functions.search` names the tool.",
+    "The channel is named to=functions.search in the header.",
+    "A parameter stands in <function=NAME> and </function>.",
+    "<tool_call> is a mark that Hermes writes.",
+    "Call it with search(query='x') or [search(query='x')].",
+    "[1] says so (search(query) too).",
+    "[1](https://example.org/search?query=x) says so.",
+    "GLM writes <arg_key>query</arg_key>.",
+]
+
+
+@pytest.mark.parametrize("reply", QUOTED)
+def test_an_answer_that_speaks_of_a_mark_is_an_answer(reply: str) -> None:
+    assert not is_tool_call(reply)
