@@ -32,6 +32,7 @@ from ragtasks.benchmarks._docs import (
 )
 from ragtasks.benchmarks._fields import (
     Fields,
+    Label,
     TaskId,
     Text,
     TitledText,
@@ -88,6 +89,7 @@ __all__ = [
     "Contract",
     "Doc",
     "Fields",
+    "Label",
     "QuestionClass",
     "Reading",
     "RepairedAnswer",

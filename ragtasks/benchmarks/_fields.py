@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from ragtasks.errors import misfit
@@ -30,7 +30,7 @@ def _task_id(text: str) -> str:
         raise ValueError("a task id such as <conversation><::><turn>") from error
 
 
-def _label(value: object) -> object:
+def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -38,6 +38,8 @@ Text = Annotated[str, AfterValidator(_filled)]
 """A text that is not blank."""
 Whole = Annotated[int, Strict()]
 """A whole number."""
+Label = Annotated[Text, BeforeValidator(_number_as_text)]
+"""An id, which some writers give as a whole number."""
 TaskId = Annotated[str, AfterValidator(_task_id)]
 """A task id, in the one form in use."""
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, field_validator, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, model_validator
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, has_references, official_file, read_edition
-from ragtasks.benchmarks._fields import Fields, Text, Whole, typed_items, typed_lines
+from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, typed_items, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Problems
@@ -140,14 +140,9 @@ class _Turn(Fields):
 
 
 class _Topic(Fields):
-    number: str
+    number: Label
     facts: Annotated[list[Text], BeforeValidator(_in_order)] = Field(alias="ptkb", min_length=1)
     turns: list[_Turn] = Field(validation_alias=AliasChoices("turns", "responses"))
-
-    @field_validator("number", mode="before")
-    @classmethod
-    def _as_text(cls, number: object) -> object:
-        return str(number) if isinstance(number, int) else number
 
     @model_validator(mode="after")
     def _numbered(self) -> _Topic:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, read_edition
+from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, once, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import (
@@ -66,20 +68,16 @@ def read_topics(path: Path) -> dict[str, str]:
     return topics
 
 
+class _Narrative(Fields):
+    topic_id: Label = Field(alias="id")
+    text: Text = Field(alias="title")
+
+
 def read_narratives(path: Path) -> dict[str, str]:
     """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
     problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
-    found: dict[str, str] = {}
-    for number, row in json_lines(problems):
-        topic_id, text = row.get("id"), row.get("title")
-        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not str(topic_id).strip():
-            problems.add(number, "`id` of a narrative", topic_id)
-        elif not isinstance(text, str) or not text.strip():
-            problems.add(number, "`title`, the narrative", text, str(topic_id))
-        elif str(topic_id) in found:
-            problems.add(number, "each narrative once", "this narrative again", str(topic_id))
-        else:
-            found[str(topic_id)] = text
+    rows = ((line, row.topic_id, row.text) for line, row in typed_lines(problems, _Narrative, "id"))
+    found = once(problems, rows, "narrative")
     problems.raise_if_any()
     return found
 
@@ -132,6 +130,28 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     return tuple(found.values())
 
 
+def _segment_id(text: str) -> str:
+    if not SEGMENT_ID.fullmatch(text):
+        raise ValueError("an id such as msmarco_v2.1_doc_00_0#0_0")
+    return text
+
+
+class _Segment(Fields):
+    docid: Annotated[str, AfterValidator(_segment_id)]
+    url: str
+    title: str
+    headings: str
+    text: str = Field(alias="segment")
+    start_char: Whole
+    end_char: Whole
+
+    def passage(self) -> Passage:
+        return Passage(self.docid, self.text, self.title, self.url)
+
+
+_SEGMENT = TypeAdapter(_Segment)
+
+
 def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
     """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
 
@@ -140,14 +160,14 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     problems = Problems(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
     )
-    found: dict[str, Passage] = {}
-    for number, row in json_lines(problems):
+    of_topics: dict[str, Passage] = {}
+    segments: list[tuple[int, str, Passage]] = []
+    for line, row in json_lines(problems):
         if has_candidates(row):
-            found |= {item.passage_id: item for item in _candidates(number, row, problems)[1]}
-            continue
-        passage = _segment(number, row, problems)
-        if passage and found.setdefault(passage.passage_id, passage) is not passage:
-            problems.add(number, "each segment once", passage.passage_id)
+            of_topics |= {item.passage_id: item for item in _candidates(line, row, problems)[1]}
+        elif segment := checked(_SEGMENT, row, problems, line, str(row.get("docid") or "")):
+            segments.append((line, segment.docid, segment.passage()))
+    found = of_topics | once(problems, segments, "segment")
     for segment_id in sorted(set(wanted or ()) - set(found)):
         problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
     problems.raise_if_any()
@@ -157,45 +177,25 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
 def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
     """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
     problems = Problems(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
-    found: dict[str, tuple[Passage, ...]] = {}
-    for number, row in json_lines(problems):
-        topic_id, passages = _candidates(number, row, problems)
-        if topic_id in found:
-            problems.add(number, "each topic once", "this topic again", topic_id)
-        elif topic_id and topic_id not in topics:
-            problems.add(number, "a known topic", topic_id)
-        found[topic_id] = passages
+    rows = [(line, *_candidates(line, row, problems)) for line, row in json_lines(problems)]
+    for line, topic_id, _ in rows:
+        if topic_id and topic_id not in topics:
+            problems.add(line, "a known topic", topic_id)
+    found = once(problems, (row for row in rows if row[1]), "topic")
     problems.raise_if_any()
     return found
 
 
-def _candidates(number: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
-    """Return the topic and the segments of a line of retrieval results; what is wrong with it is noted."""
+def _candidates(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
+    """Return the topic and the segments of a line of retrieval results, after noting what does not fit."""
     try:
         topic = retrieved_topic(row)
     except ValueError as error:
-        problems.add(number, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
+        problems.add(line, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
         return "", ()
     records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
-    passages = [_segment(number, record, problems) for record in records]
-    return topic.topic_id, tuple(passage for passage in passages if passage)
-
-
-def _segment(number: int, row: dict[str, Any], problems: Problems) -> Passage | None:
-    """Return the passage of a segment record, None after noting what is wrong with it."""
-    before = len(problems)
-    segment_id = row.get("docid")
-    if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
-        problems.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
-    for key in ("url", "title", "headings", "segment"):
-        if not isinstance(row.get(key), str):
-            problems.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
-    for key in ("start_char", "end_char"):
-        if not isinstance(row.get(key), int):
-            problems.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
-    if len(problems) > before:
-        return None
-    return Passage(str(segment_id), row["segment"], row["title"], row["url"])
+    segments = [checked(_SEGMENT, record, problems, line, record["docid"]) for record in records]
+    return topic.topic_id, tuple(segment.passage() for segment in segments if segment)
 
 
 def _lines(problems: Problems) -> Iterator[tuple[int, str]]:
@@ -240,14 +240,59 @@ class Assignment:
     """One a nugget; None where the file says that the judge failed."""
 
 
+def _part(label: object) -> str:
+    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
+    text = str(label or "")
+    added, new, name = text.rpartition("New:")
+    return " ".join(
+        [new, *name.replace('"', "").split()] if new and not added.strip(' "') else text.replace('"', "").split()
+    )
+
+
+class _Nugget(Fields):
+    text: Text
+    importance: Importance
+    part: Annotated[str, BeforeValidator(_part)] = Field("", alias="mapped_sub_narrative")
+
+
+_AnyNugget = TypeVar("_AnyNugget", bound=_Nugget)
+
+
+def _each_text_once(nuggets: list[_AnyNugget]) -> list[_AnyNugget]:
+    again = [text for text, n in Counter(nugget.text for nugget in nuggets).items() if n > 1]
+    if again:
+        raise ValueError(f"a list with each nugget once, not {again[0]!r} again")
+    return nuggets
+
+
+class _NuggetRow(Fields):
+    topic_id: Label = Field(alias="qid")
+    query: str = ""
+    nuggets: Annotated[list[_Nugget], AfterValidator(_each_text_once)] = Field(min_length=1)
+
+    def of_topic(self) -> TopicNuggets:
+        nuggets = tuple(Nugget(item.text, item.importance, item.part) for item in self.nuggets)
+        return TopicNuggets(self.topic_id, self.query, nuggets)
+
+
+def _none_if_failed(label: object) -> object:
+    return None if label == "failed" else Grade(label)
+
+
+class _GradedNugget(_Nugget):
+    grade: Annotated[Grade | None, BeforeValidator(_none_if_failed)] = Field(alias="assignment")
+
+
+class _AssignmentRow(_NuggetRow):
+    run_id: str
+    nuggets: Annotated[list[_GradedNugget], AfterValidator(_each_text_once)] = Field(min_length=1)  # type: ignore[assignment]
+
+
 def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     """Return topic id -> nuggets, in the order of the file."""
     problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
-    found: dict[str, TopicNuggets] = {}
-    for line, row in json_lines(problems):
-        topic = _topic(line, row, problems)
-        if topic.topic_id and found.setdefault(topic.topic_id, topic) is not topic:
-            problems.add(line, "each topic once", "this topic again", topic.topic_id)
+    rows = ((line, row.topic_id, row.of_topic()) for line, row in typed_lines(problems, _NuggetRow, "qid"))
+    found = once(problems, rows, "topic")
     problems.raise_if_any()
     return found
 
@@ -255,21 +300,12 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
 def read_assignments(path: Path) -> list[Assignment]:
     """Return the assignments of a file, in its order; a run and a topic come once together."""
     problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
-    found: list[Assignment] = []
-    seen: set[tuple[str, str]] = set()
-    for line, row in json_lines(problems):
-        topic = _topic(line, row, problems)
-        grades = tuple(_grades(line, row, problems))
-        run_id = row.get("run_id")
-        if not isinstance(run_id, str):
-            problems.add(line, "a text `run_id`", run_id, topic.topic_id)
-        elif (run_id, topic.topic_id) in seen:
-            problems.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
-        else:
-            seen.add((run_id, topic.topic_id))
-            found.append(Assignment(topic, run_id, grades))
+    rows = (
+        (line, f"{row.topic_id} of run {row.run_id}", row) for line, row in typed_lines(problems, _AssignmentRow, "qid")
+    )
+    found = once(problems, rows, "topic of a run").values()
     problems.raise_if_any()
-    return found
+    return [Assignment(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in found]
 
 
 def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
@@ -280,68 +316,32 @@ def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
 
 
-def _topic(line: int, row: dict[str, Any], problems: Problems) -> TopicNuggets:
-    topic_id, query = row.get("qid"), row.get("query", "")
-    # Some writers give the id as a number.
-    topic_id = str(topic_id) if isinstance(topic_id, (str, int)) and not isinstance(topic_id, bool) else ""
-    if not topic_id:
-        problems.add(line, "`qid`, a topic's id", row.get("qid"))
-    if not isinstance(query, str):
-        problems.add(line, "`query` as a text", query, topic_id)
-    nuggets: dict[str, Nugget] = {}
-    for item in _items(line, row, problems):
-        nugget = _nugget(line, item, topic_id, problems)
-        if nugget and nuggets.setdefault(nugget.text, nugget) is not nugget:
-            problems.add(line, "each nugget once", nugget.text, topic_id)
-    return TopicNuggets(topic_id, str(query), tuple(nuggets.values()))
-
-
-def _items(line: int, row: dict[str, Any], problems: Problems) -> list[Any]:
-    items = row.get("nuggets")
-    if isinstance(items, list) and items:
-        return items
-    problems.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
-    return []
-
-
-def _nugget(line: int, item: object, topic_id: str, problems: Problems) -> Nugget | None:
-    text = item.get("text") if isinstance(item, dict) else None
-    if not isinstance(item, dict) or not isinstance(text, str) or not text.strip():
-        problems.add(line, "a nugget with a `text`", item, topic_id)
-        return None
-    label = item.get("importance", "no importance")
-    try:
-        return Nugget(text, Importance(label), _part(str(item.get("mapped_sub_narrative") or "")))
-    except ValueError:
-        problems.add(line, "`importance`: vital or okay", label, topic_id)
-        return None
-
-
-def _part(label: str) -> str:
-    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
-    added, new, name = label.rpartition("New:")
-    return " ".join(
-        [new, *name.replace('"', "").split()] if new and not added.strip(' "') else label.replace('"', "").split()
-    )
-
-
-def _grades(line: int, row: dict[str, Any], problems: Problems) -> Iterator[Grade | None]:
-    items = row.get("nuggets")
-    for item in items if isinstance(items, list) else []:
-        label = item.get("assignment") if isinstance(item, dict) else None
-        try:
-            yield None if label == "failed" else Grade(label)
-        except ValueError:
-            grades = ", ".join(grade.value for grade in Grade)
-            problems.add(line, f"`assignment`: {grades} or failed", label, str(row.get("qid") or ""))
-
-
 # People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
 # Source: the track's files of 2024 (`final.citation_judgments_*.jsonl`); their labels are "2", "1" and "0", and
 # "-1" for a citation that was not judged, as 110 of the 4,855 of
 # `final.citation_judgments_Webassess.20241031.jsonl`.
 
-_LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
+_LEVELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
+
+
+def _level(label: object) -> Support | None:
+    if str(label) not in _LEVELS:
+        raise ValueError("0, 1 or 2, or -1 for not judged")
+    return _LEVELS[str(label)]
+
+
+class _Citation(Fields):
+    level: Annotated[Support | None, BeforeValidator(_level)] = Field(None, alias="support")
+
+
+class _Sentence(Fields):
+    citations: list[_Citation]
+
+
+class _SupportRow(Fields):
+    topic_id: Label
+    run_id: str
+    sentences: list[_Sentence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,41 +366,22 @@ def read_support(path: Path) -> list[SupportJudgement]:
     problems = Problems(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
     )
-    found: dict[tuple[str, str], SupportJudgement] = {}
-    for line, row in json_lines(problems):
-        topic_id, run_id, sentences = row.get("topic_id"), row.get("run_id"), row.get("sentences")
-        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not isinstance(run_id, str):
-            problems.add(line, "`topic_id` and `run_id`", f"{topic_id!r} and {run_id!r}")
-        elif not isinstance(sentences, list):
-            problems.add(line, "a list `sentences`", sentences, str(topic_id))
-        elif (run_id, str(topic_id)) in found:
-            problems.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
-        else:
-            levels = tuple(_levels(line, sentences, str(topic_id), problems))
-            found[run_id, str(topic_id)] = SupportJudgement(
-                str(topic_id),
-                run_id,
-                cites=tuple(bool(level) for level in levels),
-                levels=tuple(level[0] if level else None for level in levels),
-                n_not_judged=sum(level.count(None) for level in levels),
-            )
+    rows = (
+        (line, f"{row.topic_id} of run {row.run_id}", row)
+        for line, row in typed_lines(problems, _SupportRow, "topic_id")
+    )
+    found = once(problems, rows, "topic of a run").values()
     problems.raise_if_any()
-    return list(found.values())
-
-
-def _levels(line: int, sentences: list[Any], topic_id: str, problems: Problems) -> Iterator[tuple[Support | None, ...]]:
-    """Yield the levels of each sentence's citations."""
-    for number, sentence in enumerate(sentences):
-        citations = sentence.get("citations") if isinstance(sentence, dict) else None
-        if not isinstance(citations, list) or not all(isinstance(item, dict) for item in citations):
-            problems.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
-            continue
-        labels = [item.get("support") for item in citations]
-        for label in labels:
-            if str(label) not in _LABELS:
-                expected = f"sentences[{number}]: `support` of 0, 1 or 2, or -1 for not judged"
-                problems.add(line, expected, label, topic_id)
-        yield tuple(_LABELS.get(str(label)) for label in labels)
+    return [
+        SupportJudgement(
+            row.topic_id,
+            row.run_id,
+            cites=tuple(bool(sentence.citations) for sentence in row.sentences),
+            levels=tuple(sentence.citations[0].level if sentence.citations else None for sentence in row.sentences),
+            n_not_judged=sum(item.level is None for sentence in row.sentences for item in sentence.citations),
+        )
+        for row in found
+    ]
 
 
 # The topics of one year of TREC RAG, and the files that hold what belongs to them.

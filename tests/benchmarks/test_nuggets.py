@@ -43,14 +43,23 @@ def test_nuggets_are_read_and_further_keys_left_alone(tmp_path: Path) -> None:
         ({"nuggets": [NUGGET]}, "`qid`"),
         ({"qid": True, "nuggets": [NUGGET]}, "`qid`"),
         ({"qid": "2", "query": 1, "nuggets": [NUGGET]}, "`query` as a text"),
-        ({"qid": "2"}, "at least one nugget"),
-        ({"qid": "2", "nuggets": []}, "at least one nugget"),
-        ({"qid": "2", "nuggets": {"text": "a"}}, "at least one nugget"),
-        ({"qid": "2", "nuggets": ["a fact"]}, "a nugget with a `text`"),
-        ({"qid": "2", "nuggets": [{"text": " ", "importance": "vital"}]}, "a nugget with a `text`"),
-        ({"qid": "2", "nuggets": [{"text": "a fact"}]}, "`importance`: vital or okay, found no importance"),
-        ({"qid": "2", "nuggets": [{"text": "a fact", "importance": "Vital"}]}, "`importance`: vital or okay"),
-        ({"qid": "2", "nuggets": [{"text": "a fact", "importance": ["vital"]}]}, "`importance`: vital or okay"),
+        ({"qid": "2"}, "found no `nuggets`"),
+        ({"qid": "2", "nuggets": []}, "`nuggets` as more values"),
+        ({"qid": "2", "nuggets": {"text": "a"}}, "`nuggets` as a list"),
+        ({"qid": "2", "nuggets": ["a fact"]}, "`nuggets[0]` as keys with values"),
+        (
+            {"qid": "2", "nuggets": [{"text": " ", "importance": "vital"}]},
+            "`nuggets[0].text` as a text that",
+        ),
+        ({"qid": "2", "nuggets": [{"text": "a fact"}]}, "found no `importance`"),
+        (
+            {"qid": "2", "nuggets": [{"text": "a fact", "importance": "Vital"}]},
+            "`nuggets[0].importance`",
+        ),
+        (
+            {"qid": "2", "nuggets": [{"text": "a fact", "importance": ["vital"]}]},
+            "`nuggets[0].importance`",
+        ),
         ({"qid": "2", "nuggets": [NUGGET, NUGGET]}, "each nugget once"),
         ({"qid": "1", "nuggets": [NUGGET]}, "each topic once"),
     ],
@@ -67,7 +76,7 @@ def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
 def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as error:
         read_nuggets(written(tmp_path, {"qid": "1"}, "{", {"qid": "3", "nuggets": [{"text": "a"}, {}]}))
-    assert ": 4 errors\n" in str(error.value)
+    assert ": 5 errors\n" in str(error.value)
 
 
 def test_assignments_keep_grades_and_what_failed(tmp_path: Path) -> None:
@@ -80,10 +89,10 @@ def test_assignments_keep_grades_and_what_failed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"qid": "2", "run_id": "r", "nuggets": [NUGGET]}, "`assignment`"),
-        ({"qid": "2", "run_id": "r", "nuggets": [{**NUGGET, "assignment": "yes"}]}, "`assignment`"),
+        ({"qid": "2", "run_id": "r", "nuggets": [NUGGET]}, "found no `assignment`"),
+        ({"qid": "2", "run_id": "r", "nuggets": [{**NUGGET, "assignment": "yes"}]}, "`nuggets[0].assignment`"),
         ({"qid": "2", "nuggets": [GRADED]}, "`run_id`"),
-        ({"qid": "1", "run_id": "r", "nuggets": [GRADED]}, "each topic once for a run"),
+        ({"qid": "1", "run_id": "r", "nuggets": [GRADED]}, "each topic of a run once"),
     ],
 )
 def test_a_broken_assignment_is_named(tmp_path: Path, row: Any, said: str) -> None:

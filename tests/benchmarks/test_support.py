@@ -31,12 +31,15 @@ def test_the_first_citation_counts_and_one_without_a_label_was_not_judged(tmp_pa
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"run_id": "r", "sentences": []}, "`topic_id` and `run_id`"),
-        ({**GOOD, "run_id": None}, "`topic_id` and `run_id`"),
-        ({**GOOD, "topic_id": "2", "sentences": {}}, "a list `sentences`"),
-        (GOOD, "each topic once for a run"),
-        ({**GOOD, "topic_id": "2", "sentences": [{"citations": "x"}]}, "a list `citations`"),
-        ({**GOOD, "topic_id": "2", "sentences": [{"citations": [{"support": "3"}]}]}, "`support` of 0, 1 or 2"),
+        ({"run_id": "r", "sentences": []}, "found no `topic_id`"),
+        ({**GOOD, "run_id": None}, "`run_id` as a text"),
+        ({**GOOD, "topic_id": "2", "sentences": {}}, "`sentences` as a list"),
+        (GOOD, "each topic of a run once"),
+        ({**GOOD, "topic_id": "2", "sentences": [{"citations": "x"}]}, "`sentences[0].citations` as a list"),
+        (
+            {**GOOD, "topic_id": "2", "sentences": [{"citations": [{"support": "3"}]}]},
+            "support` as 0, 1 or 2",
+        ),
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:

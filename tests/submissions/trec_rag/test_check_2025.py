@@ -189,8 +189,8 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"title": "x"}, "`id` of a narrative"),
-        ({"id": "2"}, "`title`, the narrative"),
+        ({"title": "x"}, "found no `id`"),
+        ({"id": "2"}, "found no `title`"),
         ({"id": "1", "title": "x"}, "each narrative once"),
     ],
 )

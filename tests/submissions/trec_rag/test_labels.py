@@ -125,7 +125,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp
     [
         ([], "name a file of answers"),
         (["FILE", "--assignments", "FILE"], "FILE: labels are scored as they are"),
-        (["--support", "FILE"], "`support` of 0, 1 or 2"),
+        (["--support", "FILE"], "support` as 0, 1 or 2"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
