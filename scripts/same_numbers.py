@@ -93,8 +93,8 @@ retrieval.trec      evaluate-run official --benchmark trec_rag24 {sample} {json}
 retrieval.compare   compare bm25.last_turn.sample bm25.rewrite.sample fused {sample} {json}
 retrieval.show      results show fused
 retrieval.describe  data describe mtrag {sample} {json}
-retrieval.segments  data corpus segment files/corpus.jsonl files/segments.jsonl --sentences 2 --stride 1
-retrieval.near      data corpus duplicates files/segments.jsonl --threshold 0.5
+retrieval.segments  data segment files/corpus.jsonl files/segments.jsonl --sentences 2 --stride 1
+retrieval.near      data duplicates files/segments.jsonl --threshold 0.5
 
 score.rows          score files/rows.jsonl {cited} --metadata 'price=[1, 2]' --output scored/rows
 score.judged_rows   score files/rows.jsonl {panel} --output scored/judged

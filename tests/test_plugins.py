@@ -80,7 +80,7 @@ def test_benchmarks_of_packages_are_listed_with_ours_and_a_broken_one_is_named(
     imports = "from ragtasks.benchmarks import BenchmarkDefinition\nfrom ragtasks.benchmarks.sources import"
     module("their_files", f"{imports} Source, SourceFile\nDEFINITION = BenchmarkDefinition({source}, open)\n")
     install("theirs", {"theirs": "their_files:DEFINITION", "bad": "no_such_module:x"}, "ragtasks.benchmarks")
-    done = run_command("data", "fetch", "--list")
+    done = run_command("data", "fetch")
     assert done.status == 0
     listed = [line.replace(" ", "") for line in done.out.splitlines()]
     assert {"|mtrag|tasks|20|-|", "|theirs|tasks|1|2.0|"} <= set(listed)

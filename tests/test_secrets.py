@@ -68,7 +68,7 @@ def test_what_is_no_secret_stays_as_it_is() -> None:
         ("gate", "{}", "--baseline", "{}", "--margin", "rouge_l=0.1"),
         ("eval", "{}"),
         ("evaluate-run", "{}", "--qrels", "{}"),
-        ("data", "corpus", "check", "{}"),
+        ("data", "duplicates", "{}"),
     ],
 )
 def test_the_password_of_an_address_that_was_given_as_a_path_is_not_printed(

@@ -36,18 +36,16 @@ app.add_typer(commands, name="data")
 
 @commands.command()
 def fetch(
-    benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; --list names them.")] = None,
-    *,
-    listed: Annotated[bool, typer.Option("--list", help="List what can be fetched, and fetch nothing.")] = False,
+    benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; default: list all.")] = None,
     checkout: Annotated[Path | None, typer.Option("--from", help="Take the files from an existing checkout.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Files to fetch; repeat for several. Default: tasks.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
 ) -> None:
-    """Fetch a benchmark's official files into the data folder, verified by checksum; --list says what there is."""
+    """Fetch a benchmark's official files into the data folder, verified by checksum; without a name, list them."""
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
     from ragtasks.benchmarks.sources import listing
 
-    if listed or benchmark is None:
+    if benchmark is None:
         sources, broken = [source_of(name) for name in benchmark_names()], []
         for name in added_benchmark_names():
             try:
@@ -117,48 +115,34 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     serve_tools(Toolbox(opened, retriever, run_store(), secret), domains, host, port, echo)
 
 
-# `ragtasks data corpus`: check, duplicates, deduplicate and segment.
+# `ragtasks data duplicates` and `segment`: a corpus without near-duplicates, and documents cut into passages.
 
-corpus_commands = typer.Typer(help="Check a corpus, find near-duplicates, cut documents.", no_args_is_help=True)
-commands.add_typer(corpus_commands, name="corpus")
 _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
 
 
-@corpus_commands.command("check")
-def corpus_check(location: _LOCATION) -> None:
-    """Read a corpus once: counts, checksum, and every error."""
-    from retrieval_cache import describe_corpus
-
-    echo(*describe_corpus(location))
-
-
-_THRESHOLD = Annotated[float, typer.Option(help="Least Jaccard similarity.")]
-_WIDTH = Annotated[int, typer.Option("--shingle", help="Words in a shingle, the unit that passages are compared by.")]
-
-
-@corpus_commands.command("duplicates")
-def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _WIDTH = 5) -> None:
-    """List near-duplicate passages."""
-    from retrieval_cache import describe_duplicates
-
-    echo(*describe_duplicates(location, threshold, width))
-
-
-@corpus_commands.command("deduplicate")
-def corpus_deduplicate(
+@commands.command("duplicates")
+def near_duplicates(
     location: _LOCATION,
-    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
-    threshold: _THRESHOLD = 0.8,
-    width: _WIDTH = 9,
+    output: Annotated[
+        Path | None, typer.Option(help="JSON lines to write: the corpus with the first passage of each group only.")
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8,
+    width: Annotated[
+        int | None,
+        typer.Option("--shingle", help="Words in a shingle, the unit of comparison; default: 5, with --output 9."),
+    ] = None,
 ) -> None:
-    """Write a corpus without passages that repeat another: the first of each group stays."""
-    from retrieval_cache import deduplicate_corpus
+    """List near-duplicate passages of a corpus, or write the corpus without them."""
+    from retrieval_cache import deduplicate_corpus, describe_duplicates
 
-    echo(*deduplicate_corpus(location, target, threshold, width))
+    if output is None:
+        echo(*describe_duplicates(location, threshold, 5 if width is None else width))
+    else:
+        echo(*deduplicate_corpus(location, output, threshold, 9 if width is None else width))
 
 
-@corpus_commands.command("segment")
-def corpus_segment(  # noqa: PLR0917 (one parameter an option)
+@commands.command("segment")
+def segment(  # noqa: PLR0917 (one parameter an option)
     location: _LOCATION,
     target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
     size: Annotated[int | None, typer.Option(help="Most tokens in a passage; default: 512.")] = None,
@@ -178,7 +162,7 @@ def corpus_segment(  # noqa: PLR0917 (one parameter an option)
         )
     elif sentences is None or not (size is None and overlap is None and tokenizer is None):
         raise ConfigurationError(
-            "data corpus segment: give --sentences and --stride, or --size, --overlap and --tokenizer, not some of both"
+            "data segment: give --sentences and --stride, or --size, --overlap and --tokenizer, not some of both"
         )
     else:
         n = segment_corpus_by_sentences(location, target, sentences, 5 if stride is None else stride)
@@ -187,43 +171,34 @@ def corpus_segment(  # noqa: PLR0917 (one parameter an option)
 
 # `ragtasks data cache`: what language models replied and encoders computed, so that neither is asked or done again.
 
-cache = typer.Typer(
-    help="Show or prune the caches: replies of judges, rewriters, rerankers; embeddings.", no_args_is_help=True
-)
-commands.add_typer(cache, name="cache")
 
-
-@cache.command("show")
-def show_cache() -> None:
-    """Say where replies and embeddings are kept, and how many of which model."""
-    from ragtasks.metrics import describe_embeddings
-
-    echo(*describe_cache(reply_cache_file()))
-    echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
-
-
-@cache.command("prune")
-def prune_replies(
+@commands.command()
+def cache(
     older_than: Annotated[
-        float | None, typer.Option(min=0, help="Remove what was stored more days ago than this.")
+        float | None, typer.Option(min=0, help="Only what was stored more days ago than this.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Remove replies of this model, as `ragtasks data cache show` names it.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model, as the list names it.")] = None,
     outcome: Annotated[
-        str | None, typer.Option(help="Remove replies of this outcome: answered, refused, filtered, ...")
+        str | None, typer.Option(help="Only replies of this outcome: answered, refused, filtered, ...")
     ] = None,
-    embeddings: Annotated[
-        bool, typer.Option("--embeddings", help="Remove embeddings in the place of replies: all, or by age and model.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count: remove nothing.")] = False,
+    embeddings: Annotated[bool, typer.Option("--embeddings", help="Embeddings instead of replies.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove what fits.")] = False,
 ) -> None:
-    """Remove replies that fit all that is given; they are then asked again. With --embeddings: embeddings."""
+    """List cached replies and embeddings; with options, count or --remove those that fit all of them."""
     if embeddings:
-        _prune_embeddings(older_than, model, outcome, dry_run=dry_run)
-        return
+        _prune_embeddings(older_than, model, outcome, dry_run=not remove)
+    elif remove or any(one is not None for one in (older_than, model, outcome)):
+        _prune_replies(Choice(older_than, model, outcome), dry_run=not remove)
+    else:
+        from ragtasks.metrics import describe_embeddings
 
-    file, choice = reply_cache_file(), Choice(older_than, model, outcome)
+        echo(*describe_cache(reply_cache_file()))
+        echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
+
+
+def _prune_replies(choice: Choice, *, dry_run: bool) -> None:
+    """Remove replies that fit all of a choice."""
+    file = reply_cache_file()
     choice.condition()
     if not file.exists():
         echo(f"{file}: no cached replies yet")

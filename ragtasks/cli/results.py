@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ragtasks.reports.history import History
 
 results = typer.Typer(help="List, show, compare, remove, rank and export results and runs.", no_args_is_help=True)
-export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
 app.add_typer(results, name="results")
-results.add_typer(export, name="export")
 
 
 class _Relationship(str, Enum):
@@ -86,40 +84,42 @@ def _store() -> Any:
 
 
 @results.command()
-def show(name: _EITHER) -> None:
-    """Print the scores of a results file and the settings behind them, or what a stored run was made of."""
-    if not names_results(name):
-        echo((_store().named(name, is_no_file=True).folder / "manifest.json").read_text(encoding="utf-8"))
-        return
-    from ragtasks.reports.history import read_file, render_entries
+def show(
+    name: _EITHER, other: Annotated[str | None, typer.Argument(help="Another: print what differs.")] = None
+) -> None:
+    """Print the scores of results and the settings behind them, or what a run was made of; of two, what differs.
 
-    echo(render_entries(read_file(Path(name))))
+    Of two, exits with 1 if the scores are not comparable, or if the runs are not the same.
+    """
+    names = [name] if other is None else [name, other]
+    are_results = [names_results(one) for one in names]
+    if any(are_results) and not all(are_results):
+        raise ConfigurationError(f"results show: {name} and {other} are not both results, nor both stored runs")
+    show_them = _show_results if all(are_results) else _show_runs
+    raise typer.Exit(show_them(*names))
 
 
-@results.command("diff")
-def diff_results(first: _EITHER, second: _EITHER) -> None:
-    """Print what differs; exits with 1 if scores are not comparable, or if runs are not the same."""
-    are_results = [names_results(name) for name in (first, second)]
-    if not any(are_results):
-        _diff_runs(first, second)
-        return
-    if not all(are_results):
-        raise ConfigurationError(f"diff: {first} and {second} are not both results, nor both stored runs")
-    from ragtasks.reports.history import diff_entries, read_file, render_differences
+def _show_results(name: str, other: str | None = None) -> int:
+    from ragtasks.reports.history import diff_entries, read_file, render_differences, render_entries
 
-    found = diff_entries(read_file(Path(first)), read_file(Path(second)))
+    if other is None:
+        echo(render_entries(read_file(Path(name))))
+        return 0
+    found = diff_entries(read_file(Path(name)), read_file(Path(other)))
     echo(render_differences(found))
-    if not found.comparable:
-        raise typer.Exit(1)
+    return int(not found.comparable)
 
 
-def _diff_runs(first: str, second: str) -> None:
+def _show_runs(name: str, other: str | None = None) -> int:
     from retrieval_cache import diff_runs
 
-    store = _store()
-    lines = diff_runs(*(store.named(name, is_no_file=True).manifest for name in (first, second)))
+    first = _store().named(name, is_no_file=True)
+    if other is None:
+        echo((first.folder / "manifest.json").read_text(encoding="utf-8"))
+        return 0
+    lines = diff_runs(first.manifest, _store().named(other, is_no_file=True).manifest)
     echo(*lines or ["no difference"])
-    raise typer.Exit(int(bool(lines)))
+    return int(bool(lines))
 
 
 @results.command()
@@ -163,68 +163,80 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
         echo(render_skipped(history.skipped, folder))
 
 
-@export.command("every-eval-ever")
-def every_eval_ever(
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
-    organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
-    relationship: Annotated[
-        _Relationship, typer.Option(help="Relationship of the evaluator to the model.")
-    ] = _Relationship.OTHER,
-    model: _MODEL = None,
-) -> None:
-    """Write the records of Every Eval Ever (schema 0.3.0), with intervals, one for each model and benchmark."""
-    from ragtasks.reports import exports
+class _ExportFormat(str, Enum):
+    """What results are written as."""
 
-    records = exports.every_eval_ever(_chosen(folder, model), organization, relationship.value)
-    echo(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
+    ROWS = "rows"
+    MODEL_CARD = "model-card"
+    EVERY_EVAL_EVER = "every-eval-ever"
+    BENCHMARK = "benchmark"
 
 
-@export.command("model-card")
-def model_card(
-    folder: _FOLDER,
-    output: Annotated[Path | None, typer.Option(help="File for the YAML, in place of the screen.")] = None,
-    model: _MODEL = None,
-) -> None:
-    """Write one model's main scores as the `model-index` of a model card on the Hugging Face hub."""
-    from ragtasks.reports import exports
-
-    put(exports.model_card(_chosen(folder, model)), output)
-
-
-@export.command("rows")
-def rows(
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="File to write: .csv, .json or .jsonl.")],
-    model: _MODEL = None,
-) -> None:
-    """Write one row for each score, with its interval and provenance, for pandas or a spreadsheet."""
-    from ragtasks.reports import exports
-
-    put(exports.written(exports.rows_of(_chosen(folder, model)), output.suffix), output)
-
-
-@export.command()
-def benchmark(
+@results.command()
+def export(  # noqa: PLR0917 (one parameter an option)
+    form: Annotated[
+        _ExportFormat,
+        typer.Argument(
+            metavar="rows|model-card|every-eval-ever|benchmark",
+            help="A row for each score; the `model-index` of a model card; records of Every Eval Ever (schema 0.3.0); "
+            "or a benchmark of your own from the turns that went wrong.",
+        ),
+    ],
     paths: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")],
-    output: Annotated[Path, typer.Option(help="Folder to write.")],
-    kind: Annotated[list[str] | None, typer.Option(help="What went wrong, such as invented; repeatable.")] = None,
-    notes: Annotated[Path | None, typer.Option(help="Export of a page's notes: what is flagged there.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File (rows: .csv, .json or .jsonl) or folder to write; a model card is printed without."),
+    ] = None,
+    model: _MODEL = None,
+    organization: Annotated[str | None, typer.Option(help="every-eval-ever: who ran the evaluation.")] = None,
+    relationship: Annotated[
+        _Relationship | None, typer.Option(help="every-eval-ever: relationship of the evaluator to the model.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="benchmark: what went wrong, such as invented; repeatable.")
+    ] = None,
+    notes: Annotated[
+        Path | None, typer.Option(help="benchmark: export of a page's notes, for turns flagged there.")
+    ] = None,
 ) -> None:
-    """Write turns that went wrong as a benchmark of your own: a folder that `ragtasks check` reads."""
-    from ragtasks.reports.failed_turns import write_failed_turns
-    from ragtasks.results import read_evaluations
+    """Write results in the format of another tool, or the turns that went wrong as a benchmark."""
+    is_record, is_benchmark = form is _ExportFormat.EVERY_EVAL_EVER, form is _ExportFormat.BENCHMARK
+    given = {
+        "--model": model is not None and is_benchmark,
+        "--organization, --relationship": bool(organization or relationship) and not is_record,
+        "--kind, --notes": bool(kind or notes) and not is_benchmark,
+    }
+    if unread := [option for option, is_unread in given.items() if is_unread]:
+        raise ConfigurationError(f"results export {form.value}: leave out {', '.join(unread)}")
+    from ragtasks.reports import exports
 
-    echo(*write_failed_turns(read_evaluations(paths), output, kind or (), notes))
+    if form is _ExportFormat.MODEL_CARD:
+        put(exports.model_card(_chosen(paths, model)), output)
+    elif output is None:
+        raise ConfigurationError(f"results export {form.value}: nothing to write to. Next step: add --output")
+    elif form is _ExportFormat.ROWS:
+        put(exports.written(exports.rows_of(_chosen(paths, model)), output.suffix), output)
+    elif is_record:
+        evaluator = (organization or "unknown", (relationship or _Relationship.OTHER).value)
+        records = exports.every_eval_ever(_chosen(paths, model), *evaluator)
+        echo(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
+    else:
+        from ragtasks.reports.failed_turns import write_failed_turns
+        from ragtasks.results import read_evaluations
+
+        echo(*write_failed_turns(read_evaluations(paths), output, kind or (), notes))
 
 
-def _chosen(folder: Path, model: str | None) -> list[Any]:
+def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
     from ragtasks.reports.history import below, select_entries
 
-    history = _ranked(folder)
-    for item in history.skipped:
-        leave_out(f"{below(item.path, folder)}: {item.reason}")
-    return select_entries(history.entries, model=model)
+    found = []
+    for folder in folders:
+        history = _ranked(folder)
+        for item in history.skipped:
+            leave_out(f"{below(item.path, folder)}: {item.reason}")
+        found += select_entries(history.entries, model=model)
+    return found
 
 
 def _ranked(folder: Path) -> History:

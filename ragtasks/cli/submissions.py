@@ -211,7 +211,9 @@ def _form_of_folder(folder: Path) -> FileForm | str:
         return _FOLDER
     if (folder / "corpus.jsonl").is_file():
         return FileForm.CORPUS
-    return _RESULTS if next(folder.rglob("results_*.json"), None) else _FOLDER
+    if next(folder.rglob("results_*.json"), None):
+        return _RESULTS
+    return FileForm.CORPUS if any(file.name.endswith(_CORPUS_ENDINGS) for file in folder.iterdir()) else _FOLDER
 
 
 def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:

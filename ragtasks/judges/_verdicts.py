@@ -227,7 +227,7 @@ def _next_step(low: Sequence[Coverage]) -> str:
     staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
     is_open = missing != {VerdictOutcome.REFUSED}
     steps = ["ask again: answers so far are saved, and only the rest is requested"] if is_open else []
-    steps += [f"`ragtasks data cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
+    steps += [f"`ragtasks data cache --outcome {outcome} --remove` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "ngrams" in --metadata leaves refusals to the offline detector, which stood in here')
     steps.append("Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`")

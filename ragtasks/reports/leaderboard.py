@@ -1,6 +1,6 @@
 """A leaderboard of the evaluations in a folder, as one page that needs nothing else.
 
-Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results diff`.
+Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results show`.
 Scores have intervals, and who cannot be told from the best is marked. What else they were asked with stands below a
 model's name where it differs in a table. The page asks nothing of the network, names no clock and no folder of a
 machine, escapes every text, and lets only its own style and script run: the same results give the same bytes.

@@ -208,7 +208,7 @@ class EndpointDenseRetriever(DenseRetriever):
         self._served |= {reply.served_model for reply in replies} - {""}
         if len(self._served) > 1:
             names = " and of ".join(map(repr, sorted(self._served)))
-            remove = f"`ragtasks data cache prune --model {self.model}` removes all of them"
+            remove = f"`ragtasks data cache --model {self.model} --remove` removes all of them"
             raise self._refused("vectors of one model", f"vectors of {names}; {remove}")
         rows = [np.asarray(vector_in(reply.text or ""), np.float32) for reply in replies]
         width = self.__dict__.get("_width", len(rows[0]))

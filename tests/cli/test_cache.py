@@ -1,4 +1,4 @@
-"""`ragtasks data cache show` on a file with a few replies, and on none."""
+"""`ragtasks data cache` on a file with a few replies, and on none."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def filled(file: Path) -> Path:
 
 def test_no_file_is_said_and_none_is_made(file: Path) -> None:
     embeddings = f"{file.with_name('embeddings.sqlite')}: no cached embeddings yet"
-    assert printed("data", "cache", "show") == [f"{file}: no cached replies yet", embeddings]
-    assert printed("data", "cache", "prune", "--embeddings") == [embeddings]
-    assert printed("data", "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
+    assert printed("data", "cache") == [f"{file}: no cached replies yet", embeddings]
+    assert printed("data", "cache", "--embeddings", "--remove") == [embeddings]
+    assert printed("data", "cache", "--model", "m") == [f"{file}: no cached replies yet"]
     assert not file.exists()
 
 
 def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
-    first, *table, _ = printed("data", "cache", "show")
+    first, *table, _ = printed("data", "cache")
     assert first.startswith(f"{filled}: 5 replies, 0.")
     assert [line.split() for line in table] == [
         ["model", "address", "kind", "outcome", "replies"],
@@ -57,11 +57,11 @@ def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
     ]
 
 
-def test_chosen_replies_go_and_a_dry_run_removes_none(filled: Path) -> None:
+def test_chosen_replies_go_only_with_remove(filled: Path) -> None:
     options = ["--older-than", "9", "--model", "openai/m", "--outcome", "answered"]
-    (line,) = printed("data", "cache", "prune", *options, "--dry-run")
+    (line,) = printed("data", "cache", *options)
     assert line == f"1 replies would be removed, 4 stay in {filled}"
-    (line,) = printed("data", "cache", "prune", *options)
+    (line,) = printed("data", "cache", *options, "--remove")
     assert line == f"1 replies removed, 4 stay in {filled}"
     with ReplyCache(filled) as cache:
         assert "".join(key for key in "12345" if cache.get(key)) == "2345"
@@ -71,7 +71,7 @@ def test_chosen_replies_go_and_a_dry_run_removes_none(filled: Path) -> None:
     ("options", "message"), [([], "nothing is chosen"), (["--outcome", "refusd"], "did you mean 'refused'")]
 )
 def test_a_choice_that_cannot_be_is_refused(filled: Path, options: list[str], message: str) -> None:
-    done = run_command("data", "cache", "prune", *options)
+    done = run_command("data", "cache", *options, "--remove")
     assert message in done.err
 
 
@@ -80,14 +80,14 @@ def test_embeddings_are_counted_by_encoder_and_pruned(file: Path) -> None:
     with EmbeddingCache(embeddings, 10**6) as cache:
         cache.put([(b"1", bytes(3000)), (b"2", bytes(1000))], "minilm, layer 6")
         cache.put([(b"3", bytes(500))], "own, last layer")
-    assert printed("data", "cache", "show")[1:] == [
+    assert printed("data", "cache")[1:] == [
         f"{embeddings}: embeddings of 3 texts, 0.0 of at most 8,000 MB",
         "minilm, layer 6: 2 texts, 0.0 MB",
         "own, last layer: 1 texts, 0.0 MB",
     ]
-    prune = ["data", "cache", "prune", "--embeddings"]
+    prune = ["data", "cache", "--embeddings", "--remove"]
     assert printed(*prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
-    dry = printed(*prune, "--model", "minilm", "--dry-run")
+    dry = printed("data", "cache", "--embeddings", "--model", "minilm")
     assert dry == [f"embeddings of 2 texts would be removed, 1 stay in {embeddings}"]
     assert printed(*prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 stay in {embeddings}"]
     assert printed(*prune) == [f"embeddings of 1 texts removed, 0 stay in {embeddings}"]
@@ -98,7 +98,7 @@ def test_embeddings_are_counted_by_encoder_and_pruned(file: Path) -> None:
 @pytest.mark.parametrize("bound", ["many", "-1", "inf", "nan"])
 def test_a_bound_that_is_none_is_refused(file: Path, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_EMBEDDINGS_GB", bound)
-    done = run_command("data", "cache", "show")
+    done = run_command("data", "cache")
     assert (
         f"RAGTASKS_EMBEDDINGS_GB\n  expected: a number of GB, such as 8 or 0.5; 0 keeps none\n  found: '{bound}'"
         in (done.err)

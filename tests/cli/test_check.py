@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,11 @@ def test_results_are_read_to_their_last_sample(evaluations: Path) -> None:
     done = run_command("check", evaluations)
     assert done.status == 0
     assert "ragtasks-oracle on mtrag (sample): " in done.out
+
+
+def test_a_folder_of_shards_is_a_corpus(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.write(json.dumps({"_id": name, "text": f"Text of {name}."}) + "\n")
+    done = run_command("check", tmp_path)
+    assert (done.status, done.out.startswith("2 passages of ")) == (0, True)

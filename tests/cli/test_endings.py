@@ -86,5 +86,5 @@ def test_a_run_that_cannot_be_removed_stays_whole(tmp_path: Path, monkeypatch: p
 
 def test_a_target_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "segments.jsonl"
-    text = said("data", "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
+    text = said("data", "segment", str(SAMPLE / "passages.jsonl"), str(target))
     assert text.startswith(f"ragtasks: cannot write {target}: ")

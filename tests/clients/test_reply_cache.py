@@ -223,7 +223,7 @@ def test_a_cache_of_another_format_is_one_error_with_the_way_to_a_new_file(
     connection.close()
     before = path.read_bytes()
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
-    done = run_command("data", "cache", "show")
+    done = run_command("data", "cache")
     assert done.status == 1
     for words in (
         str(path),

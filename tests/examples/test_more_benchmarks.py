@@ -44,7 +44,7 @@ def test_its_own_tests_pass_where_it_is_installed(installed: Path, tmp_path: Pat
 @pytest.mark.usefixtures("visible")
 def test_its_benchmarks_and_tasks_are_listed_with_ours() -> None:
     assert added_benchmark_names() == NAMES
-    fetched, tasks = run_command("data", "fetch", "--list").out, run_command("tasks", "list").out
+    fetched, tasks = run_command("data", "fetch").out, run_command("tasks", "list").out
     for name in NAMES:
         assert re.search(rf"^\| {name} +\| tasks ", fetched, re.MULTILINE)
         assert re.search(rf"^\| {name} +\| {name}_reference ", tasks, re.MULTILINE)

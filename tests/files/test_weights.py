@@ -99,7 +99,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("run", "--dry-run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample"),
         *("--encoder", "none", "--tokenizer", "{}"),
     ),
-    "segment": ("data", "corpus", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
+    "segment": ("data", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
     "in-process judge": (
         *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
         *(

@@ -74,7 +74,6 @@ class World:
             ("arena", "import"): [[answers, "--database", f"{out}/arena.sqlite"]],
             ("arena", "invite"): [["Ann", "--database", answers]],
             ("arena", "ratings"): [[answers]],
-            ("data", "corpus", "deduplicate"): [[one, f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora],
             ("data", "describe"): [["mtrag", "--data", data], ["custom", "--data", own], [own]],
             ("tasks", "export"): [["--benchmark", "mtrag", "--data", data, "--output", f"{out}/tasks.jsonl"]],
             ("judges", "passages"): [
@@ -98,7 +97,7 @@ class World:
             ],
             ("train", "retriever"): [[own, "--output", f"{out}/encoder", "--base", str(self.outside / "none")]],
             ("train", "rewriter"): [[own, "--output", f"{out}/rewriter", "--base", str(self.outside / "none")]],
-            ("data", "cache", "prune"): [["--outcome", "answered", "--dry-run"]],
+            ("data", "cache"): [["--outcome", "answered"]],
             ("judges", "calibrate"): [["--data", data]],
             ("judges", "anchors"): [
                 [one, "--output", f"{out}/anchors-{number}.jsonl"] for number, one in enumerate(results)
@@ -114,9 +113,11 @@ class World:
                 *([one] for one in corpora),
             ],
             ("compare",): [*([one, one] for one in results), *([run, "official", *place] for run in names)],
-            ("data", "corpus", "check"): [[one] for one in corpora],
-            ("data", "corpus", "duplicates"): [[one] for one in corpora],
-            ("data", "corpus", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
+            ("data", "duplicates"): [
+                *([one] for one in corpora),
+                *([one, "--output", f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora),
+            ],
+            ("data", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
             ("doctor",): [[]],
             ("evaluate-run",): [*([run, *place] for run in names), ["official", "--data", data]],
             ("data", "fetch"): [["mtrag", "--from", data]],
@@ -131,15 +132,18 @@ class World:
                 ["--human-evaluation", "--data", data],
                 *(["--run", run, *place] for run in names),
             ],
-            ("results", "diff"): [*([one, results[0]] for one in results), *([run, "strings"] for run in runs)],
-            ("results", "export", "benchmark"): [
-                [one, "--output", f"{out}/failed", "--kind", "invented"] for one in results
+            ("results", "export"): [
+                *(["benchmark", one, "--output", f"{out}/failed", "--kind", "invented"] for one in results),
+                *(["every-eval-ever", one, "--output", f"{out}/records"] for one in results),
+                *(["model-card", one] for one in results),
+                *(["rows", one, "--output", f"{out}/rows.csv"] for one in results),
             ],
-            ("results", "export", "every-eval-ever"): [[one, "--output", f"{out}/records"] for one in results],
-            ("results", "export", "model-card"): [[one] for one in results],
-            ("results", "export", "rows"): [[one, "--output", f"{out}/rows.csv"] for one in results],
             ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],
-            ("results", "show"): [[one] for one in (*results, *runs)],
+            ("results", "show"): [
+                *([one] for one in (*results, *runs)),
+                *([one, results[0]] for one in results),
+                *([run, "strings"] for run in runs),
+            ],
             ("run",): [[*limited, "--metadata", one] for one in metadata],
             ("init",): [["--model", "ragtasks-oracle", "--data", data, "--output", f"{out}/evaluation.yaml"]],
             ("eval",): [[str(at / "evaluation.yaml"), "--set", f"output={out}/eval"]],

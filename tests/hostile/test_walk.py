@@ -23,7 +23,6 @@ READ_NO_FILES = {
     ("tasks", "unlink"),
     ("tasks", "path"),
     ("tasks", "list"),
-    ("data", "cache", "show"),
     ("arena", "serve"),
     ("review", "serve"),
     ("data", "serve"),

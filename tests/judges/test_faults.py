@@ -110,7 +110,7 @@ def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
         with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
             verdicts.require_coverage()
         assert "next step: ask again: answers so far are saved" in str(caught.value)
-        stays = "`ragtasks data cache prune --outcome filtered` has those asked again too"
+        stays = "`ragtasks data cache --outcome filtered --remove` has those asked again too"
         assert (stays in str(caught.value)) is (outcome is WORD.FILTERED)
         server.script = well
         n_asked = len(server.asked)

@@ -113,7 +113,7 @@ _REPORTS = (
     "results show {w}/%s",
     "results list {w}/%s",
     "results leaderboard {w}/%s --output {w}/out/page.html",
-    "results diff {w}/%s {w}/others",
+    "results show {w}/%s {w}/others",
     "compare {w}/%s {w}/others",
     "report {w}/%s --format csv",
 )
@@ -129,7 +129,7 @@ _JUDGE = "score {w}/predictions.jsonl --output_path {w}/out/again --benchmark mt
 _RUNS = (
     "results list",
     "results show mine",
-    "results diff mine theirs",
+    "results show mine theirs",
     "check mine",
     f"evaluate-run mine {_CUSTOM}",
     f"compare mine theirs {_CUSTOM}",
@@ -143,9 +143,9 @@ _TASKS = "mtrag/mtrag-human/generation_tasks"
 _QUERIES = "mtrag/mtrag-human/retrieval_tasks/clapnq"
 _TREC = "evaluate-run official --benchmark trec_rag24 --data {w}/trec_rag24"
 _CORPUS = (
-    "data corpus check {w}/%s",
-    "data corpus duplicates {w}/%s",
-    "data corpus segment {w}/%s {w}/out/segments.jsonl",
+    "check {w}/%s",
+    "data duplicates {w}/%s",
+    "data segment {w}/%s {w}/out/segments.jsonl",
 )
 
 

@@ -54,7 +54,7 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     # Another run shows in the model's name and in the configuration too.
     assert set(pair.fields) - {"model", "configuration"} == {field}
     assert pair.causes == ([cause] if cause else [])
-    status, text = command("diff", first, second)
+    status, text = command("show", first, second)
     assert status == (1 if cause else 0)
     assert f"\nnot comparable: other {cause}\n" in text if cause else "\ncomparable\n" in text
     assert field in text
@@ -65,14 +65,14 @@ def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> No
         results["chat_template"] = ""
         results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}
 
-    status, text = command("diff", save(tmp_path / "a"), save(tmp_path / "b", change=change))
+    status, text = command("show", save(tmp_path / "a"), save(tmp_path / "b", change=change))
     assert status == 0
     assert "\ncomparable, but asked with other chat template applied, generation options\n" in text
 
 
 def test_scores_of_another_version_are_named_as_such(tmp_path: Path) -> None:
     files = [save(tmp_path / name, change=scoring(scored_by=f"ragtasks {name}")) for name in ("0.1.0", "0.2.0")]
-    status, text = command("diff", *files)
+    status, text = command("show", *files)
     assert status == 0
     assert "\ncomparable, but scored by another version of ragtasks\n" in text
 
@@ -108,7 +108,7 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
         "rouge_l": None,
         "empty": None,
     }
-    status, text = command("diff", first, second)
+    status, text = command("show", first, second)
     assert status == 0
     assert "# org/A: mtrag, reference  ->  org/B: mtrag, reference" in text
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("| rb_alg")]
@@ -118,7 +118,7 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
 
 def test_the_same_file_differs_in_nothing(tmp_path: Path) -> None:
     path = save(tmp_path)
-    status, text = command("diff", path, path)
+    status, text = command("show", path, path)
     assert status == 0
     assert "provenance: no difference" in text
 

@@ -114,3 +114,22 @@ def test_a_file_that_cannot_be_read_is_named_and_is_an_error_if_it_is_the_only_o
         assert f"results: {alone.parent}\n" in done.err
         assert alone.name in done.err
         assert not (tmp_path / "alone.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "refused"),
+    [
+        ("rows", ("--kind", "invented"), "--kind"),
+        ("benchmark", ("--organization", "us"), "--organization"),
+        ("benchmark", ("--model", "x"), "--model"),
+        ("model-card", ("--relationship", "other"), "--relationship"),
+        ("rows", (), "add --output"),
+    ],
+)
+def test_an_option_of_another_format_is_refused(
+    results: Path, tmp_path: Path, form: str, options: tuple[str, ...], refused: str
+) -> None:
+    output = ("--output", tmp_path / "rows.csv") if options else ()
+    done = run_command("results", "export", form, results, *options, *output)
+    assert (done.status, refused in done.err) == (1, True)
+    assert not (tmp_path / "rows.csv").exists()

@@ -271,8 +271,8 @@ def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
 def test_what_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     for number, value in ((1, 0.0), (2, -0.0004), (3, 0.25)):
         save(tmp_path / str(number), values=lambda _, value=value: {"rb_alg": value})
-    assert "| rb_alg | 0.000 | 0.000  | 0.000          |" in command("diff", tmp_path / "1", tmp_path / "2")[1]
-    assert "| rb_alg | 0.000 | 0.250  | +0.250         |" in command("diff", tmp_path / "1", tmp_path / "3")[1]
+    assert "| rb_alg | 0.000 | 0.000  | 0.000          |" in command("show", tmp_path / "1", tmp_path / "2")[1]
+    assert "| rb_alg | 0.000 | 0.250  | +0.250         |" in command("show", tmp_path / "1", tmp_path / "3")[1]
 
 
 def test_the_list_and_the_full_view_say_what_a_reader_needs(folder: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_
     ]
     source, target = tmp_path / "c.jsonl", tmp_path / "d.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = run_command("data", "corpus", "deduplicate", source, target)
+    done = run_command("data", "duplicates", source, "--output", target)
     assert done.status == 0
     assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
     assert "1 that repeat another, in 1 groups" in done.out
