@@ -42,6 +42,7 @@ _NOTE = (
 )
 
 AnswerKey = tuple[str, str]
+"""(task id, model id)."""
 
 
 @dataclass(frozen=True, slots=True)

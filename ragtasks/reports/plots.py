@@ -16,6 +16,7 @@ from ragtasks.tables import Section, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 
 # Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
@@ -46,6 +47,7 @@ _STYLE: dict[Any, Any] = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "hatch.color": "white",
+    "svg.hashsalt": "ragtasks",
     "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
 }
 _TURNS = "turn by turn"
@@ -75,26 +77,61 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
     One picture a table of settings, one a table of dimensions. The same tables give the same bytes. The text of what a
     picture shows is in the file too. Existing files of these names are replaced.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report", "a picture of a report") from error
+    paths = [
+        (picture, folder / f"{_file_name(number, picture)}.png")
+        for number, section in enumerate(sections, start=1)
+        for picture in pictures_of([section])
+    ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        defaults = dict[Any, Any](mpl.rcParamsDefault)
-        defaults.pop("backend", None)  # setting it loads pyplot
-        with mpl.rc_context({**defaults, **_STYLE}):
-            return [
-                _draw(picture, folder / f"{_file_name(number, picture)}.png")
-                for number, section in enumerate(sections, start=1)
-                for picture in pictures_of([section])
-            ]
     except OSError as error:
-        where, found = str(error.filename or folder), error.strerror or str(error)
-        next_step = "name another folder"
+        raise _unsaved(folder, error) from error
+    return [draw_picture(picture, path) for picture, path in paths]
+
+
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
+"""File name endings that can be drawn."""
+
+
+def draw_picture(picture: Picture, path: Path) -> Path:
+    """Return `path` after drawing a picture there: its title, the legend below that, and the panels."""
+    if path.suffix.lower() not in PICTURE_FORMATS:
         raise ConfigurationError(
-            "plots", where=where, expected="a folder to write to", found=found, next_step=next_step
-        ) from error
+            "drawing a picture",
+            where=str(path),
+            expected=f"a name that ends in {', '.join(PICTURE_FORMATS)}",
+            found=path.name,
+            next_step="choose another name",
+        )
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "a picture of scores") from error
+    defaults = dict[Any, Any](mpl.rcParamsDefault)
+    defaults.pop("backend", None)  # setting it loads pyplot
+    with mpl.rc_context({**defaults, **_STYLE}):
+        canvas = _canvas(picture)
+        try:
+            if path.suffix.lower() == ".png":
+                # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
+                agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
+                agg.print_png(path, metadata={"Software": "ragtasks", "Description": finding(picture.panels)})
+            else:
+                canvas.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        except OSError as error:
+            raise _unsaved(path, error) from error
+    return path
+
+
+def _unsaved(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        "drawing a picture",
+        where=str(error.filename or path),
+        expected="a folder to write to",
+        found=error.strerror or str(error),
+        next_step="name another",
+    )
 
 
 def _file_name(number: int, picture: Picture) -> str:
@@ -115,9 +152,7 @@ def _title(picture: Picture) -> str:
     return "\n".join(part for line in lines if line for part in textwrap.wrap(line, int(_WIDTH / _TITLE_LETTER_INCHES)))
 
 
-def _draw(picture: Picture, path: Path) -> Path:
-    """Draw a picture: its title, the legend below that, and the panels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _canvas(picture: Picture) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     title, rows = _title(picture), _rows(picture.panels)
@@ -138,10 +173,7 @@ def _draw(picture: Picture, path: Path) -> Path:
     drawn = [handles[model] for model in picture.models]
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
     canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
-    # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
-    agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
-    agg.print_png(path, metadata={"Software": "ragtasks", "Description": finding(picture.panels)})
-    return path
+    return canvas
 
 
 def _legend_columns(models: Sequence[str]) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import statistics
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,25 +14,25 @@ import pytest
 from scipy.stats import spearmanr
 
 from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, RatedResponse, load_human_evaluation
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
-from ragtasks.reports.calibration import (
+from ragtasks.reports.agreement import (
     ALL,
     HUMAN,
     PAPER_AGREEMENT,
     PAPER_TABLE_6,
     PAPER_TABLE_7,
-    PICTURE_FORMATS,
     Calibration,
     Column,
     Consolidation,
     Weighting,
     calibrate,
     consolidated,
-    plot_calibration,
-    render_calibration,
 )
+from ragtasks.reports.calibration import calibration_picture, calibration_section
+from ragtasks.reports.plots import PICTURE_FORMATS, draw_picture
+from ragtasks.tables import Format, render
 
 MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
@@ -59,6 +57,10 @@ def one_score(calibration: Calibration, model_id: str, column: str, source: str)
     (found,) = (m for m in calibration.means if (m.model_id, m.column, m.source) == (model_id, column, source))
     assert found.score.value is not None
     return found.score.value
+
+
+def text_of(calibration: Calibration) -> str:
+    return render([calibration_section(calibration)], Format.MARKDOWN)
 
 
 def lines_of(report: str, *first: str) -> list[list[str]]:
@@ -184,7 +186,7 @@ def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(
         "completeness": 76.4,
     }
     assert {shares.n for shares in found.values()} == {318}
-    rows = lines_of(render_calibration(official), "two of the raters")
+    rows = lines_of(text_of(official), "two of the raters")
     assert rows == [["two of the raters", "87.4", "89.6", "92.1", "95.6", "90.3"]]
 
 
@@ -208,8 +210,8 @@ def test_unscored_and_missing_scores_are_left_out_and_counted() -> None:
     human = [consolidated(row, WIN_RATE, Consolidation.MEDIAN) for row in kept]
     assert cell.score.value == pytest.approx(spearmanr([row.metrics["rl_f"] for row in kept], human).statistic)
     assert (cell.n_scored, cell.n_answers) == (22, 24)
-    assert "(22/24)" in render_calibration(calibration)
-    assert lines_of(render_calibration(calibration), "reference", "rl_f", "judge")[0][3].endswith(" (11/12)")
+    assert "(22/24)" in text_of(calibration)
+    assert lines_of(text_of(calibration), "reference", "rl_f", "judge")[0][3].endswith(" (11/12)")
 
 
 def test_a_column_that_says_nothing_has_no_score() -> None:
@@ -218,7 +220,7 @@ def test_a_column_that_says_nothing_has_no_score() -> None:
     reasons = {(c.metric, c.source): c.score.reason for c in calibration.correlations}
     assert reasons["rl_f", "silent"] == "fewer than two items that two raters have rated"
     assert reasons["rb_alg", "published"] == "the ratings do not vary, so agreement is not defined"
-    assert lines_of(render_calibration(calibration), "gpt-4o", "rl_f", "silent")[0][3] == "- (0/12)"
+    assert lines_of(text_of(calibration), "gpt-4o", "rl_f", "silent")[0][3] == "- (0/12)"
 
 
 def test_only_answerable_answers_count() -> None:
@@ -292,7 +294,7 @@ def test_a_column_twice_and_a_score_that_is_no_number_are_refused() -> None:
 
 
 def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> None:
-    report = render_calibration(official)
+    report = text_of(official)
     assert "405 answers to ANSWERABLE tasks" in report
     assert lines_of(report, "reference", "rb_alg") == [["reference", "rb_alg", "published", "0.87", "0.87"]]
     assert lines_of(report, "gpt-4o", "paper") == [["gpt-4o", "paper", "47.8", "3.5", "3.8", "4.0", "3.7", "3.6", ""]]
@@ -307,20 +309,20 @@ def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> N
 def test_the_papers_scores_stand_beside_its_own_columns_only() -> None:
     rows = made()
     column = Column("rb_llm", "a|b", {row.key: row.metrics["rb_llm"] for row in rows})
-    report = render_calibration(calibrate(rows, [column]))
+    report = text_of(calibrate(rows, [column]))
     assert lines_of(report, "win_rate", "paper, Table 7")[0][-1] == "-"
     assert "rb_llm (a\\|b)" in report
 
 
 def test_every_row_of_a_table_has_the_cells_of_its_header(official: Calibration) -> None:
-    tables = [block.splitlines() for block in render_calibration(official).split("\n\n") if block.startswith("|")]
+    tables = [block.splitlines() for block in text_of(official).split("\n\n") if block.startswith("|")]
     assert len(tables) == 6
     for table in tables:
         assert len({line.count("|") for line in table if line.startswith("|")}) == 1
 
 
 def test_a_calibration_without_answers_has_dashes() -> None:
-    report = render_calibration(calibrate([]))
+    report = text_of(calibrate([]))
     assert "0 answers" in report
     assert lines_of(report, "win_rate", "unweighted")[0][2:] == ["-", "-", "-"]
 
@@ -328,13 +330,13 @@ def test_a_calibration_without_answers_has_dashes() -> None:
 @pytest.mark.parametrize("ending", PICTURE_FORMATS)
 def test_a_picture_of_each_kind(tmp_path: Path, ending: str) -> None:
     heads = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
-    path = plot_calibration(calibrate(made()), tmp_path / f"picture{ending}")
+    path = draw_picture(calibration_picture(calibrate(made())), tmp_path / f"picture{ending}")
     assert path.read_bytes().startswith(heads[ending])
 
 
 def svg_of(calibration: Calibration, path: Path) -> str:
     """Return a picture's source, in which drawn letters carry their text as a comment."""
-    return plot_calibration(calibration, path).read_text(encoding="utf-8")
+    return draw_picture(calibration_picture(calibration), path).read_text(encoding="utf-8")
 
 
 def test_a_picture_says_what_it_shows(tmp_path: Path) -> None:
@@ -345,7 +347,7 @@ def test_a_picture_says_what_it_shows(tmp_path: Path) -> None:
     for text in (*(w.value for w in Weighting), *(name.replace("_", "-") for name in HUMAN), "rb_llm (a $1 judge$)"):
         assert f"<!-- {text} -->" in picture
     assert "24 ANSWERABLE answers, with the reference answers" in picture
-    assert picture.count("<!-- the paper&apos;s Table 7 -->") + picture.count("<!-- the paper's Table 7 -->") == 1
+    assert picture.count("Table 7") == 3, "one entry of the legend for each of the paper's metrics"
 
 
 @pytest.mark.slow
@@ -355,17 +357,24 @@ def test_a_picture_is_the_same_every_time_and_light(tmp_path: Path) -> None:
     assert one == other
     from matplotlib.image import imread
 
-    pixels = imread(plot_calibration(calibration, tmp_path / "a.png"))
+    pixels = imread(draw_picture(calibration_picture(calibration), tmp_path / "a.png"))
     assert pixels[..., :3].mean() > 0.8
     assert pixels[0, 0, :3].tolist() == [1, 1, 1]
 
 
-def test_a_picture_draws_no_bar_for_a_missing_correlation(tmp_path: Path) -> None:
-    """rb_alg never varies in the made answers: each panel writes the scores of the other two columns only."""
+def test_a_picture_draws_no_bar_for_a_missing_correlation() -> None:
+    """rb_alg never varies in the made answers: each panel has the other two columns only."""
     calibration = calibrate(made())
-    written = re.findall(r"<!-- (?:\u2212|-)?\d\.\d\d -->", svg_of(calibration, tmp_path / "a.svg"))
-    present = [c for c in calibration.correlations if c.with_reference and c.score.value is not None]
-    assert len(written) == len(present) == len(Weighting) * len(HUMAN) * 2
+    drawn = [
+        score.value
+        for panel in calibration_picture(calibration).panels
+        for name, scores in panel.series.items()
+        for score in scores.values()
+        if "Table 7" not in name
+    ]
+    present = [c.score.value for c in calibration.correlations if c.with_reference and c.score.value is not None]
+    assert sorted(drawn) == sorted(present)
+    assert len(drawn) == len(Weighting) * len(HUMAN) * 2
 
 
 def test_a_calibration_without_answers_can_be_drawn(tmp_path: Path) -> None:
@@ -373,16 +382,11 @@ def test_a_calibration_without_answers_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    picture = calibration_picture(calibrate(made()))
     with pytest.raises(ConfigurationError, match=r"\.png, \.svg, \.pdf"):
-        plot_calibration(calibrate(made()), tmp_path / "picture.bmp")
+        draw_picture(picture, tmp_path / "picture.bmp")
     with pytest.raises(ConfigurationError, match="No such file or directory"):
-        plot_calibration(calibrate(made()), tmp_path / "nowhere" / "picture.png")
-
-
-def test_a_missing_matplotlib_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"ragtasks\[report\]"):
-        plot_calibration(calibrate(made()), tmp_path / "picture.png")
+        draw_picture(picture, tmp_path / "nowhere" / "picture.png")
 
 
 def test_the_papers_tables_are_as_printed() -> None:

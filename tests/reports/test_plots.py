@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"ragtasks\[report\]"):
-        plot_sections([], tmp_path)
+        plot_sections([Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))], tmp_path)
 
 
 def test_pictures_of_titles_that_are_long_and_begin_alike_have_names_of_their_own(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ragtasks.benchmarks.mtrag import (
 from ragtasks.judges import RB_LLM, RL_F
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
+from ragtasks.reports.agreement import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.tables._scores import mean_of
 from ragtasks.results import Evaluation, Kind, Row
 from ragtasks.statistics import assisted_mean

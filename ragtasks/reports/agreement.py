@@ -1,0 +1,286 @@
+"""How well metrics rank answers as people do, on MTRAG's human evaluation, beside the paper's scores."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, REFERENCE_MODEL, WIN_RATE, RatedResponse
+from ragtasks.errors import ConfigurationError
+from ragtasks.metrics import (
+    Level,
+    RaterAgreement,
+    inverse_frequency,
+    krippendorff_alpha,
+    rater_agreement,
+    spearman,
+    spearman_repeated,
+)
+from ragtasks.records import Answerability, IdkVerdict, Score
+from ragtasks.reports.judge_card import AnswerKey
+
+PUBLISHED = "published"
+"""The source of the scores that stand in the file itself."""
+HUMAN = (WIN_RATE, *FANC)
+"""What people rated, in the order of Table 6."""
+ALL = "all"
+"""Harmonic mean of the four properties, taken rater by rater."""
+PAPER_TABLE_6: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        model: MappingProxyType(dict(zip((*HUMAN, ALL, *PUBLISHED_METRICS), scores, strict=True)))
+        for model, scores in {
+            REFERENCE_MODEL: (59.3, 3.8, 3.8, 4.0, 3.9, 3.8, 0.86, 0.97, 0.87),
+            "gpt-4o": (47.8, 3.5, 3.8, 4.0, 3.7, 3.6, 0.80, 0.80, 0.46),
+            "llama-3.1-405b-instruct": (47.4, 3.5, 3.9, 3.9, 3.7, 3.6, 0.78, 0.78, 0.49),
+        }.items()
+    }
+)
+"""Model -> column -> score of the MTRAG paper's Table 6."""
+PAPER_TABLE_7: Mapping[str, float] = MappingProxyType(
+    {"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24, "rl_r": -0.03, "rl_mtb": -0.17}
+)
+"""Metric -> weighted Spearman correlation with the win-rate in the MTRAG paper's Table 7."""
+PAPER_AGREEMENT: Mapping[str, float] = MappingProxyType(dict(zip(HUMAN, (87.4, 89.6, 92.1, 95.6, 90.3), strict=True)))
+"""Each name of `HUMAN` -> agreement of the raters in percent (MTRAG paper, section 7)."""
+
+
+class Weighting(str, Enum):
+    """How answers weigh in a correlation."""
+
+    NONE = "unweighted"
+    INVERSE_FREQUENCY = "inverse frequency"
+    """1 over how often the human value occurs, in the correlation of plain ranks."""
+    INVERSE_FREQUENCY_RANKS = "inverse frequency, ranks too"
+    """The same weights, which also count in the ranks, as if answers were repeated."""
+
+
+class Consolidation(str, Enum):
+    """How one score is made of several raters'."""
+
+    MEDIAN = "median"
+    """Between the two middle ratings where a rater is missing; the paper says median."""
+    MEDIAN_HIGH = "upper median"
+    """The higher of the two middle ratings."""
+    MEDIAN_LOW = "lower median"
+    """The lower of the two middle ratings."""
+    MEAN = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Scores of one metric by one judge."""
+
+    metric: str
+    """Such as `rb_llm`; the paper's scores are looked up by it."""
+    source: str
+    """Who made them: a judge, or `published`."""
+    values: Mapping[AnswerKey, float | None]
+    """Answer -> score conditioned on answerability, None where unscored; an answer may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """One cell of the tables by human value."""
+
+    metric: str
+    source: str
+    human: str
+    with_reference: bool
+    """Whether the reference answers are among the rows."""
+    weighting: Weighting
+    score: Score
+    """The correlation, -1 to 1, or why there is none."""
+    n_scored: int
+    n_answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMean:
+    """One cell of Table 6."""
+
+    model_id: str
+    column: str
+    """A name of `HUMAN`, `all`, or a metric."""
+    source: str
+    """The name of a consolidation, or the source of the metric's column."""
+    score: Score
+    """Mean over the ANSWERABLE answers that have a score."""
+    n_scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdkAgreement:
+    """How far a judge's IDK verdicts agree with those of the paper's judge, `yes` against the rest."""
+
+    source: str
+    n_labelled: int
+    """Answers with a label; conversational tasks have none."""
+    n_scored: int
+    """Those that the judge gave a verdict on; the scores cover these."""
+    accuracy: Score
+    precision: Score
+    """Share of the judge's `yes` that are labelled so."""
+    recall: Score
+    """Share of the labelled `yes` that the judge found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """All scores of one calibration."""
+
+    correlations: tuple[Correlation, ...]
+    """By rows, human value and weighting, then column."""
+    means: tuple[ModelMean, ...]
+    """By model, then source, then column."""
+    idk: tuple[IdkAgreement, ...]
+    """One a judge, in the order given."""
+    raters: Mapping[str, Score]
+    """Each name of `HUMAN` -> Krippendorff's alpha of the raters, ordinal, over ANSWERABLE answers."""
+    agreement: Mapping[str, RaterAgreement]
+    """Each name of `HUMAN` -> how often the raters agree on the answers of models, whatever their answerability."""
+
+
+# Only ANSWERABLE answers count, as in the paper's Table 6. The paper says neither how its correlation is weighted
+# nor how Table 7's rows were chosen, and no plain choice reproduces Table 7 from the released file: so three
+# weightings stand side by side, named, with and without the reference answers, and none is picked to match.
+
+HUMAN_VALUES = Consolidation.MEDIAN
+"""Human values of the correlations."""
+_STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # a single point of each scale
+
+
+def calibrate(
+    answers: Sequence[RatedResponse],
+    columns: Sequence[Column] = (),
+    verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]] = MappingProxyType({}),
+) -> Calibration:
+    """Return the published scores' agreement with people, and that of any judge's stored scores.
+
+    Source: MTRAG paper, sections 7 and 8, Tables 6 and 7; IBM/mt-rag-benchmark commit cc5b1d4 has the file and no
+    script for either.
+    """
+    published = [
+        Column(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
+    ]
+    every = (*published, *columns)
+    _check(answers, every, verdicts)
+    chosen = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE]
+    return Calibration(
+        tuple(_correlations(chosen, every)),
+        tuple(_means(chosen, every)),
+        tuple(_idk(source, answers, found) for source, found in verdicts.items()),
+        {name: krippendorff_alpha([tuple(r.ratings[name].values()) for r in chosen], Level.ORDINAL) for name in HUMAN},
+        _rater_agreement(answers),
+    )
+
+
+def _rater_agreement(answers: Sequence[RatedResponse]) -> dict[str, RaterAgreement]:
+    """Return how often the raters agree: not on the reference answers, as the paper's values (section 7) show."""
+    rows = [row for row in answers if row.model_id != REFERENCE_MODEL]
+    found = {name: rater_agreement([tuple(row.ratings[name].values()) for row in rows], _STEPS[name]) for name in HUMAN}
+    return {name: shares for name, shares in found.items() if shares is not None}
+
+
+def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) -> float:
+    """Return one human score of an answer: a name of `HUMAN`, or `all`.
+
+    `all` is each rater's harmonic mean of the four properties, consolidated over the raters who gave all four.
+    """
+    if name != ALL:
+        return _CONSOLIDATE[consolidation](list(row.ratings[name].values()))
+    raters = [rater for rater in row.ratings[FANC[0]] if all(rater in row.ratings[each] for each in FANC)]
+    means = [statistics.harmonic_mean([row.ratings[each][rater] for each in FANC]) for rater in raters]
+    return _CONSOLIDATE[consolidation](means)
+
+
+def _check(
+    answers: Sequence[RatedResponse],
+    columns: Sequence[Column],
+    verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]],
+) -> None:
+    """Raise ConfigurationError for scores that cannot be those of these answers."""
+    names = [(column.metric, column.source) for column in columns]
+    for metric, source in {name for name in names if names.count(name) > 1}:
+        raise _error(f"{metric} by {source}", "each column once", "several columns of that name", "rename one")
+    keys = {row.key for row in answers}
+    given = {f"{c.metric} by {c.source}": c.values.keys() for c in columns} | {k: v.keys() for k, v in verdicts.items()}
+    for name, found in given.items():
+        if unknown := sorted(found - keys):
+            next_step = "pass verdicts on this file's answers only"
+            raise _error(name, "answers of the human evaluation", f"{len(unknown)} others, as {unknown[0]}", next_step)
+    for column in columns:
+        for key, value in column.values.items():
+            if value is not None and not math.isfinite(value):
+                raise _error(f"{column.metric} of {key}", "a finite number, or None", repr(value), "pass None")
+
+
+def _error(where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
+    what = "calibration"
+    return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
+
+
+def _correlations(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[Correlation]:
+    for with_reference in (True, False):
+        compared = [row for row in rows if with_reference or row.model_id != REFERENCE_MODEL]
+        for name in HUMAN:
+            human = [consolidated(row, name, HUMAN_VALUES) for row in compared]
+            for weighting in Weighting:
+                for column in columns:
+                    scores = [column.values.get(row.key) for row in compared]
+                    pairs = [(f, h) for f, h in zip(scores, human, strict=True) if f is not None]
+                    score = _correlate([f for f, _ in pairs], [h for _, h in pairs], weighting)
+                    place = (column.metric, column.source, name, with_reference, weighting)
+                    yield Correlation(*place, score, len(pairs), len(compared))
+
+
+def _correlate(scores: Sequence[float], human: Sequence[float], weighting: Weighting) -> Score:
+    if weighting is Weighting.NONE:
+        return spearman(scores, human)
+    weights = inverse_frequency(human)
+    return (spearman if weighting is Weighting.INVERSE_FREQUENCY else spearman_repeated)(scores, human, weights)
+
+
+def _means(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[ModelMean]:
+    for model_id in dict.fromkeys(row.model_id for row in rows):
+        of_model = [row for row in rows if row.model_id == model_id]
+        for consolidation in Consolidation:
+            for name in (*HUMAN, ALL):
+                scores = [consolidated(row, name, consolidation) for row in of_model]
+                yield ModelMean(model_id, name, consolidation.value, _mean(scores), len(scores))
+        for column in columns:
+            found = [value for row in of_model if (value := column.values.get(row.key)) is not None]
+            yield ModelMean(model_id, column.metric, column.source, _mean(found), len(found))
+
+
+def _mean(scores: Sequence[float]) -> Score:
+    return Score(statistics.fmean(scores)) if scores else Score(None, "no answer has a score")
+
+
+def _idk(source: str, answers: Sequence[RatedResponse], found: Mapping[AnswerKey, IdkVerdict | None]) -> IdkAgreement:
+    labels = {row.key: row.refuses for row in answers if row.refuses is not None}
+    pairs = [(label, found[key] is IdkVerdict.YES) for key, label in labels.items() if found.get(key) is not None]
+    both = sum(label and verdict for label, verdict in pairs)
+    return IdkAgreement(
+        source,
+        n_labelled=len(labels),
+        n_scored=len(pairs),
+        accuracy=_share(sum(label == verdict for label, verdict in pairs), len(pairs)),
+        precision=_share(both, sum(verdict for _, verdict in pairs)),
+        recall=_share(both, sum(label for label, _ in pairs)),
+    )
+
+
+def _share(part: int, whole: int) -> Score:
+    return Score(part / whole) if whole else Score(None, "no such answer")
+
+
+_CONSOLIDATE: Mapping[Consolidation, Callable[[Sequence[float]], float]] = {
+    Consolidation.MEDIAN: statistics.median,
+    Consolidation.MEDIAN_HIGH: statistics.median_high,
+    Consolidation.MEDIAN_LOW: statistics.median_low,
+    Consolidation.MEAN: statistics.fmean,
+}
