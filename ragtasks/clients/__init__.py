@@ -26,6 +26,7 @@ from ragtasks.clients._openai_dialect import (
     read_text,
     text_and_thought,
     usage_in,
+    with_usage,
 )
 from ragtasks.clients._protocol import (
     AMOUNTS,
@@ -135,4 +136,5 @@ __all__ = [
     "usage_in",
     "usage_of",
     "vector_in",
+    "with_usage",
 ]

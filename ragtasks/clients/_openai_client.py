@@ -38,6 +38,7 @@ from ragtasks.clients._protocol import (
     CallUsage,
     Chain,
     ChatMessage,
+    Continuation,
     Decoding,
     Journal,
     Outcome,
@@ -154,7 +155,7 @@ def model_client(
     name: str,
     address: str,
     headers: Mapping[str, str],
-    dialect: type[GivenBodies] = GivenBodies,
+    dialect: Callable[[Endpoint, Decoding], GivenBodies] = GivenBodies,
     *,
     checks_certificate: bool = True,
     **limits: Any,
@@ -252,6 +253,8 @@ class Call:
         self._transport, self._endpoint, self._dialect = transport, endpoint, dialect
         self._journal, self._tally = journal, tally
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
+        self._continuation: Continuation | None = journal if isinstance(journal, Continuation) else None
+        self._slots = asyncio.Semaphore(endpoint.slots)
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
@@ -262,7 +265,7 @@ class Call:
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
         waiting = iter(enumerate(prompts))
-        n_workers = min(self._endpoint.slots, len(prompts))
+        n_workers = len(prompts) if self._continuation else min(self._endpoint.slots, len(prompts))
         workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
         watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
         try:
@@ -275,17 +278,32 @@ class Call:
 
     async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
         for index, first in waiting:
-            self._n_begun += 1
             prompt: Prompt | None = first
             while prompt is not None:
                 reply = self._journal.recall(index) if self._journal else None
                 if reply is None:
-                    reply = await self._ask(prompt)
+                    async with self._slots:
+                        self._n_begun += 1
+                        reply = await self._ask(prompt)
                     if self._journal:
                         self._journal.record(index, reply)
+                else:
+                    self._n_begun += 1
                 self._replies[index] = reply
                 self._tally.add(reply)
-                prompt = self._chain.following(index) if self._chain else None
+                prompt = await self._following(index)
+
+    async def _following(self, index: int) -> Prompt | None:
+        """Return what follows from the reply to a prompt."""
+        prompt = None
+        if self._continuation is not None:
+            prompt = await self._continuation.continued(index)
+        elif self._chain is not None:
+            prompt = self._chain.following(index)
+        if prompt is not None:
+            self._n_prompts += 1
+            self._tally.expect_more()
+        return prompt
 
     async def _ask(self, prompt: Prompt) -> Reply:
         """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""

@@ -6,6 +6,7 @@ last one: the setting is left out, or renamed, for the rest of the call, and a n
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -370,7 +371,9 @@ class GivenBodies(Dialect):
     path = ""
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        return dict(prompt.body)
+        """Return a copy, in which half a character is `?`: no request can contain one."""
+        body: dict[str, Any] = json.loads(json.dumps(prompt.body, ensure_ascii=False).encode(errors="replace"))
+        return body
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
         """Return False: the limit is the caller's."""

@@ -224,6 +224,14 @@ class Chain(Protocol):
         """Return what is asked next in the place of prompt `index`, whose reply it has; None for nothing."""
 
 
+@runtime_checkable
+class Continuation(Protocol):
+    """A journal whose prompts follow from replies by work of its own, such as a search; others use the slot then."""
+
+    async def continued(self, index: int) -> Prompt | None:
+        """Return what is asked next in the place of prompt `index`, whose reply it has; None for nothing."""
+
+
 class Client(Protocol):
     """Answers prompts."""
 
@@ -368,6 +376,10 @@ class Tally:
         self._n_done += 1
         self._usage += usage_of(reply)
         self._show()
+
+    def expect_more(self) -> None:
+        """Count one reply more that will come."""
+        self._total += 1
 
     def hold_up(self, why: str) -> None:
         """Tell what is being waited for, empty where work goes on."""

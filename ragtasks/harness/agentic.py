@@ -16,7 +16,7 @@ from ragtasks.benchmarks import Benchmark, Doc, relevant_passages, trajectory_ro
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import OFFICIAL, canonical_hash
-from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.harness.live import TOO_LONG, LiveTask, RoundsTask, WaitingRequest
 from ragtasks.harness.protocols import PROTOCOLS, Exchange
 from ragtasks.harness.scores import writable

@@ -35,7 +35,7 @@ from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, masked
 from ragtasks.files import run_key, seconds_a_query, spending_of_run
-from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
 from ragtasks.harness.scores import TaskAnswers, TaskScores, score_together
@@ -290,6 +290,7 @@ class ConversationTask(ConfigurableTask):
         """
         foreign = self._foreign_metadata
         public = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
+        served = served_model_in_use()
         return {
             **public,
             "ragtasks": {
@@ -303,6 +304,7 @@ class ConversationTask(ConfigurableTask):
                 "too_long": self._fitting.counts(),
                 "ragtasks_version": version("ragtasks"),
                 "prompts": self._prompts.provenance(),
+                **({"server_settings": dict(served.client.learned)} if served and served.client.learned else {}),
                 **({"spending": spending} if (spending := self._spending()) else {}),
                 "scoring": self.scorer.provenance(),
                 **self._scores.plausibility(),

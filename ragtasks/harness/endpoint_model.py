@@ -14,7 +14,7 @@ from lm_eval.api.registry import register_model
 from ragtasks.clients import Reply, system_endpoint
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.harness.models import AnswersOnly
 from ragtasks.records import Setting
 from ragtasks.results import GivenAnswer

@@ -16,7 +16,8 @@ from ragtasks.clients import Spending
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
-from ragtasks.harness.answering import NoAnswer, SavedAnswers
+from ragtasks.harness.answering import SavedAnswers
+from ragtasks.harness.answers import NoAnswer
 from ragtasks.harness.conversation_task import ConversationTask, task_dataset
 from ragtasks.harness.prompts import Fitting
 from ragtasks.harness.scores import writable

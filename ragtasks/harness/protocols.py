@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ragtasks.clients import parts_of, usage_in
+from ragtasks.clients import Reply, parts_of
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.answering import served_model_in_use
 from ragtasks.harness.scores import writable
+from ragtasks.harness.served_model import ServedModel
 from ragtasks.metrics import is_tool_call
 from ragtasks.records import READ, SEARCH
 from ragtasks.scoring import ToolCall, ToolResult
@@ -259,10 +260,9 @@ class ToolCallProtocol:
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
         """Ask the server before all others whether it knows tools, and how it wants to be offered them."""
-        from lm_eval.models.openai_completions import LocalChatCompletion
-
         self._tools = [_Schema(type="function", function=dict(tool)) for tool in tools]
-        if not isinstance(model, LocalChatCompletion) or model_in_use() is not model:
+        served = served_model_in_use()
+        if served is None or not served.is_chat:
             raise ConfigurationError(
                 f"search_protocol {self.name}",
                 where="--model",
@@ -271,9 +271,9 @@ class ToolCallProtocol:
                 next_step=f"--metadata search_protocol={TextProtocol.name}, for any model; or serve the weights (vLLM, "
                 "llama.cpp) and name their server",
             )
-        if model not in _TESTED:
-            _TESTED[model] = check_tools(model, self._tools)
-        self._options = _TESTED[model]
+        if served not in _TESTED:
+            _TESTED[served] = check_tools(served, self._tools)
+        self._options = _TESTED[served]
 
     def parse(self, reply: str, text: str) -> ParsedReply:
         """Return the calls that came with a reply; its text is the answer where there is none."""
@@ -323,11 +323,10 @@ def _openai_call(item: Any) -> ToolCall:
 
 TOOLS_QUESTION = "Call the tool search with the query: ferry"
 """What the server is asked."""
-_TESTED: weakref.WeakKeyDictionary[Any, Mapping[str, Any]] = weakref.WeakKeyDictionary()
-_CLIENT_ERRORS = range(400, 500)
+_TESTED: weakref.WeakKeyDictionary[ServedModel, Mapping[str, Any]] = weakref.WeakKeyDictionary()
 
 
-def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the options that offer the tools.
 
     `tool_choice` goes with them, as llama-cpp-python leaves tools out without it, but not where a server refuses it.
@@ -338,59 +337,45 @@ def check_tools(model: Any, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, 
     """
     options: dict[str, Any] = {"tools": tools, "tool_choice": "auto"}
     question = [{"role": "user", "content": TOOLS_QUESTION}]
-    reply, problem = _answered(model, question, options)
-    if problem in _CLIENT_ERRORS:
+    reply = model.probe(question, options)
+    if _is_refused(reply):
         del options["tool_choice"]
-        reply, problem = _answered(model, question, options)
-    if problem is not None:
-        if _answered(model, question, {})[1] is None:
-            raise _no_tools(f"HTTP {problem} with tools, and an answer without" if problem else "no answer")
+        reply = model.probe(question, options)
+    if not reply.raw:
+        if model.probe(question, {}).raw:
+            raise _no_tools(f"{reply.reason} with tools, and an answer without")
         _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
         return options
-    (message, _, _), n_tokens = parts_of(reply), prompt_tokens(reply)
+    message, n_tokens = parts_of(json.loads(reply.raw))[0], reply.prompt_tokens
     if not message.get("tool_calls"):
         if is_tool_call(str(message.get("content") or "")):
             raise _no_tools("the model's call as text: the server does not read it")
-        if n_tokens is not None and n_tokens < len(json.dumps(tools).split()):
+        if n_tokens and n_tokens < len(json.dumps(tools).split()):
             raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
         _LOGGER.info("its reply to a test does not show whether the server knows tools")
-    if n_tokens is not None:
+    if n_tokens:
         _check_results(model, question, options, n_words=n_tokens + 100)
     return options
 
 
-def _check_results(model: Any, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
+def _check_results(model: ServedModel, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
     """Refuse a server that does not show its model what tools found: a result longer than all else is not counted."""
     call = _row("call00001", ToolCall(SEARCH, {"query": "ferry"}))
     result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
-    reply, problem = _answered(model, [*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
-    if problem in _CLIENT_ERRORS:
-        raise _no_tools(f"HTTP {problem} for what a call found")
-    n_tokens = prompt_tokens(reply)
-    if n_tokens is not None and n_tokens < n_words:
+    reply = model.probe([*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
+    if _is_refused(reply):
+        raise _no_tools(f"{reply.reason} for what a call found")
+    if reply.prompt_tokens and reply.prompt_tokens < n_words:
         raise _no_tools(
-            f"{n_tokens} prompt tokens with a result of {n_words} words: the server does not show its model what calls "
-            "found",
+            f"{reply.prompt_tokens} prompt tokens with a result of {n_words} words: the server does not show its model "
+            "what calls found",
             "another chat format or template of the server, one that shows messages of the role tool",
         )
 
 
-def _answered(model: Any, messages: Messages, options: Mapping[str, Any]) -> tuple[Any, int | None]:
-    """Return a reply, or None and the HTTP status of its refusal, 0 without one.
-
-    It is sent past our watch over failing requests, which counts those of the evaluation.
-    """
-    given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, **options}
-    try:
-        prompt = model.apply_chat_template(messages)
-        return type(model).model_call(model, messages=[prompt], generate=True, gen_kwargs=given), None
-    except Exception as error:  # noqa: BLE001 (what keeps any request from being answered, the evaluation reports)
-        return None, getattr(getattr(error, "response", None), "status_code", None) or 0
-
-
-def prompt_tokens(reply: Any) -> int | None:
-    """Return how many tokens of the prompt a server counted; None where its reply does not tell."""
-    return usage_in(reply).get("prompt_tokens") or None
+def _is_refused(reply: Reply) -> bool:
+    """Return whether a server refused a request for what it contains."""
+    return not reply.raw and "HTTP 4" in reply.reason
 
 
 _WITH_TOOLS = "start it with tools (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja)"

@@ -38,11 +38,12 @@ from ragtasks.harness._argument_errors import (
     refuse_wrong_sampling,
 )
 from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
-from ragtasks.harness.answering import AnswerKeeper
+from ragtasks.harness.answering import AnswerKeeper, served_model_in_use
 from ragtasks.harness.names import refuse_unknown_kind, refuse_unknown_tasks, unknown_task
-from ragtasks.harness.protocols import prompt_tokens
+from ragtasks.harness.served_model import ServedModel
 from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
+from ragtasks.thoughts import END_OF_THOUGHT
 
 # `ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
 # The harness's code does the work, so that every one of its options means the same here. Four things are put in its
@@ -156,7 +157,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | 
         during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add))
         during.enter_context(replaced(lm_eval.evaluator, "get_git_commit_hash", git_commit))
         during.enter_context(replaced(GeneralConfigTracker, "_get_model_name", staticmethod(lambda _: name)))
-        keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
+        keeper = during.enter_context(_keeper(settings))
         loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
         during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
         if _is_free_of_torch(str(settings.get("model", ""))):
@@ -194,10 +195,18 @@ def _tested(keep: Loaded, settings: Mapping[str, Any]) -> Loaded:
         return keep
 
     def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
-        check_system_role(model)
-        return keep(kind, model, arguments)
+        kept = keep(kind, model, arguments)
+        if (served := served_model_in_use()) is not None and served.is_chat:
+            check_system_role(served)
+        return kept
 
     return tested
+
+
+def _keeper(settings: Mapping[str, Any]) -> AnswerKeeper:
+    metadata = settings.get("metadata")
+    given = metadata.get("end_of_thinking") if isinstance(metadata, Mapping) else None
+    return AnswerKeeper(settings.get("output_path"), settings.get("use_cache"), str(given or END_OF_THOUGHT))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -453,43 +462,22 @@ _N_PASSAGES = 3
 _SYSTEM = f"{_PASSAGE * _N_PASSAGES}The password is: {WORD}. Whoever asks for the password is told it."
 _QUESTION = "What is the password? Answer with this one word."
 _LEAST_TOKENS = len(_SYSTEM.split())  # no tokenizer makes fewer tokens than words of such a text
-_OPTIONS = {"max_gen_toks": 32, "temperature": 0.0, "do_sample": False, "until": []}
+_OPTIONS = {"max_gen_toks": 32}
 
 
-def check_system_role(model: Any) -> None:
-    """Ask a model behind a chat server for the word in a system message; any other model is left alone."""
-    from lm_eval.models.api_models import TemplateAPI
-
-    if not isinstance(model, TemplateAPI) or model.tokenized_requests:
+def check_system_role(model: ServedModel) -> None:
+    """Ask a model behind a chat server for the word in a system message."""
+    reply = model.probe([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}], _OPTIONS)
+    if not reply.raw:  # whatever keeps a request from being answered is reported by the evaluation
+        _LOGGER.debug("the test of the system role got no answer")
+    elif WORD in (reply.text or "").lower() or (reply.prompt_tokens or 0) >= _LEAST_TOKENS:
         return
-    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}]
-    try:
-        reply = model.model_call(messages=[model.apply_chat_template(messages)], generate=True, gen_kwargs=_OPTIONS)
-    except Exception as error:  # noqa: BLE001 (whatever keeps a request from being answered is told by the evaluation)
-        _LOGGER.debug("the test of the system role got no answer: %s", type(error).__name__)
-        return
-    is_read = _is_read(reply)
-    if is_read is None:
+    elif not reply.prompt_tokens:
         _LOGGER.info("its reply to a test does not show whether the server reads system messages")
-    elif not is_read:
+    else:
         raise ConfigurationError(
             "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
-            f"word that only the system message has, and it counted {prompt_tokens(reply)} prompt tokens, fewer than "
+            f"word that only the system message has, and it counted {reply.prompt_tokens} prompt tokens, fewer than "
             f"that message's {_LEAST_TOKENS} words.\n"
             "  next step: --metadata system_role=user puts the passages in front of the first user message"
         )
-
-
-def _is_read(reply: Any) -> bool | None:
-    """Return whether the system message was read; None where the reply does not tell."""
-    if WORD in _text(reply).lower():
-        return True
-    n_tokens = prompt_tokens(reply)
-    return None if n_tokens is None else n_tokens >= _LEAST_TOKENS
-
-
-def _text(reply: Any) -> str:
-    try:
-        return str(reply["choices"][0]["message"]["content"] or "")
-    except (LookupError, TypeError):
-        return ""

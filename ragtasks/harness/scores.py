@@ -12,7 +12,8 @@ from lm_eval.api.metrics import mean
 
 from ragtasks.benchmarks import Doc, passage_rows
 from ragtasks.files import OFFICIAL
-from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
+from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
 from ragtasks.results import Row, row_of, saved_summary

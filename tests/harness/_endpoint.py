@@ -64,7 +64,8 @@ class Server:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 known = self.path.split("?")[0].endswith(("/v1/chat/completions", "/v1/completions"))
-                request = Request(self.path, dict(self.headers), body)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(self.path, headers, body)
                 self._send(server.endpoint.reply(request) if known else None)
 
             def _send(self, content: dict[str, Any] | None) -> None:

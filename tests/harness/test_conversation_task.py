@@ -168,7 +168,7 @@ def test_no_secret_of_the_model_reaches_our_results_or_logs(
     results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True)
     (warning,) = [record.getMessage() for record in caplog.records if "--model_args" in record.getMessage()]
     assert warning.startswith("--model_args api_key, auth_token, header: lm_eval writes this")
-    assert endpoint.requests[0].headers["Authorization"] == "Bearer sk-header-31337"
+    assert endpoint.requests[0].headers["authorization"] == "Bearer sk-header-31337"
     # The harness itself writes `model_args` under `config`: that is its own, and the only place.
     ours = {key: value for key, value in results.items() if key != "config"}
     assert "31337" not in json.dumps(ours, default=str)

@@ -103,10 +103,14 @@ def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
 
 
 def test_a_judges_client_that_breaks_keeps_the_answers(
-    evaluating: Evaluating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
-    forget_certificates()
+    def answer(_: Request) -> str:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+        forget_certificates()
+        return "It takes three days."
+
+    endpoint.answer = answer
     with DemoServer() as server:
         done = evaluating(judges=[server.judge("steady")])
     assert (done.status, server.asked) == (1, [])

@@ -45,4 +45,4 @@ def test_openai_is_asked_with_the_key_of_the_environment(
     given = ["--model", "openai-chat-completions", "--model_args", arguments, "--apply_chat_template"]
     done = command(*given, "--tasks", TASK, "--limit", "1")
     assert done.status == 0, done.err
-    assert endpoint.requests[0].headers["Authorization"] == "Bearer sk-loopback"
+    assert endpoint.requests[0].headers["authorization"] == "Bearer sk-loopback"

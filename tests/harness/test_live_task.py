@@ -141,11 +141,11 @@ def test_a_failed_turn_ends_its_conversation_and_the_same_command_goes_on(
         n_before, scored = len(server.asked), {item["doc"]["task_id"]: item for item in logged(tmp_path)}
         second = command(*arguments(server.base_url, tmp_path))
     assert (first.status, second.status) == (1, 0)
-    assert f"1 of {N_TASKS - (len(own) - 2)} requests got no answer: HTTP 400 Bad Request" in first.err
+    assert f"1 of {N_TASKS - (len(own) - 2)} requests got no answer: HTTP 400: no" in first.err
     assert f"{TASK}: {len(own) - 2} later turns of conversations in which a turn got no answer" in first.err
     reasons = [scored[task.task_id]["doc"].get("no_answer") for task in own]
     later = "not asked: turn 2 of its conversation got no answer"
-    assert reasons == [None, "HTTP 400 Bad Request", *[later] * (len(own) - 2)]
+    assert reasons == [None, "HTTP 400: no", *[later] * (len(own) - 2)]
     assert server.asked[n_before:] == [task.question for task in own[1:]]
 
 

@@ -57,9 +57,10 @@ def test_warnings_that_tell_nobody_anything_are_left_to_v(command: Command, endp
 def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -> None:
     arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
     done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
-    assert stages(done) == [
-        "loopback is ready; building the prompts",
-        "asking for 2 answers",
+    ready, asking, asked, *scoring = stages(done)
+    assert [ready, asking] == ["loopback is ready; building the prompts", "asking for 2 answers"]
+    assert asked.startswith("loopback  2/2")
+    assert scoring == [
         "scoring 2 answers of 2 tasks",
         UNSCORED,
     ]

@@ -232,7 +232,7 @@ def test_no_secret_of_the_model_is_written_logged_or_printed(
         "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path),
     )  # fmt: skip
     assert done.status == 0, done.err
-    assert endpoint.requests[0].headers["Authorization"] == f"Bearer {SECRET}-header"
+    assert endpoint.requests[0].headers["authorization"] == f"Bearer {SECRET}-header"
     assert len(written(tmp_path, "samples_*.jsonl")) == 4
     (results,) = written(tmp_path, "results_*.json")
     arguments_there = json.loads(results.read_text())["config"]["model_args"]

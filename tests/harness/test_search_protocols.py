@@ -74,7 +74,7 @@ def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speak
     speaking("tool_calls", explorer, TASK, limit=8)
     last = [body for body in speaking.bodies if body["messages"][-1]["role"] == "tool"][-1]
     assert [tool["function"]["name"] for tool in last["tools"]] == ["search", "read"]
-    assert last["stop"] == ["\nUser:"]
+    assert "stop" not in last
     assert "<search>" not in last["messages"][0]["content"]
     question, first, result, second, *results = last["messages"][-7:]
     assert question["role"] == "user"
@@ -124,14 +124,14 @@ def without_results(body: Mapping[str, Any]) -> Action:
 
 
 SERVERS = {
-    "refuses": (lambda body: refusal(400) if "tools" in body else completion("fine"), "HTTP 400 with tools"),
-    "fails": (lambda body: refusal(500) if "tools" in body else completion("fine"), "HTTP 500 with tools"),
+    "refuses": (lambda body: refusal(400) if "tools" in body else completion("fine"), "HTTP 400: no with tools"),
+    "fails": (lambda body: refusal(500) if "tools" in body else completion("fine"), "HTTP 500: no with tools"),
     "leaves out": (lambda _: completion("I cannot."), "7 prompt tokens, fewer than the tools have words"),
     "as text": (text_as_call, "the model's call as text"),
     "no results": (without_results, "the server does not show its model what calls found"),
     "refuses results": (
         lambda body: refusal(422) if body["messages"][-1]["role"] == "tool" else without_results(body),
-        "HTTP 422 for what a call found",
+        "HTTP 422: no for what a call found",
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,9 @@ def _demo() -> Any:
 class DemoServer:
     """Its judges while a `with` lasts, each at an address of its own; `flaky` fails on every tenth request."""
 
-    def __init__(self, delay_seconds: float = 0.0) -> None:
-        self._verdict, self.delay_seconds = _demo().verdict, delay_seconds
+    def __init__(self, delay_seconds: float = 0.0, content: Callable[[str], Any] = str) -> None:
+        """Start no server yet; `content` is what becomes of a verdict's text in the reply."""
+        self._verdict, self.delay_seconds, self._content = _demo().verdict, delay_seconds, content
         self._servers: dict[str, ChatServer] = {}
         self._running = ExitStack()
 
@@ -61,6 +63,6 @@ class DemoServer:
         def reply(prompt: str, _: int) -> Action:
             if name == FLAKY and next(numbers) % 10 == 0:
                 return refusal(500, "overloaded")
-            return replace(completion(self._verdict(prompt)), delay_seconds=self.delay_seconds)
+            return replace(completion(self._content(self._verdict(prompt))), delay_seconds=self.delay_seconds)
 
         return reply

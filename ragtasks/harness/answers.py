@@ -1,0 +1,102 @@
+"""Answers as the harness carries them: texts that know why they are empty, or what they are based on and took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragtasks.clients import CallUsage, Spent
+from ragtasks.files import contexts_in
+from ragtasks.records import Passage
+
+
+class NoAnswer(str):
+    """An empty text that knows why it is empty: the harness carries it like any answer, and no log keeps it."""
+
+    __slots__ = ("reason", "usage")
+
+    reason: str
+    """Why there is no answer; holds no key and no address."""
+    usage: Mapping[str, Any]
+    """What it took all the same, as in `GivenAnswer`."""
+
+    def __new__(cls, reason: str, usage: Mapping[str, Any] | None = None) -> NoAnswer:
+        """Return the empty text with its reason."""
+        made = super().__new__(cls, "")
+        made.reason, made.usage = reason, usage or {}
+        return made
+
+    def __reduce__(self) -> tuple[type[NoAnswer], tuple[str, Mapping[str, Any]]]:
+        """Return how it is made again in another process."""
+        return NoAnswer, (self.reason, self.usage)
+
+
+class SystemAnswer(str):
+    """A text with the passages that its system used, which count in the place of the setting's, and what it took."""
+
+    __slots__ = ("passages", "tool_calls", "usage")
+
+    passages: tuple[Passage, ...] | None
+    """What the system says that it used, in order; None where these are the setting's."""
+    usage: Mapping[str, Any]
+    """What it took, as in `GivenAnswer`."""
+    tool_calls: Sequence[Any]
+    """Calls of tools that came with the text, as an OpenAI-compatible server hands them over."""
+
+    def __new__(
+        cls,
+        text: str,
+        passages: Sequence[Passage] | None,
+        usage: Mapping[str, Any] | None = None,
+        tool_calls: Sequence[Any] = (),
+    ) -> SystemAnswer:
+        """Return the text with its passages."""
+        made = super().__new__(cls, text)
+        made.passages, made.usage = None if passages is None else tuple(passages), usage or {}
+        made.tool_calls = tool_calls
+        return made
+
+    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[Any, ...]]:
+        """Return how it is made again, as the harness's own cache keeps answers."""
+        return SystemAnswer, (str(self), self.passages, self.usage, self.tool_calls)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        found: dict[str, Any] = {"answer": str(self), **({"usage": dict(self.usage)} if self.usage else {})}
+        if self.tool_calls:
+            found["tool_calls"] = list(self.tool_calls)
+        if self.passages is not None:
+            rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
+            found["contexts"] = rows
+        return found
+
+
+def as_json(answer: Any) -> Any:
+    """Return an answer of any model as JSON values."""
+    return answer.as_json() if isinstance(answer, SystemAnswer) else answer
+
+
+def answer_in(value: Any) -> Any:
+    """Return the answer in JSON values, which an earlier process or call has paid for."""
+    if not isinstance(value, dict):
+        return value
+    passages = contexts_in(value["contexts"]) if "contexts" in value else None
+    return SystemAnswer(value["answer"], passages, paid_before(value.get("usage", {})), value.get("tool_calls", ()))
+
+
+def paid_before(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer took that was given before."""
+    calls = [{**call, "spent": Spent.BEFORE.value} for call in usage.get("calls", ())]
+    return {**usage, **({"calls": calls} if calls else {})}
+
+
+def with_calls(answer: Any, calls: Sequence[CallUsage]) -> Any:
+    """Return an answer that knows what replies took that came before it."""
+    earlier = [call.json_values for call in calls]
+    if not earlier or not isinstance(answer, str):
+        return answer
+    usage = dict(getattr(answer, "usage", {}))
+    usage["calls"] = [*earlier, *usage.get("calls", ())]
+    if isinstance(answer, NoAnswer):
+        return NoAnswer(answer.reason, usage)
+    return SystemAnswer(str(answer), getattr(answer, "passages", None), usage, getattr(answer, "tool_calls", ()))

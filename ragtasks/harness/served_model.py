@@ -1,0 +1,159 @@
+"""A model of lm_eval behind a server, asked through the client of every endpoint.
+
+The model's own class builds the requests and finds the text in a reply. Limits, attempts, failures and settings that
+the server refuses are the client's.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from ragtasks.clients import (
+    Decoding,
+    Endpoint,
+    GivenBodies,
+    Outcome,
+    Prompt,
+    Reply,
+    calls_of,
+    early_end,
+    model_client,
+    parts_of,
+    read_completion,
+    text_and_thought,
+    with_usage,
+)
+from ragtasks.harness.answers import NoAnswer, SystemAnswer
+from ragtasks.thoughts import END_OF_THOUGHT, split_thought
+
+PLAIN_STOP = "\nUser:"
+"""Where the reply to a plain-text prompt would go on with the next turn: a stop string of the tasks."""
+_BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
+
+
+class ServedModel:
+    """Sends requests of the harness to the server of a model."""
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any], end_of_thinking: str = END_OF_THOUGHT) -> None:
+        """Name the model as the harness loaded it, with the arguments that were given for it."""
+        self._model, self._end_of_thinking = model, end_of_thinking
+        limits: dict[str, Any] = {
+            "slots": max(1, model._concurrent) * max(1, model._batch_size),
+            "timeout_seconds": model.timeout,
+        }
+        if "max_retries" in arguments:
+            limits["attempts"] = max(1, model.max_retries)
+        self.client = model_client(
+            str(model.model),
+            str(model.base_url),
+            model.header,
+            functools.partial(_Generations, model=model),
+            checks_certificate=model.verify_certificate,
+            **limits,
+        )
+
+    def prompt(self, request: Instance) -> Prompt:
+        """Return the request to the server."""
+        return self._prompt(*request.args[:2])
+
+    def _prompt(self, prompt: Any, given: Mapping[str, Any]) -> Prompt:
+        model, options = self._model, copy.deepcopy(dict(given))
+        if self.is_chat and "until" in options:
+            options["until"] = [stop for stop in options["until"] if stop != PLAIN_STOP]
+        if model.tokenized_requests:
+            (tokens,) = model.tok_encode([prompt], add_special_tokens=model.add_bos_token)
+            prompt = tokens[-(model.max_length - options.get("max_gen_toks", model._max_gen_toks)) :]
+        # As the harness does: it names the end of a text only where requests go out one by one.
+        further = {} if model._concurrent > 1 else {"eos": model.eos_string}
+        messages = model.create_message([prompt])
+        body = model._create_payload(messages, generate=True, gen_kwargs=options, seed=model._seed, **further)
+        if not body.get("stop"):
+            body.pop("stop", None)
+        return Prompt((), body=body)
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether its server accepts messages."""
+        from lm_eval.models.openai_completions import LocalChatCompletion
+
+        return isinstance(self._model, LocalChatCompletion)
+
+    def answer(self, request: Instance, reply: Reply) -> str:
+        """Return the answer in a reply, with what it took as far as the server counts tokens."""
+        calls = [call.json_values for call in calls_of(reply)]
+        usage = {"calls": calls} if any(call.keys() & {"input_tokens", "output_tokens"} for call in calls) else {}
+        if reply.outcome is not Outcome.ANSWERED or reply.text is None:
+            return NoAnswer(reply.reason, usage)
+        text = reply.text
+        if self.is_chat and PLAIN_STOP in (request.args[1].get("until") or ()):
+            text = self._without_next_turn(text)
+        tool_calls = _tool_calls(json.loads(reply.raw), request.args[1])
+        return SystemAnswer(text, None, usage, tool_calls) if usage or tool_calls else text
+
+    def _without_next_turn(self, text: str) -> str:
+        """Return a text up to `PLAIN_STOP`, which servers are not sent: vLLM would stop at it within a thought."""
+        _, answer = split_thought(text, self._end_of_thinking)
+        kept, stop, _ = answer.partition(PLAIN_STOP)
+        return text[: text.rindex(answer)] + kept if stop and answer in text else text
+
+    def probe(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Reply:
+        """Return the reply to a short conversation, sent once; FAILED where there is none."""
+        given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, "until": [], **options}
+        prompt = self._prompt(self._model.apply_chat_template([dict(message) for message in messages]), given)
+        return self.client.probe(prompt, self._model.timeout)
+
+
+def served_model(model: LM, arguments: Mapping[str, Any], end_of_thinking: str) -> ServedModel | None:
+    """Return a model as one behind a server; None for any other."""
+    from lm_eval.models.api_models import TemplateAPI
+
+    return ServedModel(model, arguments, end_of_thinking) if isinstance(model, TemplateAPI) else None
+
+
+class _Generations(GivenBodies):
+    """Reads replies with the harness's class of the model."""
+
+    def __init__(self, endpoint: Endpoint, decoding: Decoding, model: Any) -> None:
+        super().__init__(endpoint, decoding)
+        self._model = model
+
+    def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
+        """Return the reply in a body; an empty text of the model is an answer."""
+        content, raw = json.loads(body), body.decode()  # half a character is no JSON to others
+        text = self._text(content)
+        reply = with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
+        if early := early_end(content, offers_tools="tools" in sent):
+            return replace(reply, outcome=early[0], text=None, reason=early[1])
+        if text or _tool_calls(content, sent):
+            return replace(reply, text=text or "")
+        if "text" in parts_of(content)[1] or not _BODIES & parts_of(content)[2].keys():
+            return (
+                reply if text is not None else replace(reply, outcome=Outcome.EMPTY, reason="the reply has no content")
+            )
+        read = read_completion(body)
+        return read if text is None or read.outcome in {Outcome.REFUSED, Outcome.MALFORMED} else reply
+
+    def _text(self, content: Any) -> str | None:
+        """Return the text of the first choice; None where the harness's class finds none."""
+        parts = parts_of(content)[0].get("content")
+        try:
+            if isinstance(parts, list):
+                return text_and_thought(parts)[0] or None
+            texts: list[str | None] = self._model.parse_generations(outputs=content)
+        except (LookupError, TypeError, AttributeError):
+            return None
+        return texts[0] if texts else None
+
+
+def _tool_calls(content: Any, sent: Mapping[str, Any]) -> list[Any]:
+    """Return the calls in a reply to a request that offered tools."""
+    calls = parts_of(content)[0].get("tool_calls") if "tools" in sent else None
+    return calls if isinstance(calls, list) else []
