@@ -18,6 +18,7 @@ from ragtasks.benchmarks import SAMPLE, benchmark_folder, source_of
 from ragtasks.benchmarks.download import adopt
 from ragtasks.cli import doctor
 from ragtasks.cli.doctor import diagnose
+from ragtasks.harness import extras
 
 KEY = "sk-a-secret-key"
 MODELS = json.dumps({"object": "list", "data": [{"id": "org/model-1"}, {"id": "model-2"}]}).encode()
@@ -204,7 +205,8 @@ def test_software_and_tasks_are_listed() -> None:
 
 
 def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "missing_of", lambda extra: ["accelerate"] if extra == "hf" else [])
+    for module in (doctor, extras):
+        monkeypatch.setattr(module, "missing_of", lambda extra: ["accelerate"] if extra == "hf" else [])
     assert "extra hf (--model hf): lacks accelerate: pip install 'ragtasks[hf]'" in diagnose()
     assert diagnose()[-1].startswith("next: ragtasks run --model ragtasks-oracle"), "an extra is asked for by a model"
     assert diagnose(model="hf")[-1] == "next: pip install 'ragtasks[hf]'"

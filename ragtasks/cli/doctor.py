@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from http.client import HTTPException
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,12 +16,13 @@ from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_o
 from ragtasks.benchmarks.download import FileStatus, verify
 from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.cli.app import app, echo
-from ragtasks.clients import DEFAULT_KEY, gets_default_key
+from ragtasks.clients import DEFAULT_KEY, gets_default_key, listed_models
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
-from ragtasks.errors import RagtasksError
-from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of, version_of
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError
+from ragtasks.harness.extras import extra_of, extra_requirement, install_line, missing_of, version_of
 from ragtasks.harness.link import LinkState, link_state
 from ragtasks.harness.tasks import task_folder, task_folders
+from ragtasks.requirements import Phase, Requirement, checked
 
 
 @app.command()
@@ -64,8 +61,12 @@ _EXTRAS = {
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
     """Return the findings, a line each; the last one names the one thing to do next."""
     steps: list[str] = []
-    found = [*_software(model, steps), *_tasks(steps), *_data(data_folder(), steps), *_endpoints(endpoints)]
+    found = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_endpoints(endpoints)]
     return [*found, f"next: {[*steps, _first_run(model)][0]}"]
+
+
+def _states(requirements: Iterable[Requirement]) -> list[str]:
+    return [one.problem or f"{one.requirement.part}: {one.state}" for one in checked(requirements)]
 
 
 def _first_run(model: str | None) -> str:
@@ -82,25 +83,18 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
     yield f"python {platform.python_version()} ({sys.executable})"
     yield f"ragtasks {version_of('ragtasks') or 'not installed'}, lm-eval {version_of('lm-eval') or 'not installed'}"
     if model is None:
-        yield from (_extra(extra, purpose) for extra, purpose in _EXTRAS.items())
+        yield from _states(extra_requirement(extra, purpose) for extra, purpose in _EXTRAS.items())
         return
     needed = extra_of(model)
     if needed is None:
         yield f"model {model}: no extra of ragtasks is for it; the harness says what it needs when it is loaded"
         return
-    yield _extra(needed, f"--model {model}")
+    yield from _states([extra_requirement(needed, f"--model {model}")])
     if missing_of(needed):
         steps.append(install_line(needed))
 
 
-def _extra(extra: str, purpose: str) -> str:
-    missing = missing_of(extra)
-    if missing:
-        return f"extra {extra} ({purpose}): lacks {', '.join(missing)}: {install_line(extra)}"
-    return f"extra {extra} ({purpose}): here ({', '.join(installed_of(extra))})"
-
-
-def _tasks(steps: list[str]) -> Iterator[str]:
+def _tasks() -> Iterator[str]:
     try:
         yield f"task YAMLs: {task_folder()}"
         status = link_state()
@@ -108,11 +102,13 @@ def _tasks(steps: list[str]) -> Iterator[str]:
         yield f"harness: {error}"
         return
     yield f"stock lm_eval: {status.state.value} ({status.folder})"
-    if status.state is LinkState.HERE:
-        yield "tasks are found by: ragtasks run, without more; stock lm_eval, through the linked stubs"
-    else:
-        ways = 'stock lm_eval, with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
-        yield f"tasks are found by: ragtasks run, without more; {ways}"
+    is_linked = status.state is LinkState.HERE
+    ways = (
+        "through the linked stubs"
+        if is_linked
+        else 'with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
+    )
+    yield f"tasks are found by: ragtasks run, without more; stock lm_eval, {ways}"
     yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
 
 
@@ -172,41 +168,32 @@ def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[s
     return [f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
 
 
-def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:
+def _endpoints(endpoints: Sequence[str]) -> list[str]:
     if not endpoints:
-        yield "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"
-    for endpoint in endpoints:
-        address = _without_secrets(endpoint)
-        if address is None:
-            yield "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
-        else:
-            yield f"endpoint {address}: {_answer(address)}"
+        return ["endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"]
+    return _states(map(_endpoint, endpoints))
 
 
-def _answer(address: str) -> str:
-    """Return what a server says to a request for its models.
+def _endpoint(endpoint: str) -> Requirement:
+    """Return the requirement that a server lists its models.
 
     OPENAI_API_KEY goes to OpenAI's address only, or to the one in OPENAI_BASE_URL, and is never shown.
     """
-    key = secret(DEFAULT_KEY) if gets_default_key(address, secret) else None
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(address.rstrip("/") + "/models", headers=headers)
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_SECONDS) as reply:
-            models = [str(model["id"]) for model in json.load(reply)["data"]]
-    except urllib.error.HTTPError as error:
-        error.close()
-        return f"HTTP status {error.code}"
-    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
-        return f"no answer ({type(getattr(error, 'reason', error)).__name__})"
-    return "answers, models: " + ", ".join(models)
+    address = _without_secrets(endpoint)
 
+    def check() -> str:
+        if address is None:
+            raise ConfigurationError(
+                "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
+            )
+        key = secret(DEFAULT_KEY) if gets_default_key(address, secret) else None
+        try:
+            rows = listed_models(address, {"Authorization": f"Bearer {key}"} if key else {}, _TIMEOUT_SECONDS)
+        except ModelError as error:
+            raise ModelError(f"endpoint {address}: {error}") from None
+        return "answers, models: " + ", ".join(str(row.get("id")) for row in rows if isinstance(row, dict))
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another host; its status is shown instead."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Return None: do not follow."""
+    return Requirement("endpoint", f"endpoint {address}", check, phase=Phase.REQUEST)
 
 
 def _without_secrets(endpoint: str) -> str | None:

@@ -21,8 +21,7 @@ from ragtasks.tables import Format, Section, Table, render
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
     from ragtasks.results import SavedTask
-    from ragtasks.scoring import Place
-    from ragtasks.scoring.planning import Count
+    from ragtasks.scoring import Count, Place
 
     Estimate = Callable[[Count], Section]
     """Tables of prompts, requests and dollars, with tokens counted by the argument."""
@@ -66,9 +65,9 @@ class LookAhead:
         checks = require(requirements, with_requests=self.sends_requests)
         is_priced = any(getattr(judge, "price", None) for judge in config.judges)
         if estimate is not None and (self.dry_run or is_priced):
-            from ragtasks.scoring.planning import counter
+            from ragtasks.scoring import token_counter
 
-            section = estimate(counter(self.tokenizer))
+            section = estimate(token_counter(self.tokenizer))
             if self.dry_run:
                 echo(render([section], Format.MARKDOWN))
             else:

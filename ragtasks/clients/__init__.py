@@ -66,6 +66,7 @@ from ragtasks.clients._requirements import (
     PROBE_QUESTION,
     encoder_endpoint_requirements,
     endpoint_requirements,
+    listed_models,
     no_reply,
     system_requirements,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "endpoint_requirements",
     "gets_default_key",
     "joined_spending",
+    "listed_models",
     "model_client",
     "no_progress",
     "no_reply",

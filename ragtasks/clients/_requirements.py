@@ -1,9 +1,14 @@
-"""Requirements of servers: libraries, a key, and a reply to one short request."""
+"""Requirements of servers: libraries, a key, a reply to one short request, a list of models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
 from functools import partial
+from http.client import HTTPException
+from typing import Any
 
 from ragtasks.clients._embeddings import EmbeddingClient
 from ragtasks.clients._endpoint import DEFAULT_KEY, Endpoint, Secrets, credentials_for, gets_default_key
@@ -87,3 +92,25 @@ def _reply(role: str, endpoint: Endpoint, where: str, client: Callable[[], OpenA
 def no_reply(where: str, why: str) -> str:
     """Return that a server did not reply to a short question, with the next step."""
     return f"{where}: {why}. Next step: start the server, or correct address, model or key (docs/endpoints.md)"
+
+
+def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> list[Any]:
+    """Return the rows of a server's list of models, read without any library; redirects, which leak keys, are refused.
+
+    Raises:
+        ModelError: the HTTP status, or why there is no list.
+    """
+    try:
+        request = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers=dict(headers))
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds) as reply:
+            return list(json.load(reply)["data"])
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise ModelError(f"HTTP status {error.code}") from None
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        raise ModelError(f"no answer ({type(getattr(error, 'reason', error)).__name__})") from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """Return None: do not follow."""

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from packaging.requirements import Requirement
+from packaging.requirements import Requirement as Distribution
 from packaging.utils import canonicalize_name
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.requirements import Requirement
 
 _OURS = "ragtasks"
 _ALWAYS = {_OURS, "lm-eval"}
@@ -34,12 +37,24 @@ def installed_of(extra: str) -> list[str]:
     return [f"{name} {here}" for name, here in sorted(found.items())]
 
 
+def extra_requirement(extra: str, purpose: str) -> Requirement:
+    """Return the requirement of all libraries of an extra."""
+    part = f"extra {extra} ({purpose})"
+
+    def check() -> str:
+        if missing := missing_of(extra):
+            raise ConfigurationError(f"{part}: lacks {', '.join(missing)}: {install_line(extra)}")
+        return f"here ({', '.join(installed_of(extra))})"
+
+    return Requirement("library", part, check)
+
+
 def install_line(extra: str) -> str:
     """Return the command that installs an extra."""
     return f"pip install '{_OURS}[{extra}]'"
 
 
-def _requirements(distribution: str, extras: set[str]) -> Iterator[Requirement]:
+def _requirements(distribution: str, extras: set[str]) -> Iterator[Distribution]:
     """Yield what a distribution asks for in some of its extras; what it always asks for is left out."""
     for item in _optional(distribution):
         if any(item.marker is not None and item.marker.evaluate({"extra": extra}) for extra in extras):
@@ -50,20 +65,20 @@ def _requirements(distribution: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 @cache
-def _optional(distribution: str) -> tuple[Requirement, ...]:
+def _optional(distribution: str) -> tuple[Distribution, ...]:
     """Return what a distribution asks for in extras only, nothing where it is not here; read once a process."""
     try:
-        items = [Requirement(line) for line in requires(distribution) or ()]
+        items = [Distribution(line) for line in requires(distribution) or ()]
     except PackageNotFoundError:
         return ()
     return tuple(item for item in items if item.marker is not None and not item.marker.evaluate({"extra": ""}))
 
 
-def _name(item: Requirement) -> str:
+def _name(item: Distribution) -> str:
     return canonicalize_name(item.name)
 
 
-def _is_met(item: Requirement) -> bool:
+def _is_met(item: Distribution) -> bool:
     here = version_of(item.name)
     return here is not None and item.specifier.contains(here, prereleases=True)
 

@@ -1,7 +1,6 @@
-"""What the tasks of an evaluation will take, before any model runs: prompts, tokens, the context they need.
+"""The prompts of harness tasks and the requests to judges, before any model runs.
 
-The prompts are those that the tasks build. What the model will answer and judges will be asked is counted on the
-reference answers, since a model's own are not there yet.
+The prompts are those that the tasks build. Answers and requests to judges are counted on the reference answers.
 """
 
 from __future__ import annotations
@@ -15,16 +14,9 @@ from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
-from ragtasks.records import Answerability, IdkVerdict
-from ragtasks.scoring.planning import (
-    Answered,
-    Count,
-    JudgedAnswers,
-    JudgingPlan,
-    SettingPlan,
-    judging_plan,
-    tokens_of_text,
-)
+from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.scoring import Count, tokens_of_text
+from ragtasks.scoring.planning import JudgedAnswers, JudgingPlan, SettingPlan, judging_plan
 from ragtasks.suites import suite_named
 
 _REFUSAL = "I do not know."
@@ -40,7 +32,7 @@ def plan(
     reply_tokens: int | None = None,
     progress: Progress = no_progress,
 ) -> tuple[list[SettingPlan], JudgingPlan]:
-    """Return what each setting takes, and each judge, for harness tasks and groups by name.
+    """Return the prompts of each setting and the requests to each judge, for harness tasks and groups by name.
 
     `limit` is lm_eval's; `reply_tokens` is the longest reply where that is not the tasks' own.
     """
@@ -55,10 +47,16 @@ def plan(
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
     docs = {task: _limited(task.dataset["test"], limit) for group in by_setting.values() for task in group}
     plans = [
-        SettingPlan(name, *_prompts({task: docs[task] for task in group}, count, reply_tokens, progress))
+        _setting_plan(name, {task: docs[task] for task in group}, count, reply_tokens, progress)
         for name, group in by_setting.items()
     ]
-    return plans, _judging(docs, count, progress) if with_judges else JudgingPlan(0, 0)
+    if not with_judges:
+        return plans, JudgingPlan(0, 0)
+    groups = [
+        JudgedAnswers(suite_named(task.suite_name), task.benchmark, task.evaluation, list(map(_reference, rows)))
+        for task, rows in docs.items()
+    ]
+    return plans, judging_plan(groups, count, progress)
 
 
 def _limited(docs: Any, limit: float | None) -> list[dict[str, Any]]:
@@ -68,35 +66,25 @@ def _limited(docs: Any, limit: float | None) -> list[dict[str, Any]]:
     return list(docs.to_list()[: math.ceil(len(docs) * limit) if limit < 1 else int(limit)])
 
 
-_Docs = Mapping[ConversationTask, Sequence[dict[str, Any]]]
-
-
-def _prompts(
-    tasks: _Docs, count: Count, reply_tokens: int | None, progress: Progress
-) -> tuple[tuple[int, ...], int, int]:
+def _setting_plan(
+    name: str,
+    tasks: Mapping[ConversationTask, Sequence[dict[str, Any]]],
+    count: Count,
+    reply_tokens: int | None,
+    progress: Progress,
+) -> SettingPlan:
     tokens: list[int] = []
-    reply, n_answered, n_docs = 0, 0, sum(map(len, tasks.values()))
+    longest, n_answered, n_docs = 0, 0, sum(map(len, tasks.values()))
     for task, docs in tasks.items():
-        reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
+        longest = max(longest, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
         for doc in docs:
             tokens.append(count(task.messages(doc)))
             n_answered += tokens_of_text(count, doc["target"] or _REFUSAL)
             progress(f"counting tokens of prompts: {task.setting}", len(tokens), n_docs)
-    return tuple(sorted(tokens)), reply_tokens or reply, n_answered
+    return SettingPlan(name, tuple(sorted(tokens)), reply_tokens or longest, n_answered)
 
 
-def _judging(tasks: _Docs, count: Count, progress: Progress) -> JudgingPlan:
-    return judging_plan(
-        [
-            JudgedAnswers(suite_named(task.suite_name), task.benchmark, task.evaluation, tuple(map(_as_answered, docs)))
-            for task, docs in tasks.items()
-        ],
-        count,
-        progress,
-    )
-
-
-def _as_answered(doc: Mapping[str, Any]) -> Answered:
-    """Return the reference answer as a response: no other is there before the model runs."""
-    states = doc["answerability"] != Answerability.UNANSWERABLE.value
-    return Answered(response_of(doc, doc["target"] or _REFUSAL), states, IdkVerdict.NO)
+def _reference(doc: Mapping[str, Any]) -> tuple[Response, IdkVerdict]:
+    """Return the reference answer as a response, and whether it refuses."""
+    refuses = doc["answerability"] == Answerability.UNANSWERABLE.value
+    return response_of(doc, doc["target"] or _REFUSAL), IdkVerdict.YES if refuses else IdkVerdict.NO

@@ -28,11 +28,10 @@ from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_l
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
-from ragtasks.scoring import Place, evaluation_requirements
+from ragtasks.scoring import Count, Place, estimated_tokens, evaluation_requirements, token_counter
 
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
-    from ragtasks.scoring.planning import Count
 
 _SECONDS = 20.0  # for one short request
 _FEW_TOKENS = 16
@@ -167,7 +166,6 @@ def _check_context(request: Request, tokenizer: str | None, model: ServedModel |
     """Refuse settings with prompts that do not fit the model's context, if that is known and nothing is left out."""
     from ragtasks.harness.planning import plan
     from ragtasks.harness.prompts import context_of_server
-    from ragtasks.scoring.planning import estimated_tokens
 
     config, weights = config_from_metadata(request.metadata), str(request.model_args.get("pretrained") or "")
     context = config.context_tokens
@@ -204,14 +202,12 @@ def _check_context(request: Request, tokenizer: str | None, model: ServedModel |
 
 def _count(tokenizer: str | None, model: str) -> Count:
     """Return the counter of a prompt's tokens; an estimate if the model's tokeniser is not on this machine."""
-    from ragtasks.scoring.planning import counter, estimated_tokens
-
     if tokenizer is not None:
-        return counter(tokenizer)
+        return token_counter(tokenizer)
     if not model or find_spec("transformers") is None or not (is_model_folder(model) or is_cached(model)):
         return estimated_tokens
     try:
-        return counter(model)
+        return token_counter(model)
     except RagtasksError:
         return estimated_tokens
 

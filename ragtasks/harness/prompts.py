@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 from jinja2 import TemplateError
 
 from ragtasks.benchmarks import Doc
+from ragtasks.clients import listed_models
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, ModelError
 from ragtasks.files import CLOSED_BOOK
 from ragtasks.languages import UNKNOWN
 from ragtasks.prompts import PromptTemplate, load_template, shipped_template
@@ -271,20 +272,12 @@ def _context_of_server(model: Any) -> int | None:
 
 def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> int | None:
     """Return the context that an OpenAI-compatible server says a model has; None where it says nothing of it."""
-    import requests
-
     above = address.partition("/chat/completions")[0].removesuffix("/completions")
     try:
-        reply = requests.get(f"{above}/models", headers=dict(headers), timeout=_SECONDS)
-        rows = reply.json()["data"] if reply.ok else []
-    except (requests.RequestException, ValueError, LookupError, TypeError):
+        listed = [row for row in listed_models(above, headers, _SECONDS) if isinstance(row, Mapping)]
+    except ModelError:
         return None
-    return _context_in(name, rows)
-
-
-def _context_in(name: Any, rows: Any) -> int | None:
-    """Return the context in a server's list of models; that of the only one where none has the name."""
-    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    # The context of the only model counts if none has the name.
     matching = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
     lengths = [row[key] for row in matching for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
     return lengths[0] if lengths and lengths[0] > 0 else None

@@ -36,12 +36,14 @@ from ragtasks.scoring._system import (
     score_answers,
     system_to_score,
 )
+from ragtasks.scoring._tokens import Count, estimated_tokens, token_counter, tokens_of_text
 from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession, serve_tools
 
 __all__ = [
     "DECISION_FILE",
     "EXEMPT",
     "CheckedAnswers",
+    "Count",
     "Decided",
     "LiveRetrieval",
     "LocalJudge",
@@ -63,6 +65,7 @@ __all__ = [
     "check_together",
     "data_requirements",
     "decide",
+    "estimated_tokens",
     "evaluation_requirements",
     "find_implausible",
     "frozen_anchors",
@@ -85,4 +88,6 @@ __all__ = [
     "system_to_score",
     "take_checked",
     "take_failures",
+    "token_counter",
+    "tokens_of_text",
 ]

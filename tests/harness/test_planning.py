@@ -20,7 +20,8 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.planning import plan
 from ragtasks.reports.planned import spending_table
 from ragtasks.results import read_evaluations
-from ragtasks.scoring.planning import JudgingPlan, SettingPlan, counter, estimated_tokens
+from ragtasks.scoring import estimated_tokens, token_counter
+from ragtasks.scoring.planning import JudgingPlan, SettingPlan
 from tests._commands import run_command
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion
 from tests.judges._demo import _demo
@@ -170,7 +171,8 @@ def test_a_dry_run_of_score_counts_what_judges_are_then_asked_of_the_answers_tha
         assert re.search(rf"^judge j: {planned} calls, about \$", done.err, re.MULTILINE)
         again = run_command("score", "results", *options, "--output", "again", "--dry-run")
     assert re.findall(r"judge j +\| +(\d+) \|", again.out) == [planned]
-    assert [line.split("|")[-3].strip() for line in again.out.splitlines() if line.startswith("| results")] == ["3"]
+    tables = again.out.partition("# Requirements")[0]
+    assert [line.split("|")[-3].strip() for line in tables.splitlines() if line.startswith("| results")] == ["3"]
     assert not Path("again").exists()
     free = run_command("score", "mine.jsonl", "--dry-run", "--encoder", "none", "--output", "free")
     assert "only with --judge: rl_f_raw, rl_r_raw, rb_llm_raw" in free.out
@@ -225,12 +227,12 @@ def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
     messages = [{"role": "user", "content": "a b c"}, {"role": "assistant", "content": "d"}]
     tokenizer.save_pretrained(tmp_path / "plain")
-    assert counter(str(tmp_path / "plain"))(messages) == 4
+    assert token_counter(str(tmp_path / "plain"))(messages) == 4
     tokenizer.chat_template = "{% for m in messages %}start {{ m.content }} {% endfor %}go"
     tokenizer.save_pretrained(tmp_path / "chat")
-    assert counter(str(tmp_path / "chat"))(messages) == 7
+    assert token_counter(str(tmp_path / "chat"))(messages) == 7
     with pytest.raises(ConfigurationError, match="leave it out for an estimate"):
-        counter(str(tmp_path / "none"))
+        token_counter(str(tmp_path / "none"))
 
 
 def test_the_command_prints_prompts_and_judges() -> None:

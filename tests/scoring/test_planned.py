@@ -15,25 +15,22 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Question, write_anchors
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import Place
+from ragtasks.scoring import Place, estimated_tokens, token_counter, tokens_of_text
 from ragtasks.scoring._anchors import built_in_anchors
 from ragtasks.scoring.planning import (
-    Answered,
     JudgedAnswers,
     JudgingPlan,
     SettingPlan,
     _questions,
-    counter,
-    estimated_tokens,
     judging_of,
     judging_plan,
     scores_note,
-    tokens_of_text,
 )
 from ragtasks.suites import suite_named
 from tests.scoring.test_system import answers_of, place
 
 __all__ = ["place"]
+Judged = tuple[Response, IdkVerdict | None]
 JUDGE = {"model": "j", "base_url": "http://127.0.0.1:9"}
 
 
@@ -52,13 +49,13 @@ def config_of(**options: Any) -> EvaluationConfig:
     return config_from_options({"data": "sample", "encoder": "none", "judges": [JUDGE], **options})
 
 
-def group(sample: Benchmark, *answers: Answered, **options: Any) -> JudgedAnswers:
+def group(sample: Benchmark, *answers: Judged, **options: Any) -> JudgedAnswers:
     return JudgedAnswers(suite_named("mtrag"), sample, config_of(**options), answers)
 
 
-def answer(sample: Benchmark, text: str = "One. And two.", verdict: IdkVerdict = IdkVerdict.NO) -> Answered:
+def answer(sample: Benchmark, text: str = "One. And two.", verdict: IdkVerdict = IdkVerdict.NO) -> Judged:
     task = next(task for task in sample.tasks if task.answerability is Answerability.ANSWERABLE)
-    return Answered(Response(task, task.references, text), verdict is not IdkVerdict.YES, verdict)
+    return Response(task, task.references, text), verdict
 
 
 def planned(*groups: JudgedAnswers) -> JudgingPlan:
@@ -70,7 +67,7 @@ def test_each_prompt_counts_as_it_is_sent_and_each_reply_without_its_frame(sampl
     found = [
         pair
         for rubric in suite_named("mtrag").rubrics()
-        for pair in _questions(rubric.open(item.response), ["One.", "And two."])
+        for pair in _questions(rubric.open(item[0]), ["One.", "And two."])
     ]
     plan = planned(group(sample, item))
     assert plan.n_calls == len(found) == 4
@@ -124,7 +121,7 @@ def test_progress_is_told_of_every_answer(sample: Benchmark) -> None:
 
 def replies(sample: Benchmark, rubric: str) -> list[tuple[Question, str]]:
     (chosen,) = (item for item in suite_named("mtrag").rubrics() if item.name == rubric)
-    return list(_questions(chosen.open(answer(sample).response), ["One.", "And two."]))
+    return list(_questions(chosen.open(answer(sample)[0]), ["One.", "And two."]))
 
 
 def test_a_planned_reply_has_the_form_that_is_asked_for(sample: Benchmark) -> None:
@@ -151,7 +148,7 @@ def test_an_estimate_counts_each_message_with_its_frame() -> None:
     assert estimated_tokens([{"role": "user", "content": ""}]) == 4
     assert estimated_tokens([user] * 10) == pytest.approx(10 * estimated_tokens([user]), abs=5)
     assert estimated_tokens([user, other]) == pytest.approx(estimated_tokens([user]) + estimated_tokens([other]), abs=1)
-    assert counter(None) is estimated_tokens
+    assert token_counter(None) is estimated_tokens
 
 
 @pytest.mark.parametrize(
@@ -228,8 +225,8 @@ def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
 
 def test_a_tokeniser_that_cannot_be_had_is_one_error_with_what_helps(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        counter(str(tmp_path / "nowhere"))
+        token_counter(str(tmp_path / "nowhere"))
     assert "--tokenizer" in str(caught.value)
     assert "expected: a tokeniser that can be loaded" in str(caught.value)
     assert "name a folder or a model of the hub, or leave it out for an estimate" in str(caught.value)
-    assert counter(None) is estimated_tokens
+    assert token_counter(None) is estimated_tokens
