@@ -6,13 +6,14 @@ of the file, with the path of the field and the value, so that one error lists a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from ragtasks.errors import misfit
+from ragtasks.errors import close_matches, misfit
 from ragtasks.files import Problems, json_array, json_lines, parse_json, read_whole
 from ragtasks.records import Passage, normalise_task_id
 
@@ -32,6 +33,17 @@ def _task_id(text: str) -> str:
 
 def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def matching(pattern: str, expected: str) -> AfterValidator:
+    """Return the check that a complete text matches a pattern; `expected` describes it in errors."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(expected)
+        return text
+
+    return AfterValidator(check)
 
 
 Text = Annotated[str, AfterValidator(_filled)]
@@ -66,12 +78,26 @@ Checked = TypeVar("Checked")
 Row = TypeVar("Row", bound=Fields)
 
 
-def typed_lines(problems: Problems, kind: type[Row], id_key: str = "") -> Iterator[tuple[int, Row]]:
+def typed_lines(
+    problems: Problems, kind: type[Row], id_key: str = "", *, parse: Callable[[bytes], Any] = parse_json
+) -> Iterator[tuple[int, Row]]:
     """Yield (line number from 1, object) of a file of JSON lines; `id_key` names a line in errors."""
-    for line, row in json_lines(problems):
+    for line, row in json_lines(problems, parse):
         found = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
         if found is not None:
             yield line, found
+
+
+def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, text) of each line that is not blank, after noting those that are not UTF-8."""
+    for number, line in enumerate(read_whole(problems).splitlines(), start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problems.add(number, "UTF-8", str(error))
+            continue
+        if text.strip():
+            yield number, text
 
 
 def typed_items(problems: Problems, kind: type[Row]) -> list[tuple[int, Row]]:
@@ -109,6 +135,11 @@ def _expected_and_found(item: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).removeprefix(".")
     if item["type"] == "missing":
         return f"`{place}`", f"no `{item['loc'][-1]}`"
+    if item["type"] == "extra_forbidden":
+        schema = kind.json_schema()
+        models = (schema, *schema.get("$defs", {}).values())
+        known = {name for model in models for name in model.get("properties", ())}
+        return f"a known key: {close_matches(str(item['loc'][-1]), known)}", place
     expected = misfit(item).removeprefix("expected ").partition(", found ")[0]
     return f"`{place}` as {expected}" if place else expected, item["input"]
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, read_edition
-from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, once, typed_lines
+from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, matching, once, text_lines, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import (
@@ -22,7 +22,6 @@ from ragtasks.files import (
     has_candidates,
     json_lines,
     qrel_lines,
-    read_whole,
     retrieved_topic,
     run_lines,
 )
@@ -55,7 +54,7 @@ def read_topics(path: Path) -> dict[str, str]:
     """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
     problems = Problems(path, "TREC RAG topics", _NEXT_STEP)
     topics: dict[str, str] = {}
-    for number, line in _lines(problems):
+    for number, line in text_lines(problems):
         topic_id, tab, text = line.partition("\t")
         topic_id, text = topic_id.strip(), text.strip()
         if not topic_id or not tab or not text:
@@ -90,7 +89,7 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     problems = Problems(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
     last: dict[str, tuple[int, float]] = {}
-    for number, found in run_lines(_lines(problems)):
+    for number, found in run_lines(text_lines(problems)):
         if isinstance(found, Misfit):
             problems.add(number, found.expected, found.found)
             continue
@@ -119,7 +118,7 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
     problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
-    for number, judged in qrel_lines(_lines(problems), {4}, least=_LEAST_GRADE):
+    for number, judged in qrel_lines(text_lines(problems), {4}, least=_LEAST_GRADE):
         if isinstance(judged, Misfit):
             problems.add(number, judged.expected, judged.found)
         elif judged.query_id not in topics:
@@ -130,14 +129,8 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     return tuple(found.values())
 
 
-def _segment_id(text: str) -> str:
-    if not SEGMENT_ID.fullmatch(text):
-        raise ValueError("an id such as msmarco_v2.1_doc_00_0#0_0")
-    return text
-
-
 class _Segment(Fields):
-    docid: Annotated[str, AfterValidator(_segment_id)]
+    docid: Annotated[str, matching(SEGMENT_ID.pattern, "an id such as msmarco_v2.1_doc_00_0#0_0")]
     url: str
     title: str
     headings: str
@@ -196,18 +189,6 @@ def _candidates(line: int, row: dict[str, Any], problems: Problems) -> tuple[str
     records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
     segments = [checked(_SEGMENT, record, problems, line, record["docid"]) for record in records]
     return topic.topic_id, tuple(segment.passage() for segment in segments if segment)
-
-
-def _lines(problems: Problems) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text) of each line that is not blank; one that is no UTF-8 is noted."""
-    for number, line in enumerate(read_whole(problems).splitlines(), start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            problems.add(number, "UTF-8", str(error))
-            continue
-        if text.strip():
-            yield number, text
 
 
 # Nuggets of TREC RAG: short statements that a good answer to a topic makes, read from the track's files.

@@ -56,6 +56,10 @@ class Problems:
         kind = _VARYING.sub("", expected)
         self._lines.append((kind, f"{place}{task}: expected {expected}, found {_short(found)}"))
 
+    def texts(self) -> list[str]:
+        """Return every error noted so far."""
+        return [text for _, text in self._lines]
+
     def unreadable(self, error: OSError) -> BenchmarkFileError:
         """Return the one error of a file that is not there or may not be read."""
         found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
@@ -65,7 +69,8 @@ class Problems:
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
 
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
-        """Return the one error of a file that is in another form as a whole."""
+        """Return the one error of a file that is in another form as a whole, in place of those by line."""
+        self._lines.clear()
         expected = "JSON lines: an object a line, in UTF-8"
         return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
 
@@ -206,7 +211,7 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
         yield line
 
 
-def json_lines(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out.
 
     A file without any object that is in another form as a whole is one error.
@@ -214,7 +219,7 @@ def json_lines(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     has_objects = False
     for number, line in _filled_lines(problems):
         try:
-            row = parse_json(line)
+            row = parse(line)
         except UnicodeDecodeError:
             problems.add(number, "text in UTF-8", "no UTF-8")
             continue

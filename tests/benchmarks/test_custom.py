@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import benchmark_folder, bm25_rankings, custom
-from ragtasks.benchmarks.custom import best_first, check_folder
+from ragtasks.benchmarks.custom import check_folder
 from ragtasks.benchmarks.download import fetch
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
-from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
 from ragtasks.tables import Format, render
 from tests._commands import run_command
@@ -67,7 +66,7 @@ class Files:
 
 
 def problems_of(root: Path) -> list[str]:
-    return [str(problem) for problem in custom.read_folder(root)[1]]
+    return custom.read_folder(root)[1]
 
 
 def the_turn(**more: Any) -> Files:
@@ -103,134 +102,200 @@ def beside(name: str, content: bytes) -> Files:
 
 
 CONVERSATION_PROBLEMS = {
-    "not JSON": (a_line(b"{broken\n"), "conversations.jsonl:3: expected one JSON object, found Expecting property"),
+    "not JSON": (a_line(b"{broken\n"), "conversations.jsonl: line 3: expected one JSON object, found 'Expecting pro"),
     "corrupt": (
         a_line(b'{"conversation_id": "c3", "tur'),
-        "conversations.jsonl:3: the file breaks off inside this line",
+        "conversations.jsonl: line 3: expected one JSON object, found 'Unterminated ",
     ),
-    "no object": (a_line(b"[1]\n"), "conversations.jsonl:3: expected one JSON object, found [1]"),
+    "no object": (a_line(b"[1]\n"), "conversations.jsonl: line 3: expected one JSON object, found [1]"),
     "key twice": (
         a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
-        'conversations.jsonl:3: expected one JSON object, found the key "conversation_id" twice',
+        "conversations.jsonl: line 3: expected one JSON object, found \"the key 'conv",
     ),
-    "NaN": (a_line(b'{"turns": NaN}\n'), "conversations.jsonl:3: expected one JSON object, found NaN"),
-    "deep": (a_line(b'{"a":' * 200_000 + b"\n"), "conversations.jsonl:3: expected one JSON object, found JSON that is"),
+    "NaN": (a_line(b'{"turns": NaN}\n'), "conversations.jsonl: line 3: expected one JSON object, found 'NaN, which is"),
+    "deep": (
+        a_line(b'{"a":' * 200_000 + b"\n"),
+        "conversations.jsonl: line 3: expected one JSON object, found 'JSON that is ",
+    ),
     "half a pair": (
         a_line(b'{"conversation_id": "\\ud800"}\n'),
-        "conversations.jsonl:3: expected one JSON object, found",
+        "conversations.jsonl: line 3: expected one JSON object, found \"'utf-8' codec",
     ),
     "not UTF-8": (
         a_line(b'{"conversation_id": "\xe9"}\n'),
-        "conversations.jsonl:3: expected UTF-8, found byte 0xe9 at 22",
+        "conversations.jsonl: line 3: expected text in UTF-8, found no UTF-8",
     ),
     "unknown key": (
         the_conversation(turn=[]),
-        "conversations.jsonl:2: unknown key \"turn\": did you mean 'turns'?",
+        "conversations.jsonl: line 2 (c2): expected a known key: did you mean 'turns'?",
     ),
-    "no id": (the_conversation(conversation_id=...), "conversations.jsonl:2: no 'conversation_id'"),
-    "id no text": (the_conversation(conversation_id=7), "conversations.jsonl:2: expected 'conversation_id' as a text"),
-    "id blank": (the_conversation(conversation_id=" "), "conversations.jsonl:2: expected 'conversation_id' as a text"),
+    "no id": (the_conversation(conversation_id=...), "conversations.jsonl: line 2: expected `conversation_id`"),
+    "id no text": (
+        the_conversation(conversation_id=7),
+        "conversations.jsonl: line 2 (7): expected `conversation_id` as a text",
+    ),
+    "id blank": (
+        the_conversation(conversation_id=" "),
+        "conversations.jsonl: line 2 ( ): expected `conversation_id` as a text that is not blank",
+    ),
     "id with a gap": (
         the_conversation(conversation_id="c 2"),
-        "conversations.jsonl:2: expected 'conversation_id' without white space, found \"c 2\"",
+        "conversations.jsonl: line 2 (c 2): expected `conversation_id` as an id without white space",
     ),
-    "id twice": (the_conversation(conversation_id="c1"), 'conversations.jsonl:2: the id "c1" again; first in line 1'),
+    "id twice": (
+        the_conversation(conversation_id="c1"),
+        "conversations.jsonl: line 2 (c1): expected each conversation once",
+    ),
     "no turns": (
         the_conversation(turns=...),
-        "conversations.jsonl:2: expected 'turns' as a list with at least one turn",
+        "conversations.jsonl: line 2 (c2): expected `turns`",
     ),
-    "empty turns": (the_conversation(turns=[]), "conversations.jsonl:2: expected 'turns' as a list with at least one"),
-    "turn no object": (the_conversation(turns=["Why?"]), "conversations.jsonl:2: turn 1 of c2: expected an object"),
+    "empty turns": (the_conversation(turns=[]), "conversations.jsonl: line 2 (c2): expected `turns` as more values"),
+    "turn no object": (
+        the_conversation(turns=["Why?"]),
+        "conversations.jsonl: line 2 (turn 1 of c2): expected keys with values",
+    ),
     "bad domain": (
         the_conversation(domain="My corpus"),
-        "conversations.jsonl:2: expected 'domain' in lower-case letters",
+        "conversations.jsonl: line 2 (c2): expected `domain` as lower-case letters, digits, '-' and '_'",
     ),
     "domain without passages": (
         the_conversation(domain="custon"),
-        "conversations.jsonl:2: no passage is in the domain \"custon\": did you mean 'custom'?",
+        "conversations.jsonl: line 2 (c2): expected a domain of the passages, found no passage of 'custon': did yo",
     ),
     "turn's unknown key": (
         the_turn(anwser="x"),
-        "conversations.jsonl:2: turn 1 of c2: unknown key \"anwser\": did you mean 'answer'?",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected a known key: did you mean 'answer'?",
     ),
-    "no question": (the_turn(question=...), "conversations.jsonl:2: turn 1 of c2: no 'question'"),
-    "blank question": (the_turn(question="\t"), "conversations.jsonl:2: turn 1 of c2: expected 'question' as a text"),
-    "no answer": (the_turn(answer=...), "conversations.jsonl:2: turn 1 of c2: no 'answer'"),
-    "null answer": (the_turn(answer=None), "conversations.jsonl:2: turn 1 of c2: expected 'answer' as a text"),
+    "no question": (the_turn(question=...), "conversations.jsonl: line 2 (turn 1 of c2): expected `question`"),
+    "blank question": (
+        the_turn(question="\t"),
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `question` as a text that is not blank",
+    ),
+    "no answer": (the_turn(answer=...), "conversations.jsonl: line 2 (turn 1 of c2): expected `answer`"),
+    "null answer": (the_turn(answer=None), "conversations.jsonl: line 2 (turn 1 of c2): expected `answer`"),
     "answerability": (
         the_turn(answerability="answerble"),
-        "conversations.jsonl:2: turn 1 of c2: unknown answerability \"answerble\": did you mean 'ANSWERABLE'",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `answerability` as 'ANSWERABLE'",
     ),
     "references no list": (
         the_turn(references={"p1": 1}),
-        "conversations.jsonl:2: turn 1 of c2: expected 'references' as a list of texts",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `references` as a list",
     ),
     "reference no text": (
         the_turn(references=[1]),
-        "conversations.jsonl:2: turn 1 of c2: expected 'references' as a list",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `references[0]` as a text",
     ),
     "reference twice": (
         the_turn(references=["p1", "p1"]),
-        "conversations.jsonl:2: turn 1 of c2: \"p1\" appears twice in 'references'",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `references` as a list with each text once, not 'p1'",
     ),
     "unknown reference": (
         the_turn(references=["p-1"]),
-        "conversations.jsonl:2: turn 1 of c2: no passage \"p-1\" in passages.jsonl: did you mean 'p1'",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected a passage of passages.jsonl, found no passage 'p-1':",
     ),
     "references without an answer": (
         the_turn(references=["p1"], answerability="UNANSWERABLE"),
-        "conversations.jsonl:2: turn 1 of c2: a question that is UNANSWERABLE rests on no passage",
+        "conversations.jsonl: line 2 (turn 1 of c2): expected no `references` for a question that is UNANSWERABLE",
     ),
-    "question types": (the_turn(question_types=5), "conversations.jsonl:2: turn 1 of c2: expected 'question_types' as"),
-    "multi-turn": (the_turn(multi_turn=""), "conversations.jsonl:2: turn 1 of c2: expected 'multi_turn' as a text"),
-    "rewrite": (the_turn(rewrite=" "), "conversations.jsonl:2: turn 1 of c2: expected 'rewrite' as a text"),
+    "question types": (
+        the_turn(question_types=5),
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `question_types` as a list",
+    ),
+    "multi-turn": (
+        the_turn(multi_turn=""),
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `multi_turn` as a text that is not blank",
+    ),
+    "rewrite": (
+        the_turn(rewrite=" "),
+        "conversations.jsonl: line 2 (turn 1 of c2): expected `rewrite` as a text that is not blank",
+    ),
 }
 
 PASSAGE_PROBLEMS = {
-    "not JSON": (a_line(b"{,}\n", "passages"), "passages.jsonl:4: expected one JSON object"),
-    "unknown key": (the_passage(titel="x"), "passages.jsonl:4: unknown key \"titel\": did you mean 'title'"),
-    "no id": (the_passage(_id=...), "passages.jsonl:4: no '_id'"),
-    "two ids": (the_passage(passage_id="p5"), "passages.jsonl:4: '_id' and 'passage_id' mean the same"),
-    "id with a gap": (the_passage(_id="p\u00a04"), "passages.jsonl:4: expected '_id' without white space"),
-    "id twice": (the_passage(_id="p2"), 'passages.jsonl:4: the id "p2" again; first in line 2'),
-    "no text": (the_passage(text=...), "passages.jsonl:4: no 'text'"),
-    "blank text": (the_passage(text=" \n"), "passages.jsonl:4: expected 'text' as a text that is not blank"),
-    "title": (the_passage(title=["x"]), "passages.jsonl:4: expected 'title' as a text"),
-    "url": (the_passage(url=3), "passages.jsonl:4: expected 'url' as a text"),
-    "domain": (the_passage(domain="../x"), "passages.jsonl:4: expected 'domain' in lower-case letters"),
+    "not JSON": (
+        a_line(b"{,}\n", "passages"),
+        "passages.jsonl: line 4: expected one JSON object, found 'Expecting property",
+    ),
+    "unknown key": (
+        the_passage(titel="x"),
+        "passages.jsonl: line 4 (p4): expected a known key: did you mean 'title'?",
+    ),
+    "no id": (the_passage(_id=...), "passages.jsonl: line 4: expected `_id`"),
+    "two ids": (
+        the_passage(passage_id="p5"),
+        "passages.jsonl: line 4 (p4): expected a known key: known: _id, domain, text, title, url",
+    ),
+    "id with a gap": (
+        the_passage(_id="p\u00a04"),
+        "passages.jsonl: line 4 (p\u00a04): expected `_id` as an id without white space",
+    ),
+    "id twice": (the_passage(_id="p2"), "passages.jsonl: line 4 (p2): expected each passage once"),
+    "no text": (the_passage(text=...), "passages.jsonl: line 4 (p4): expected `text`"),
+    "blank text": (the_passage(text=" \n"), "passages.jsonl: line 4 (p4): expected `text` as a text that is not blank"),
+    "title": (the_passage(title=["x"]), "passages.jsonl: line 4 (p4): expected `title` as a text"),
+    "url": (the_passage(url=3), "passages.jsonl: line 4 (p4): expected `url` as a text"),
+    "domain": (
+        the_passage(domain="../x"),
+        "passages.jsonl: line 4 (p4): expected `domain` as lower-case letters, digits, '-' and '_'",
+    ),
 }
 
 OTHER_PROBLEMS = {
-    "qrels, cells": (beside("qrels.tsv", b"c1<::>1 p1\n"), "qrels.tsv:1: expected 3 cells"),
+    "qrels, cells": (
+        beside("qrels.tsv", b"c1<::>1 p1\n"),
+        "qrels.tsv: line 1: expected 3 cells (query passage grade) or 4 cells (query 0 passage grade)",
+    ),
     "qrels, late header": (
         beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
-        'qrels.tsv:2: expected a grade that is a whole number from 0, found "score"',
+        "qrels.tsv: line 2: expected a grade that is a whole number from 0",
     ),
     "qrels, grade": (
         beside("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
-        "qrels.tsv:1: expected a grade that is a whole number",
+        "qrels.tsv: line 1: expected a grade that is a whole number from 0",
     ),
     "qrels, negative": (
         beside("qrels.tsv", b"c1::1 0 p1 -1\n"),
-        "qrels.tsv:1: expected a grade that is a whole number",
+        "qrels.tsv: line 1: expected a grade that is a whole number from 0",
     ),
-    "qrels, task": (beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"), 'qrels.tsv:2: no task "c1<::>9"'),
-    "qrels, no task id": (beside("qrels.tsv", b"c1\tp1\t1\n"), 'qrels.tsv:1: no task "c1", which is a conversation id'),
-    "qrels, passage": (beside("qrels.tsv", b"c1::1\tp9\t1\n"), 'qrels.tsv:1: no passage "p9" in passages.jsonl'),
+    "qrels, task": (
+        beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
+        "qrels.tsv: line 2: expected a conversation id, '<::>' and a turn, found no task 'c1<::>9': did you mean '",
+    ),
+    "qrels, no task id": (
+        beside("qrels.tsv", b"c1\tp1\t1\n"),
+        "qrels.tsv: line 1: expected a conversation id, '<::>' and a turn, found no task 'c1'",
+    ),
+    "qrels, passage": (
+        beside("qrels.tsv", b"c1::1\tp9\t1\n"),
+        "qrels.tsv: line 1 (c1<::>1): expected a passage of passages.jsonl, found no passage 'p9'",
+    ),
     "qrels, twice": (
         beside("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
-        'qrels.tsv:2: "p1" is judged twice for c1<::>1',
+        "qrels.tsv: line 2 (c1<::>1): expected each judgement once",
     ),
-    "qrels, empty": (beside("qrels.tsv", b"\n"), "qrels.tsv: the file is empty"),
-    "run, cells": (beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"), "retrieved.trec:1: expected 6 cells"),
-    "run, score": (beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"), "retrieved.trec:1: expected a finite score"),
-    "run, task": (beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"), 'retrieved.trec:1: no task "c3::1"'),
-    "run, passage": (beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"), 'retrieved.trec:1: no passage "q1"'),
+    "qrels, empty": (beside("qrels.tsv", b"\n"), "qrels.tsv: file: expected at least one line, found no line"),
+    "run, cells": (
+        beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
+        "retrieved.trec: line 1: expected 6 cells (query Q0 passage rank score tag)",
+    ),
+    "run, score": (
+        beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
+        "retrieved.trec: line 1: expected a finite score",
+    ),
+    "run, task": (
+        beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
+        "retrieved.trec: line 1: expected a conversation id, '<::>' and a turn, found no task 'c3::1': did you mea",
+    ),
+    "run, passage": (
+        beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
+        "retrieved.trec: line 1 (c1<::>1): expected a passage of passages.jsonl, found no passage 'q1'",
+    ),
     "run, twice": (
         beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
-        'retrieved.trec:2: "p1" appears twice for c1<::>1',
+        "retrieved.trec: line 2 (c1<::>1): expected each passage once",
     ),
-    "run, a folder": (Files(), "retrieved.trec: cannot be read: Is a directory"),
+    "run, a folder": (Files(), "retrieved.trec: file: expected a readable file"),
 }
 
 
@@ -266,13 +331,16 @@ def test_a_folder_without_a_problem_has_none(tmp_path: Path) -> None:
 
 def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
     assert problems_of(tmp_path / "nowhere") == [
-        "conversations.jsonl: no such file",
-        "passages.jsonl: no such file",
+        f"{name}: file: expected a readable file, found 'No such file or directory'"
+        " next step: check the path, and whether you may read the file"
+        for name in ("conversations.jsonl", "passages.jsonl")
     ]
     (tmp_path / "conversation.jsonl").write_text("{}\n")
-    assert problems_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
+    assert check_folder(tmp_path).lines[-1] == "not read: conversation.jsonl (did you mean 'conversations.jsonl'?)"
     Files(conversations=[b" \n"], passages=[]).write(tmp_path)
-    assert problems_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
+    assert problems_of(tmp_path) == [
+        f"{name}: file: expected at least one line, found no line" for name in ("conversations.jsonl", "passages.jsonl")
+    ]
 
 
 def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_named(tmp_path: Path) -> None:
@@ -286,23 +354,23 @@ def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_nam
     assert custom.read_folder(plain)[0] == replace(custom.read_folder(marked)[0], root=plain)
     content = (plain / "passages.jsonl").read_bytes()
     (marked / "passages.jsonl").write_bytes(content + codecs.BOM_UTF8 + content)
-    assert problems_of(marked)[0].startswith("passages.jsonl:4: expected one JSON object"), "not in the middle"
+    assert problems_of(marked)[0].startswith("passages.jsonl: line 4: expected one JSON object"), "not in the middle"
     (marked / "passages.jsonl").write_bytes(content.decode().encode("utf-16"))
-    assert problems_of(marked)[0] == "passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"
+    assert "found: text in UTF-16 next step: save it in UTF-8" in problems_of(marked)[0]
 
 
 def test_all_problems_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
     files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
     files.passages[1] = passage("p2", "")
-    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in problems_of(files.write(tmp_path))]
+    places = [re.match(r"[^ ]*: line \d+", text) for text in problems_of(files.write(tmp_path))]
     assert [match[0] for match in places if match] == [
-        "conversations.jsonl:1",
-        "conversations.jsonl:1",
-        "passages.jsonl:2",
-        "qrels.tsv:1",
-        "qrels.tsv:2",
-        "retrieved.trec:1",
+        "conversations.jsonl: line 1",
+        "conversations.jsonl: line 1",
+        "passages.jsonl: line 2",
+        "qrels.tsv: line 1",
+        "qrels.tsv: line 2",
+        "retrieved.trec: line 1",
     ]
 
 
@@ -331,7 +399,7 @@ def test_breaking_any_line_is_one_problem_in_that_line(tmp_path: Path, data: st.
     rows[index] = whole[: data.draw(st.integers(1, len(whole) - 1))] + b"\n"
     name = "passages.jsonl" if rows is files.passages else "conversations.jsonl"
     (problem,) = problems_of(files.write(tmp_path))
-    assert problem.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
+    assert problem.startswith(f"{name}: line {index + 1}: expected one JSON object, found ")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
@@ -361,7 +429,7 @@ def test_what_is_written_is_read(tmp_path: Path, names: list[str], passage_ids: 
     texts = {passage_id: data.draw(TEXT) for passage_id in passage_ids}
     files = Files([*rows], [passage(key, text) for key, text in texts.items()])
     folder, problems = custom.read_folder(files.write(tmp_path))
-    assert problems == ()
+    assert problems == []
     written = [(row["conversation_id"], n, item) for row in rows for n, item in enumerate(row["turns"], start=1)]
     for task, (name, number, item) in zip(folder.tasks, written, strict=True):
         assert (task.conversation_id, task.turn, task.task_id) == (name, number, f"{name}<::>{number}")
@@ -469,17 +537,18 @@ def test_domains_are_kept_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "content", "expected"), [
-    ("qrels.tsv", b"c1::1 a1 1\nc1::1 b1 1\n", '2: passage "b1" is in the domain "b", the question in "a"'),
-    ("retrieved.trec", b"c2::1 Q0 a1 1 1 t\n", '1: passage "a1" is in the domain "a", the question in "b"'),
+    ("qrels.tsv", b"c1::1 a1 1\nc1::1 b1 1\n", "line 2 (c1<::>1): expected a passage of the question's domain 'a'"),
+    ("retrieved.trec", b"c2::1 Q0 a1 1 1 t\n", "line 1 (c2<::>1): expected a passage of the question's domain 'b'"),
 ])  # fmt: skip
 def test_a_passage_of_another_domain_is_a_problem(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     files = two_domains()
     files.others[name] = content
-    assert problems_of(files.write(tmp_path)) == [f"{name}:{expected}"]
+    (problem,) = problems_of(files.write(tmp_path))
+    assert problem.startswith(f"{name}: {expected}")
     files = two_domains()
     files.conversations[1] = conversation("c2", turn(references=["a1"]), domain="b")
     (problem,) = problems_of(files.write(tmp_path / "reference"))
-    assert problem.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
+    assert problem.endswith("expected a passage of the question's domain 'b', found \"'a1' of 'a'\"")
 
 
 def test_the_derived_files_of_the_sample_follow_from_it(tmp_path: Path) -> None:
@@ -542,14 +611,6 @@ def test_the_search_by_hand() -> None:
     assert bm25_rankings({"q": "red"}, [Passage("c", "")], 1) == {"q": ()}
 
 
-@given(
-    st.dictionaries(st.text("ab", min_size=1, max_size=3), st.sampled_from([0.1, 0.1 + 1e-12, 1.0, -2.0]), max_size=6)
-)
-def test_the_rank_order_is_that_of_stored_runs(scores: dict[str, float]) -> None:
-    expected = in_rank_order(Ranked(*item) for item in scores.items())
-    assert best_first(scores) == tuple(item.passage_id for item in expected)
-
-
 def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="custom: the files are your own"):
         fetch(custom.SOURCE, tmp_path)
@@ -604,7 +665,8 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))
     assert status == 1
-    assert lines == [f"{tmp_path}: 1 error in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
+    assert lines[0] == f"{tmp_path}: 1 error in 1 file"
+    assert lines[1:] == ["conversations.jsonl: line 2 (turn 1 of c2): expected `answer`, found no `answer`"]
 
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:

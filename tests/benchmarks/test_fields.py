@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from ragtasks.benchmarks import Fields, TaskId, Text, Whole, once, typed_file, typed_items, typed_lines
 from ragtasks.errors import BenchmarkFileError
@@ -64,6 +64,17 @@ def test_items_of_an_array_are_named_by_number(tmp_path: Path) -> None:
     found = problems(tmp_path / "rows.json", [GOOD, {**GOOD, "label": "maybe"}])
     assert [number for number, _ in typed_items(found, _Row)] == [1]
     with pytest.raises(BenchmarkFileError, match=r"file \(item 2\): expected `label` as 'yes' or 'no', found 'maybe'"):
+        found.raise_if_any()
+
+
+class _Closed(_Reply):
+    model_config = ConfigDict(extra="forbid")
+
+
+def test_an_unknown_key_of_a_closed_object_lists_close_matches(tmp_path: Path) -> None:
+    found = problems(tmp_path / "rows.jsonl", {"text": "Words.", "star": 2})
+    assert list(typed_lines(found, _Closed)) == []
+    with pytest.raises(BenchmarkFileError, match=r"line 1: expected a known key: did you mean 'stars'\?, found 'star'"):
         found.raise_if_any()
 
 

@@ -1,0 +1,160 @@
+"""Your own benchmark: every user turn is one task.
+
+`full_rag` gives the passages of `retrieved.trec`. Without that file a plain BM25 ranks them, so that a folder of two
+files can be run. Relevant is what `qrels.tsv` judges so, else the references.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+from ragtasks.benchmarks._bm25 import BUILT_IN_RUN, bm25_rankings
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file
+from ragtasks.benchmarks.custom._folder import (
+    CONVERSATIONS,
+    PASSAGES,
+    RETRIEVED,
+    Folder,
+    belongs,
+    read_folder,
+    rewrites_of,
+)
+from ragtasks.benchmarks.sources import Source
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
+from ragtasks.files import SAMPLE_STATISTICS, listed_error
+from ragtasks.languages import settled
+from ragtasks.records import Contexts, Passage, Qrel, Setting
+
+SOURCE = Source("custom", "custom", CONVERSATIONS, "", "", "", files=())
+"""No file comes from anywhere else."""
+
+N_PASSAGES = 5
+"""Retrieved passages that a task is given."""
+
+_DEPTH = 100
+_DERIVED_VERSION = 1
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@functools.lru_cache(maxsize=2)
+def _checked(root: Path) -> Folder:
+    """Return what a folder holds, read once for all that asks."""
+    if not root.is_dir():
+        found, next_step = missing_path(root)
+        raise BenchmarkFileError(
+            "your own data", where=str(root), expected="a folder", found=found, next_step=next_step
+        )
+    folder, errors = read_folder(root)
+    if errors:
+        command = shlex.join(["ragtasks", "check", str(root)])
+        next_step = f"run `{command}`, which lists every error; `data` names another folder"
+        raise listed_error(f"files of your own in {root}", errors, next_step)
+    return folder
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark in a folder of your own, or the sample."""
+    folder = _checked(root)
+    is_sample = (root / SAMPLE_STATISTICS).is_file()
+    return Benchmark(
+        "custom",
+        root,
+        is_sample,
+        _digest(root / CONVERSATIONS, root / PASSAGES)[:16],
+        "answerability",
+        folder.tasks,
+        functools.partial(_read_contexts, folder),
+        n_passages=N_PASSAGES,
+        copy="" if is_sample else _NOT_IN_A_NAME.sub("-", root.resolve().name) or "root",
+        belongs=belongs,
+    )
+
+
+def _digest(*paths: Path) -> str:
+    """Return a hash of whole files: what of a folder a stored run rests on."""
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
+
+
+def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
+    """Return the passages of a setting: the references, or the first five of the folder's own ranking."""
+    if setting is Setting.REFERENCE:
+        return Contexts("references", setting, {task.task_id: task.references for task in folder.referring})
+    if setting is Setting.REFERENCE_RAG:
+        raise ConfigurationError("custom has no setting reference_rag: take custom_reference or custom_full_rag")
+    rankings = _rankings(folder)
+    contexts = {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks}
+    return Contexts(_rankings_name(folder), setting, contexts)
+
+
+def _rankings_name(folder: Folder) -> str:
+    return BUILT_IN_RUN if folder.retrieved is None else RETRIEVED
+
+
+def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> passages, best first: those of the folder's file, else those that a plain BM25 finds."""
+    ids = _searched(folder) if folder.retrieved is None else folder.retrieved
+    return {
+        task.task_id: tuple(folder.corpus.passages[key] for key in ids.get(task.task_id, ())) for task in folder.tasks
+    }
+
+
+def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
+    """Return task id -> passage ids that BM25 finds for the question, or for its standalone form where there is one."""
+    queries = {task.task_id: task.question for task in folder.tasks} | dict(rewrites_of(folder.tasks))
+    found: dict[str, tuple[str, ...]] = {}
+    for domain in folder.domains:
+        tasks = [task for task in folder.tasks if task.domain == domain]
+        texts = {task.task_id: queries[task.task_id] for task in tasks}
+        languages = (settled(task.language, queries[task.task_id]) for task in tasks)
+        ((language, _),) = Counter(languages).most_common(1)
+        found |= bm25_rankings(texts, folder.corpus.of_domain(domain), _DEPTH, language)
+    return found
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the file with the passages of a domain, written below the folder where it is not there.
+
+    Its name holds a hash of the passages, so a stale one is not found.
+    """
+    folder = _checked(root)
+    key = hashlib.sha256(b"%d:" % _DERIVED_VERSION + (root / PASSAGES).read_bytes()).hexdigest()[:12]
+    rows = (
+        {"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url}
+        for item in folder.corpus.of_domain(domain)
+    )
+    return derived_file(root, f"{domain}-{key}.jsonl", lambda: rows)
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the judgements of the questions of one domain: those of `qrels.tsv`, else every reference."""
+    folder = _checked(root)
+    task_ids = {task.task_id for task in folder.tasks if task.domain == domain}
+    return tuple(qrel for qrel in folder.judgements() if qrel.query_id in task_ids)
+
+
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return task id -> standalone form of the question, for the questions of one domain that have one."""
+    return dict(rewrites_of(tuple(task for task in _checked(root).tasks if task.domain == domain)))
+
+
+def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> retrieved passages, best first: the folder's own, at most 100 where BM25 had to search."""
+    return _rankings(_checked(root))
+
+
+RETRIEVAL = RetrievalSide(
+    (),
+    corpus_file,
+    load_qrels,
+    load_rewrites=load_rewrites,
+    load_rankings=load_rankings,
+    rankings_name=lambda root: _rankings_name(_checked(root)),
+)
+"""Corpora and judgements; the folder says what domains there are."""
+
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)

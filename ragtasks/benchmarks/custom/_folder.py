@@ -1,0 +1,362 @@
+"""The files of your own benchmark, read into records: conversations and passages, judgements and a ranking.
+
+The format is in `task_yamls/custom/README.md`. All errors of all files are reported at once. Ids must be those of a
+task or a passage of the folder, in one domain: a misspelt id would otherwise count as a retriever's miss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    model_validator,
+)
+
+from ragtasks.benchmarks._definition import with_languages
+from ragtasks.benchmarks._fields import Fields, Text, checked, matching, once, text_lines, typed_lines
+from ragtasks.errors import BenchmarkFileError, close_matches
+from ragtasks.files import Misfit, Problems, Ranked, in_rank_order, qrel_lines, run_lines
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Setting, Task, normalise_task_id, task_id
+
+CONVERSATIONS = "conversations.jsonl"
+PASSAGES = "passages.jsonl"
+QRELS = "qrels.tsv"
+"""What is relevant; optional."""
+RETRIEVED = "retrieved.trec"
+"""What a retriever found; optional."""
+FILES = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
+REWRITE = "rewrite"
+"""Key of a question's standalone form, in the file and in `Task.extra`."""
+
+_ANSWERED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
+_WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
+_MANY = 20_000  # close matches among more ids than these take seconds each
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _each_once(names: list[str]) -> list[str]:
+    again = [name for name in names if names.count(name) > 1]
+    if again:
+        raise ValueError(f"a list with each text once, not {again[0]!r} twice")
+    return names
+
+
+_Id = Annotated[Text, matching(r"\S+", "an id without white space")]
+_DomainName = Annotated[str, matching("[a-z0-9][a-z0-9_-]{0,63}", "lower-case letters, digits, '-' and '_'")]
+_Texts = Annotated[list[Text], BeforeValidator(_listed), AfterValidator(_each_once)]
+
+
+class _Typed(Fields):
+    """An object that people write: null counts as a missing key, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        return {key: value for key, value in row.items() if value is not None}
+
+
+class _PassageRow(_Typed):
+    passage_id: _Id = Field(validation_alias=AliasChoices("_id", "passage_id"))
+    text: Text
+    title: str = ""
+    url: str = ""
+    domain: _DomainName = "custom"
+
+    def passage(self) -> Passage:
+        """Return the passage; its text begins with its title, for models and retrievers."""
+        whole = self.text if self.text.lstrip().startswith(self.title.strip()) else f"{self.title}\n{self.text}"
+        return Passage(self.passage_id, whole, self.title, self.url)
+
+
+class _Turn(_Typed):
+    question: Text
+    answer: Text
+    answerability: Annotated[Answerability, BeforeValidator(lambda label: str(label).upper())] = (
+        Answerability.ANSWERABLE
+    )
+    references: _Texts = Field([])
+    question_types: _Texts = Field([])
+    multi_turn: Text = "N/A"
+    rewrite: Text = ""
+    scored: Annotated[bool, Strict()] = True
+
+    @model_validator(mode="after")
+    def _references_need_an_answer(self) -> _Turn:
+        if self.references and self.answerability in _WITHOUT_PASSAGE:
+            raise ValueError(f"no `references` for a question that is {self.answerability.value}")
+        return self
+
+
+class _Conversation(_Typed):
+    conversation_id: _Id
+    domain: _DomainName = "custom"
+    language: Annotated[str, matching("[a-z]{2}", "a code of ISO 639-1, such as 'de'")] = ""
+    turns: list[Any] = Field(min_length=1)
+    """Checked one by one, so that an error in one does not hide those of others."""
+
+
+_TURN = TypeAdapter(_Turn)
+
+
+@dataclass(slots=True)
+class Corpus:
+    """The passages of a folder."""
+
+    passages: dict[str, Passage] = field(default_factory=dict)
+    """Passage id -> passage, in the order of the file."""
+    domains: dict[str, str] = field(default_factory=dict)
+    """Passage id -> domain."""
+
+    def of_domain(self, domain: str) -> tuple[Passage, ...]:
+        """Return the passages of a domain, in the order of the file."""
+        return tuple(passage for key, passage in self.passages.items() if self.domains[key] == domain)
+
+    def misfit(self, passage_id: str, domain: str) -> tuple[str, str] | None:
+        """Return (expected, found) if a task of a domain cannot have a passage."""
+        if passage_id not in self.passages:
+            near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
+            hint = f": {near}" if near.startswith("did") else ""
+            return f"a passage of {PASSAGES}", f"no passage {passage_id!r}{hint}"
+        if self.domains[passage_id] == domain:
+            return None
+        return f"a passage of the question's domain {domain!r}", f"{passage_id!r} of {self.domains[passage_id]!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The records of a folder."""
+
+    root: Path
+    tasks: tuple[Task, ...]
+    """One for each user turn, in the order of the file."""
+    corpus: Corpus
+    qrels: tuple[Qrel, ...] | None
+    """Judgements; None without a file of them."""
+    retrieved: Mapping[str, tuple[str, ...]] | None
+    """Task id -> passage ids, best first; None without a file of them."""
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains of the tasks, in the order of the file."""
+        return tuple(dict.fromkeys(task.domain for task in self.tasks))
+
+    @property
+    def referring(self) -> tuple[Task, ...]:
+        """The tasks that can be given their reference passages: all but questions with an answer that name none."""
+        return tuple(task for task in self.tasks if belongs(task, Setting.REFERENCE))
+
+    def judgements(self) -> tuple[Qrel, ...]:
+        """Return what is relevant: the judgements, else every reference."""
+        if self.qrels is not None:
+            return self.qrels
+        return tuple(Qrel(task.task_id, item.passage_id, 1) for task in self.tasks for item in task.references)
+
+
+def belongs(task: Task, setting: Setting) -> bool:
+    """Return whether a task has a part in a setting: a question with an answer needs references to be given any."""
+    return setting is not Setting.REFERENCE or bool(task.references) or task.answerability not in _ANSWERED
+
+
+def rewrites_of(tasks: tuple[Task, ...]) -> Mapping[str, str]:
+    """Return task id -> standalone form of the question, for the tasks that have one."""
+    return {task.task_id: task.extra[REWRITE] for task in tasks if REWRITE in task.extra}
+
+
+def read_folder(root: Path) -> tuple[Folder, list[str]]:
+    """Return the records of a folder and every error of its files; with errors, the records are incomplete."""
+    reader = _Reader(root)
+    return reader.folder(), reader.errors()
+
+
+_Read = TypeVar("_Read")
+
+
+class _Reader:
+    """Reads the files of one folder and collects the errors of all."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._problems = {name: Problems(root / name, "your own data", "fix these lines") for name in FILES}
+        self._unreadable: dict[str, str] = {}
+        self._corpus = Corpus()
+
+    def folder(self) -> Folder:
+        self._whole(PASSAGES, self._read_passages)
+        tasks = self._whole(CONVERSATIONS, self._read_tasks) or ()
+        by_id = {task.task_id: task for task in tasks}
+        qrels = self._whole(QRELS, lambda problems: self._read_qrels(by_id, problems))
+        retrieved = self._whole(RETRIEVED, lambda problems: self._read_retrieved(by_id, problems))
+        return Folder(self._root, tasks, self._corpus, qrels, retrieved)
+
+    def errors(self) -> list[str]:
+        return [
+            f"{name}: {text}"
+            for name in sorted(FILES)
+            for text in (*self._problems[name].texts(), *filter(None, [self._unreadable.get(name)]))
+        ]
+
+    def _is_good(self, name: str) -> bool:
+        return not len(self._problems[name]) and name not in self._unreadable
+
+    def _whole(self, name: str, read: Callable[[Problems], _Read]) -> _Read | None:
+        """Return the records of a file; None for an optional file that is missing, and for an unreadable one."""
+        if name in (QRELS, RETRIEVED) and not (self._root / name).exists():
+            return None
+        problems = self._problems[name]
+        try:
+            return read(problems)
+        except BenchmarkFileError as error:
+            if not len(problems):
+                self._unreadable[name] = " ".join(str(error).split("\n", 1)[-1].split())
+            return None
+
+    def _read_passages(self, problems: Problems) -> None:
+        rows = typed_lines(problems, _PassageRow, "_id", parse=_parsed)
+        found = once(problems, ((line, row.passage_id, row) for line, row in rows), "passage")
+        self._corpus.passages = {key: row.passage() for key, row in found.items()}
+        self._corpus.domains = {key: row.domain for key, row in found.items()}
+
+    def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
+        rows = list(typed_lines(problems, _Conversation, "conversation_id", parse=_parsed))
+        once(problems, ((line, row.conversation_id, row) for line, row in rows), "conversation")
+        tasks = [task for line, row in rows for task in self._tasks_of(line, row, problems)]
+        return with_languages(tasks, {row.conversation_id: row.language for _, row in rows})
+
+    def _tasks_of(self, line: int, row: _Conversation, problems: Problems) -> Iterator[Task]:
+        domains = set(self._corpus.domains.values())
+        is_checked = self._is_good(PASSAGES)
+        if is_checked and row.domain not in domains:
+            near = close_matches(row.domain, domains)
+            problems.add(line, "a domain of the passages", f"no passage of {row.domain!r}: {near}", row.conversation_id)
+            is_checked = False
+        messages: list[Message] = []
+        for number, raw in enumerate(row.turns, start=1):
+            name = f"turn {number} of {row.conversation_id}"
+            turn = checked(_TURN, raw, problems, line, name)
+            if turn is None:
+                continue
+            messages.append(Message(Role.USER, turn.question))
+            for passage_id in turn.references if is_checked else ():
+                if misfit := self._corpus.misfit(passage_id, row.domain):
+                    problems.add(line, *misfit, name)
+            if turn.scored:
+                yield Task(
+                    task_id=task_id(row.conversation_id, number),
+                    conversation_id=row.conversation_id,
+                    turn=number,
+                    domain=row.domain,
+                    messages=tuple(messages),
+                    target=turn.answer,
+                    answerability=turn.answerability,
+                    question_types=tuple(turn.question_types),
+                    multi_turn=turn.multi_turn,
+                    references=tuple(
+                        self._corpus.passages[key] for key in turn.references if key in self._corpus.passages
+                    ),
+                    extra={REWRITE: turn.rewrite} if turn.rewrite else {},
+                )
+            messages.append(Message(Role.ASSISTANT, turn.answer))
+
+    def _read_qrels(self, tasks: Mapping[str, Task], problems: Problems) -> tuple[Qrel, ...]:
+        """Return the judgements of the folder.
+
+        A line has three cells as in BEIR (query, passage, grade; a header may come first), or four as in TREC (query,
+        an unused column, passage, grade).
+        """
+        found: dict[tuple[str, str], Qrel] = {}
+        for line, judged in qrel_lines(text_lines(problems), {3, 4}):
+            pair = self._pair(line, judged, tasks, problems)
+            if isinstance(judged, Misfit) or pair is None:
+                continue
+            if pair in found:
+                problems.add(line, "each judgement once", f"{pair[1]!r} again", pair[0])
+            found.setdefault(pair, Qrel(*pair, judged.relevance))
+        return tuple(found.values())
+
+    def _read_retrieved(self, tasks: Mapping[str, Task], problems: Problems) -> dict[str, tuple[str, ...]]:
+        """Return task id -> passage ids, best first: the score decides, not the rank in the file, as in trec_eval."""
+        scores: dict[str, dict[str, float]] = {}
+        for line, ranked in run_lines(text_lines(problems)):
+            pair = self._pair(line, ranked, tasks, problems)
+            if isinstance(ranked, Misfit) or pair is None:
+                continue
+            ranking = scores.setdefault(pair[0], {})
+            if pair[1] in ranking:
+                problems.add(line, "each passage once", f"{pair[1]!r} again", pair[0])
+            ranking.setdefault(pair[1], ranked.score)
+        in_order = {key: in_rank_order(Ranked(*item) for item in ranking.items()) for key, ranking in scores.items()}
+        return {key: tuple(item.passage_id for item in ranking) for key, ranking in in_order.items()}
+
+    def _pair(self, line: int, row: Any, tasks: Mapping[str, Task], problems: Problems) -> tuple[str, str] | None:
+        """Return (task id, passage id) of a line, None after noting what does not fit."""
+        if isinstance(row, Misfit):
+            problems.add(line, row.expected, row.found)
+            return None
+        try:
+            task = tasks.get(normalise_task_id(row.query_id))
+        except ValueError:
+            task = None
+        if task is None:
+            near = close_matches(row.query_id, tasks) if tasks else ""
+            hint = f": {near}" if near.startswith("did") else ""
+            problems.add(line, "a conversation id, '<::>' and a turn", f"no task {row.query_id!r}{hint}")
+        elif self._is_good(PASSAGES) and (misfit := self._corpus.misfit(row.passage_id, task.domain)):
+            problems.add(line, *misfit, task.task_id)
+        else:
+            return task.task_id, row.passage_id
+        return None
+
+
+def _parsed(text: bytes) -> Any:
+    """Return the JSON of a line that a person may have written: a repeated key and NaN are errors."""
+    try:
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} twice in one object")
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name}, which is not JSON")
+
+
+def labelled_conversations(root: Path, labels: Mapping[str, tuple[str, ...]]) -> bytes:
+    """Return `conversations.jsonl` with question types by task id, for turns that have none yet."""
+    lines = []
+    for line in (root / CONVERSATIONS).read_text(encoding="utf-8-sig").splitlines():
+        if not line.strip():
+            continue
+        row = json.loads(line)
+        for number, turn in enumerate(row["turns"], start=1):
+            found = labels.get(task_id(row["conversation_id"], number))
+            if found and not turn.get("question_types"):
+                turn["question_types"] = list(found)
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines).encode()
