@@ -35,7 +35,7 @@ from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluati
 from ragtasks.config import GateConfig
 from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, Side, gate, power_of, read_side, side_of
 from ragtasks.reports.tables import rated_evaluations
-from ragtasks.results import Row
+from ragtasks.results import ScoredAnswer
 
 N_PROMISES = 25
 SLICES = ("domain", "answerability")
@@ -60,12 +60,12 @@ def of_pair(first: Side, second: Side) -> Split:
     """Return a maker of re-splits of two systems: conversation by conversation, a coin says which side has whose."""
 
     def split(chance: random.Random) -> tuple[Side, Side]:
-        swapped = {row.conversation_id for rows in first.rows.values() for row in rows}
+        swapped = {row.task.conversation_id for rows in first.rows.values() for row in rows}
         swapped = {name for name in sorted(swapped) if chance.random() < 0.5}
-        sides: list[dict[str, tuple[Row, ...]]] = [{}, {}]
+        sides: list[dict[str, tuple[ScoredAnswer, ...]]] = [{}, {}]
         for setting, rows in first.rows.items():
-            others = {row.task_id: row for row in second.rows[setting]}
-            pairs = [(row, others[row.task_id]) for row in rows]
+            others = {row.task.task_id: row for row in second.rows[setting]}
+            pairs = [(row, others[row.task.task_id]) for row in rows]
             for place, side in enumerate(sides):
                 side[setting] = tuple(pair[place ^ (pair[0].conversation_id in swapped)] for pair in pairs)
         return replace(first, rows=sides[0]), replace(first, rows=sides[1])
@@ -77,12 +77,12 @@ def of_halves(system: Side) -> Split:
     """Return a maker of re-splits of one system: half of its conversations against the other half."""
 
     def split(chance: random.Random) -> tuple[Side, Side]:
-        before: dict[str, tuple[Row, ...]] = {}
-        after: dict[str, tuple[Row, ...]] = {}
+        before: dict[str, tuple[ScoredAnswer, ...]] = {}
+        after: dict[str, tuple[ScoredAnswer, ...]] = {}
         for setting, rows in system.rows.items():
-            conversations: dict[str, list[Row]] = {}
+            conversations: dict[str, list[ScoredAnswer]] = {}
             for row in rows:
-                conversations.setdefault(row.conversation_id, []).append(row)
+                conversations.setdefault(row.task.conversation_id, []).append(row)
             names = sorted(conversations)
             chance.shuffle(names)
             pairs = [
@@ -90,8 +90,10 @@ def of_halves(system: Side) -> Split:
                 for one, other in zip(names[::2], names[1::2], strict=False)
                 for pair in zip(conversations[one], conversations[other], strict=False)
             ]
-            before[setting] = tuple(replace(one, answer_hash="") for one, _ in pairs)
-            after[setting] = tuple(replace(one, answer_hash="", values=other.values) for one, other in pairs)
+            before[setting] = tuple(one for one, _ in pairs)
+            after[setting] = tuple(
+                replace(other, response=replace(other.response, task=one.task)) for one, other in pairs
+            )
         return replace(system, rows=before), replace(system, rows=after)
 
     return split
@@ -101,10 +103,10 @@ def with_drop(system: Side, metric: str, share: float, chance: random.Random) ->
     """Return a system some of whose answers fail: each gets the worst score with the same chance."""
     worst = system.metrics[metric].bounds[0]
 
-    def failed(row: Row) -> Row:
+    def failed(row: ScoredAnswer) -> ScoredAnswer:
         if row.values.get(metric) is None or chance.random() >= share:
             return row
-        return replace(row, answer_hash="", values={**row.values, metric: worst})
+        return replace(row, response=replace(row.response, text=""), scores={**row.scores, metric: worst})
 
     return replace(system, rows={setting: tuple(map(failed, rows)) for setting, rows in system.rows.items()})
 

@@ -48,7 +48,7 @@ from ragtasks.results import (
     Evaluation,
     GivenAnswer,
     OwnRows,
-    Row,
+    ScoredAnswer,
     contexts_of_answers,
     evaluation_of,
     merge_evaluations,
@@ -82,9 +82,6 @@ if TYPE_CHECKING:
 
 # Scored responses, of this process or of results files: a table to print, rows to compute with.
 
-_LABELS = ("task_id", "conversation_id", "turn", "domain", "setting", "answerability")
-_MORE_LABELS = ("multi_turn", "n_passages", "n_references", "n_found", "idk")
-
 
 @dataclass(frozen=True, repr=False)
 class Results:
@@ -110,7 +107,7 @@ class Results:
             ConfigurationError: a task has several responses, of other models or settings: `rows` has them all.
         """
         rows = [row for item in self.evaluations for row in item.rows]
-        found = {row.task_id: row.values for row in rows}
+        found = {row.task.task_id: row.values for row in rows}
         if len(found) != len(rows):
             raise ConfigurationError(f"{self!r} holds several responses to a task. Next step: take `rows`")
         return found
@@ -147,7 +144,7 @@ class Results:
         for item in merge_evaluations(self.evaluations):
             for row in item.rows:
                 if row.implausible is not None:
-                    found.setdefault((item.model, row.setting), []).append((row.task_id, row.implausible))
+                    found.setdefault((item.model, row.setting), []).append((row.task.task_id, row.implausible))
         return {key: tuple(CheckedAnswers("", tuple(checks)).summary) for key, checks in found.items()}
 
     @property
@@ -188,13 +185,22 @@ def read_results(path: str | Path | Sequence[str | Path]) -> Results:
     return Results(tuple(read_evaluations([Path(item) for item in paths])))
 
 
-def _as_dict(evaluation: Evaluation, row: Row) -> dict[str, Any]:
+def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
     return {
         "model": evaluation.model,
         "benchmark": evaluation.kind[0],
-        **{name: getattr(row, name) for name in _LABELS},
-        "question_types": list(row.question_types),
-        **{name: getattr(row, name) for name in _MORE_LABELS},
+        "task_id": row.task.task_id,
+        "conversation_id": row.task.conversation_id,
+        "turn": row.task.turn,
+        "domain": row.task.domain,
+        "setting": row.setting,
+        "answerability": row.task.answerability.value,
+        "question_types": list(row.task.question_types),
+        "multi_turn": row.task.multi_turn,
+        "n_passages": len(row.response.passages),
+        "n_references": len(row.references),
+        "n_found": row.n_found,
+        "idk": row.idk,
         **row.values,
         "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
     }
@@ -317,7 +323,10 @@ def _scored(
         setting=setting,
         benchmark=source if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else None,
     )
-    samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
+    samples = [
+        scored_row({"doc": doc, "filtered_resps": [text]}, result)
+        for doc, text, result in zip(docs, texts, scored, strict=True)
+    ]
     return evaluation_of(
         _label(name, config), _provenance(source, suite, config, scorer), f"{source.name}_{setting.value}", samples
     )

@@ -87,7 +87,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
     Blanks at its ends are for those alone who show the answer as it came (`Response.verbatim`): no metric reads them.
     The reference passages of the record carry ids only: their text is not in the doc.
     """
-    messages = tuple(Message(Role(item["role"]), item["content"]) for item in doc["history"])
+    messages = tuple(Message(_ROLES[item["role"]], item["content"]) for item in doc["history"])
     task = Task(
         task_id=doc["task_id"],
         conversation_id=doc["conversation_id"],
@@ -111,6 +111,9 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         verbatim=None if bare == text else text,
         trajectory=_trajectory_in(doc.get("trajectory")),
     )
+
+
+_ROLES = {role.value: role for role in Role}
 
 
 def trajectory_row(trajectory: Trajectory) -> dict[str, Any]:

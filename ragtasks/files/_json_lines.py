@@ -214,7 +214,8 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
 def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out.
 
-    A file without any object that is in another form as a whole is one error.
+    A file without any object that is in another form as a whole is one error. `parse` raises a ValueError of what was
+    expected and found for an object that is not wanted.
     """
     has_objects = False
     for number, line in _filled_lines(problems):
@@ -224,7 +225,9 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
             problems.add(number, "text in UTF-8", "no UTF-8")
             continue
         except ValueError as error:
-            problems.add(number, "one JSON object", str(error))
+            is_object = len(error.args) > 1
+            has_objects = has_objects or is_object
+            problems.add(number, *(error.args if is_object else ("one JSON object", str(error))))
             continue
         if isinstance(row, dict):
             has_objects = True

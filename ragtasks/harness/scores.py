@@ -16,7 +16,7 @@ from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
-from ragtasks.results import Row, row_of, saved_summary
+from ragtasks.results import ScoredAnswer, saved_summary, scored_answer
 from ragtasks.scoring import (
     ScoredResponse,
     check_together,
@@ -55,11 +55,12 @@ class TaskScores:
         """Return what results say of the scores of all docs."""
         return saved_summary(map(self._row, docs))
 
-    def _row(self, doc: Doc) -> Row:
+    def _row(self, doc: Doc) -> ScoredAnswer:
         """Return a doc as it will be read from the log."""
         values = self.values(doc["task_id"], ("", ()))
         own = {name: value for name, value in values.items() if not isinstance(value, tuple)}
-        return row_of({**own, "doc": {**doc, "scoring": self.notes(doc["task_id"])}, "metrics": list(own)})
+        noted = {**doc, "scoring": self.notes(doc["task_id"])}
+        return scored_answer({**own, "doc": noted, "metrics": list(own), "filtered_resps": [""]})
 
     def notes(self, task_id: str) -> dict[str, Any]:
         """Return what a log says beside the scores of a document."""

@@ -12,7 +12,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.tables import METRICS, column_of, doubt_lines, means_table, missing_from
 from ragtasks.results import (
     Evaluation,
-    Row,
+    ScoredAnswer,
     comparable_evaluations,
     request_differences,
     scored_on,
@@ -48,7 +48,7 @@ class _Part:
     suite: str
     setting: str
     model: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, ScoredAnswer]
     n_tasks: int | None
     """Tasks that the setting has, where these are fewer."""
     stopped: str
@@ -109,10 +109,10 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
     parts = []
     for alike in comparable_evaluations(evaluations):
         context = heading(alike[0].kind[0], {**scored_on(alike[0]), **request_differences(alike)})
-        rows_of: dict[tuple[str, str], dict[str, Row]] = {}
+        rows_of: dict[tuple[str, str], dict[str, ScoredAnswer]] = {}
         for evaluation in alike:
             for row in evaluation.rows:
-                rows_of.setdefault((row.setting, evaluation.model), {})[row.task_id] = row
+                rows_of.setdefault((row.setting, evaluation.model), {})[row.task.task_id] = row
         offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
         stopped = {item.model: stopped_judging(item.provenance.values()) for item in alike}
         metrics_of = [

@@ -10,8 +10,8 @@ from typing import Any
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import Problems, json_lines, write_atomically, written_lines
 from ragtasks.metrics import TurnErrorKind
-from ragtasks.records import Passage, Response, Role
-from ragtasks.results import Evaluation, Row
+from ragtasks.records import Passage, Response, Role, Task
+from ragtasks.results import Evaluation, ScoredAnswer
 
 Turn = tuple[str, str, str]
 """(model, setting, task id): what a note of the page is about."""
@@ -40,7 +40,7 @@ def write_failed_turns(
 
 
 def _what_there_is(evaluations: Sequence[Evaluation]) -> str:
-    counts = Counter(row.turn_error for one in evaluations for row in one.rows if row.turn_error)
+    counts = Counter(row.turn_error_kind for one in evaluations for row in one.rows if row.turn_error_kind)
     held = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
     return f"the results hold {held or 'no failed turn'}. Next step: name one by --kind, or flag turns on the page"
 
@@ -59,25 +59,25 @@ def _flagged(notes: Path) -> frozenset[Turn]:
 
 def _chosen(
     evaluations: Sequence[Evaluation], kinds: Collection[str], flagged: Collection[Turn]
-) -> Iterator[tuple[Row, Response]]:
+) -> Iterator[ScoredAnswer]:
     """Yield what failed, each task once: the first answer to it that did."""
     seen = set()
     for evaluation in evaluations:
-        for row, response in evaluation.answers():
-            if len(response.task.messages) != 2 * row.turn - 1:
+        for row in evaluation.rows:
+            if len(row.task.messages) != 2 * row.task.turn - 1:
                 continue  # a history in which not every question was answered is no conversation of such a file
-            is_meant = row.turn_error in kinds or (evaluation.model, row.setting, row.task_id) in flagged
-            if is_meant and row.task_id not in seen:
-                seen.add(row.task_id)
-                yield row, response
+            is_meant = row.turn_error_kind in kinds or (evaluation.model, row.setting, row.task.task_id) in flagged
+            if is_meant and row.task.task_id not in seen:
+                seen.add(row.task.task_id)
+                yield row
 
 
-def _write(chosen: Sequence[tuple[Row, Response]], folder: Path) -> list[str]:
-    conversations: dict[str, list[tuple[Row, Response]]] = {}
-    for row, response in chosen:
-        conversations.setdefault(row.conversation_id, []).append((row, response))
-    shown = {one.passage_id: (row.domain, one) for row, response in chosen for one in _passages(response)}
-    missing = sum(one.passage_id not in shown for _, response in chosen for one in response.task.references)
+def _write(chosen: Sequence[ScoredAnswer], folder: Path) -> list[str]:
+    conversations: dict[str, list[ScoredAnswer]] = {}
+    for row in chosen:
+        conversations.setdefault(row.task.conversation_id, []).append(row)
+    shown = {one.passage_id: (row.task.domain, one) for row in chosen for one in _passages(row.response)}
+    missing = sum(one.passage_id not in shown for row in chosen for one in row.task.references)
     folder.mkdir(parents=True, exist_ok=True)
     turns = written_lines(_conversation(rows, shown) for rows in conversations.values())
     write_atomically(folder / "conversations.jsonl", turns)
@@ -87,9 +87,9 @@ def _write(chosen: Sequence[tuple[Row, Response]], folder: Path) -> list[str]:
     )
     write_atomically(folder / "passages.jsonl", written_lines(passages))
     run = [
-        f"{row.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
-        for row, response in chosen
-        for rank, one in enumerate(response.passages, start=1)
+        f"{row.task.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
+        for row in chosen
+        for rank, one in enumerate(row.response.passages, start=1)
     ]
     write_atomically(folder / "retrieved.trec", "".join(run).encode())
     lines = [f"{len(chosen)} turns of {len(conversations)} conversations, {len(shown)} passages: {folder}"]
@@ -100,10 +100,10 @@ def _passages(response: Response) -> Iterator[Passage]:
     yield from (one for one in (*response.passages, *response.task.references) if one.text.strip())
 
 
-def _conversation(rows: Sequence[tuple[Row, Response]], known: Collection[str]) -> dict[str, Any]:
-    by_turn = {row.turn: response for row, response in rows}
+def _conversation(rows: Sequence[ScoredAnswer], known: Collection[str]) -> dict[str, Any]:
+    by_turn = {row.task.turn: row.task for row in rows}
     last = max(by_turn)
-    messages = by_turn[last].task.messages
+    messages = by_turn[last].messages
     questions, replies = ([one.text for one in messages if one.role is role] for role in (Role.USER, Role.ASSISTANT))
     turns = [
         _turn(by_turn[number], known)
@@ -111,11 +111,10 @@ def _conversation(rows: Sequence[tuple[Row, Response]], known: Collection[str]) 
         else {"question": question, "answer": replies[number - 1], "scored": False}
         for number, question in enumerate(questions, start=1)
     ]
-    return {"conversation_id": rows[0][0].conversation_id, "domain": rows[0][0].domain, "turns": turns}
+    return {"conversation_id": rows[0].task.conversation_id, "domain": rows[0].task.domain, "turns": turns}
 
 
-def _turn(response: Response, known: Collection[str]) -> dict[str, Any]:
-    task = response.task
+def _turn(task: Task, known: Collection[str]) -> dict[str, Any]:
     return {
         "question": task.question,
         "answer": task.target,

@@ -13,16 +13,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtasks.config import EvaluationConfig, GateConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
+from ragtasks.records import Answerability, Passage, Response, Task
 from ragtasks.reports.tables import DIMENSIONS, doubt_lines, row_slices
 from ragtasks.results import (
     CAUSES,
@@ -31,7 +32,7 @@ from ragtasks.results import (
     UNKNOWN,
     Evaluation,
     JudgeAnchors,
-    Row,
+    ScoredAnswer,
     Summary,
     anchors_in,
     files_of,
@@ -91,7 +92,7 @@ class Side:
     suite: str
     fields: Mapping[str, Mapping[str, str]]
     """Setting -> field of `provenance_of` -> text."""
-    rows: Mapping[str, tuple[Row, ...]]
+    rows: Mapping[str, tuple[ScoredAnswer, ...]]
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
     """Judge -> what it said of the anchors; none where none were asked."""
     doubts: tuple[str, ...] = ()
@@ -275,7 +276,7 @@ class _Place:
     """Whether the slice is wanted by its value, or is all tasks: then it decides however few answers it has."""
     metric: Metric
     decides: bool
-    pairs: tuple[tuple[Row, Row], ...]
+    pairs: tuple[tuple[ScoredAnswer, ScoredAnswer], ...]
     """Response of the baseline and of the candidate to each task."""
     implausible: str = ""
     """How many of the candidate's answers cannot be answers, where these are too many to pass; empty elsewhere."""
@@ -285,9 +286,9 @@ def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Pl
     """Yield every test, in the order of settings, slices and margins."""
     is_anchored = baseline.judges <= set(config.anchored_judges) | _anchored(candidate, baseline)
     for setting, rows in baseline.rows.items():
-        others = {row.task_id: row for row in candidate.rows[setting]}
+        others = {row.task.task_id: row for row in candidate.rows[setting]}
         for part, is_named in _slices(rows, config.slices):
-            pairs = tuple((row, others[row.task_id]) for row in rows if part.holds(row))
+            pairs = tuple((row, others[row.task.task_id]) for row in rows if part.holds(row))
             for name in config.margins:
                 metric = baseline.metrics[name]
                 decides = is_anchored or not baseline.is_judged(metric)
@@ -321,7 +322,7 @@ def _recalibrated(candidate: Side, baseline: Side) -> tuple[Side, list[str]]:
     return replace(candidate, rows=rows, anchors=anchors), [f"recalibrated by the anchors: {text}" for text in lines]
 
 
-def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice[Row], bool]]:
+def _slices(rows: Sequence[ScoredAnswer], wanted: Sequence[str]) -> Iterator[tuple[Slice[ScoredAnswer], bool]]:
     """Yield all tasks and the slices that are wanted, each with whether it is wanted by its value."""
     for part in row_slices(rows):
         is_named = not part.value or f"{part.dimension}={part.value}" in wanted
@@ -329,7 +330,7 @@ def _slices(rows: Sequence[Row], wanted: Sequence[str]) -> Iterator[tuple[Slice[
             yield part, is_named
 
 
-def _slice_name(part: Slice[Row]) -> str:
+def _slice_name(part: Slice[ScoredAnswer]) -> str:
     return f"{part.dimension}={part.value}" if part.value else ALL_TASKS
 
 
@@ -345,7 +346,7 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
         if gap is not None and place.metric.name in other.moves
     ]
     extra = shared_error(moves, sum(gap is not None for gap in gaps))
-    column = cluster(gaps, [one.conversation_id for one, _ in place.pairs], (low - high, high - low), extra)
+    column = cluster(gaps, [one.task.conversation_id for one, _ in place.pairs], (low - high, high - low), extra)
     margin = _margin(place, config)
     tested = -margin if math.isfinite(margin) else None
     (change,) = estimate_means([column], level=1 - config.alpha, tested=tested, is_discrete=True)
@@ -424,7 +425,7 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
 def _planned(place: _Place, config: GateConfig) -> GateRow:
     """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
     values = [one.values.get(place.metric.name) for one, _ in place.pairs]
-    column = cluster(values, [one.conversation_id for one, _ in place.pairs], place.metric.bounds)
+    column = cluster(values, [one.task.conversation_id for one, _ in place.pairs], place.metric.bounds)
     (mean,) = estimate_means([column])
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
     change = replace(mean, value=None, low=None, high=None, standard_error=error)
@@ -539,7 +540,7 @@ def _check(config: GateConfig, side: Side, *others: Side) -> None:
             for row in (row for rows in one.rows.values() for row in rows):
                 value = row.values.get(name)
                 if value is not None and not low <= value <= high:
-                    where, expected = f"{one.name}, task {row.task_id}", f"{name} from {low:g} to {high:g}"
+                    where, expected = f"{one.name}, task {row.task.task_id}", f"{name} from {low:g} to {high:g}"
                     raise _error(where, expected, f"{value:g}", "correct the score, or score the answers again")
 
 
@@ -628,10 +629,10 @@ def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tupl
 
 
 def _has_direction(
-    gaps: Sequence[float | None], pairs: Sequence[tuple[Row, Row]], metric: Metric, alpha: float
+    gaps: Sequence[float | None], pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, alpha: float
 ) -> bool:
     low, high = metric.bounds
-    column = cluster(gaps, [one.conversation_id for one, _ in pairs], (low - high, high - low))
+    column = cluster(gaps, [one.task.conversation_id for one, _ in pairs], (low - high, high - low))
     (found,) = estimate_means([column], tested=0.0)
     p = p_of_signs(found)
     return p is not None and p <= alpha
@@ -642,7 +643,7 @@ def _has_direction(
 
 def side_of(evaluation: Evaluation) -> Side:
     """Return an evaluation as a side of a gate."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[ScoredAnswer]] = {}
     for row in evaluation.rows:
         rows.setdefault(row.setting, []).append(row)
     summaries = summaries_of(evaluation.rows)
@@ -657,14 +658,14 @@ def side_of(evaluation: Evaluation) -> Side:
     )
 
 
-def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[ScoredAnswer]]) -> Iterator[tuple[str, str]]:
     """Yield each setting with more answers that cannot be answers than the evaluation allowed, and how many."""
     limits = [value_at(one, "configuration", "max_implausible") for one in evaluation.provenance.values()]
     limit = max(
         (value for value in limits if isinstance(value, int | float)), default=EvaluationConfig().max_implausible
     )
     for setting, answers in rows.items():
-        found = tuple((row.task_id, row.implausible) for row in answers if row.implausible is not None)
+        found = tuple((row.task.task_id, row.implausible) for row in answers if row.implausible is not None)
         checked = CheckedAnswers(setting, found)
         if checked.estimated_share > limit:
             yield setting, str(checked)
@@ -751,7 +752,7 @@ class _Answer(_Part):
     conversation_id: str
     turn: int
     domain: str
-    answerability: str
+    answerability: Annotated[Answerability, Field(strict=False)]
     question_types: list[str]
     multi_turn: str
     n_passages: int
@@ -772,9 +773,20 @@ class _Baseline(_Part):
     anchors: list[dict[str, Any]] = []
 
 
-def _saved(row: Row) -> _Answer:
-    fields = {name: getattr(row, name) for name in _Answer.model_fields}
-    return _Answer(**fields | {"question_types": list(row.question_types), "values": dict(row.values)})
+def _saved(row: ScoredAnswer) -> _Answer:
+    task = row.task
+    return _Answer(
+        task_id=task.task_id,
+        conversation_id=task.conversation_id,
+        turn=task.turn,
+        domain=task.domain,
+        answerability=task.answerability,
+        question_types=list(task.question_types),
+        multi_turn=task.multi_turn,
+        n_passages=len(row.response.passages),
+        answer_hash=row.answer_hash,
+        values=dict(row.values),
+    )
 
 
 def _read_baseline(path: Path) -> Side:
@@ -785,10 +797,7 @@ def _read_baseline(path: Path) -> Side:
         raise _error(str(path), expected, first_ones(misfits(error), _MOST_NAMED, "; ")) from None
     except ValueError as error:
         raise _error(str(path), expected, f"not JSON: {error}") from None
-    rows = {
-        setting: tuple(_row(answer.model_dump(), setting) for answer in part.rows)
-        for setting, part in found.settings.items()
-    }
+    rows = {setting: tuple(_row(answer, setting) for answer in part.rows) for setting, part in found.settings.items()}
     for setting, part in found.settings.items():
         foreign = {name: text for name, text in part.fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN}
         if foreign:
@@ -809,16 +818,22 @@ def _read_baseline(path: Path) -> Side:
     )
 
 
-def _row(answer: dict[str, Any], setting: str) -> Row:
-    return Row(
-        **(answer | {"question_types": tuple(answer["question_types"])}),
-        setting=setting,
-        n_references=0,
-        n_found=0,
-        idk=None,
-        unscored={},
-        verdicts={},
+def _row(answer: _Answer, setting: str) -> ScoredAnswer:
+    task = Task(
+        answer.task_id,
+        answer.conversation_id,
+        answer.turn,
+        answer.domain,
+        messages=(),
+        target="",
+        answerability=answer.answerability,
+        question_types=tuple(answer.question_types),
+        multi_turn=answer.multi_turn,
     )
+    passages = (Passage("", ""),) * answer.n_passages
+    found = ScoredAnswer(Response(task, passages, ""), setting, answer.values)
+    vars(found)["answer_hash"] = answer.answer_hash  # of the texts, which are not in the file
+    return found
 
 
 def _error(where: str, expected: str, found: str, next_step: str = "save it again from results") -> BenchmarkFileError:

@@ -28,7 +28,7 @@ from ragtasks.results import (
     SCORED_BY,
     UNKNOWN,
     Evaluation,
-    Row,
+    ScoredAnswer,
     Summary,
     causes_of,
     provenance_of,
@@ -302,14 +302,16 @@ def _entries(
         )
 
 
-def _implausible(rows: Sequence[Row]) -> tuple[str, ...]:
-    found = tuple((row.task_id, row.implausible) for row in rows if row.implausible is not None)
+def _implausible(rows: Sequence[ScoredAnswer]) -> tuple[str, ...]:
+    found = tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
     return tuple(item.says for item in CheckedAnswers("", found).summary)
 
 
-def _with_intervals(means: Mapping[str, Value], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Value]:
+def _with_intervals(
+    means: Mapping[str, Value], metrics: Sequence[Metric], rows: Sequence[ScoredAnswer]
+) -> dict[str, Value]:
     """Return the means, those that are of tasks with their intervals."""
-    conversations = [row.conversation_id for row in rows]
+    conversations = [row.task.conversation_id for row in rows]
     found = dict(means)
     for metric in metrics:
         if metric.name in means and metric.aggregate is None:
@@ -319,7 +321,7 @@ def _with_intervals(means: Mapping[str, Value], metrics: Sequence[Metric], rows:
     return found
 
 
-def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[Row]) -> Column | None:
+def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[ScoredAnswer]) -> Column | None:
     metrics = [item for item in evaluation.metrics if item.name not in METRICS]
     directed = (item for item in metrics if item.higher_is_better is not None and item.aggregate is None)
     metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)

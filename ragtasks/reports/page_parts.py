@@ -17,7 +17,7 @@ from ragtasks.judges import UNASKED, VerdictOutcome
 from ragtasks.metrics import TURN_ERROR_NAMES, Metric, Source, TurnErrorKind, ground, k_precision
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
-from ragtasks.results import TURN_ERROR, UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
+from ragtasks.results import TURN_ERROR, UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names, samples_of
 
 # What can go wrong with a response, as kinds to filter by: what went wrong in its turn, for results where nobody looked
 # the classes of the tables of losses, and gaps.
@@ -57,9 +57,9 @@ def explained(metric: str) -> list[Failure]:
     return [Failure(name, meanings[name]) for name in FAILURES]
 
 
-def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
+def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
     """Return the names of the kinds that a response has, in the order of `FAILURES`."""
-    found = {failure_kind(row, loss) if row.turn_error is None else _TURN_ERRORS.get(row.turn_error, "")}
+    found = {failure_kind(row, loss) if row.turn_error_kind is None else _TURN_ERRORS.get(row.turn_error_kind, "")}
     if row.values.get(metric) is None:
         found.add(UNSCORED)
     if any(outcome not in _NO_PROBLEM for outcome in outcomes):
@@ -248,9 +248,9 @@ class Named:
     references: Mapping[str, float | None]
     """Task id -> the model's score in the setting `reference`; empty where it was not evaluated there."""
 
-    def loss(self, row: Row) -> float | None:
+    def loss(self, row: ScoredAnswer) -> float | None:
         """Return how much worse a response is than that to the reference passages; None where that is not known."""
-        before, after = self.references.get(row.task_id), row.values.get(self.metric.name) if self.metric else None
+        before, after = self.references.get(row.task.task_id), row.values.get(self.metric.name) if self.metric else None
         if self.metric is None or self.metric.higher_is_better is None or before is None or after is None:
             return None
         return before - after if self.metric.higher_is_better else after - before
@@ -272,7 +272,7 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
         metric, evaluations_of = first[group], references.setdefault((group, name), {})
         if metric is not None:
             rows = [row for row in evaluation.rows if row.setting == Setting.REFERENCE.value]
-            evaluations_of.update((row.task_id, row.values.get(metric.name)) for row in rows)
+            evaluations_of.update((row.task.task_id, row.values.get(metric.name)) for row in rows)
     return [Named(item, name, group, first[group], references[group, name]) for item, name, group in named]
 
 
@@ -392,7 +392,7 @@ class TextStore:
 class Logged:
     """One response with its scores and its texts."""
 
-    row: Row
+    row: ScoredAnswer
     doc: Mapping[str, Any]
     """The task as the model saw it, with what the scoring noted."""
     answer: str
@@ -407,17 +407,17 @@ def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
     left = next(rows, None)
     if left is not None:
         raise _changed(
-            str(evaluation.source), f"task {left.task_id}, as when the rows were read", "a log that ends before"
+            str(evaluation.source), f"task {left.task.task_id}, as when the rows were read", "a log that ends before"
         )
 
 
-def _file(path: Path, rows: Iterator[Row]) -> Iterator[Logged]:
+def _file(path: Path, rows: Iterator[ScoredAnswer]) -> Iterator[Logged]:
     for line in samples_of(path):
         row = next(rows, None)
         doc = line.sample.get("doc")
-        if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task_id:
+        if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task.task_id:
             found = doc.get("task_id") if isinstance(doc, dict) else doc
-            expected = f"task {row.task_id}, as when the rows were read" if row else "no more line"
+            expected = f"task {row.task.task_id}, as when the rows were read" if row else "no more line"
             raise _changed(f"{path}: line {line.number}", expected, repr(found))
         yield Logged(row, doc, _text(line.sample.get("filtered_resps")))
 

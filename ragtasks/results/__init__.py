@@ -56,15 +56,6 @@ from ragtasks.results._provenance import (
     tasks_text,
     why_not_anchored,
 )
-from ragtasks.results._rows import (
-    MODEL,
-    TURN_ERROR,
-    USAGE_METRICS,
-    USAGE_NAMES,
-    Row,
-    joined_usage,
-    row_of,
-)
 from ragtasks.results._saved import (
     SavedEvaluation,
     SavedTask,
@@ -73,6 +64,17 @@ from ragtasks.results._saved import (
     samples_of,
     unused_note,
     value_at,
+)
+from ragtasks.results._scored_answer import (
+    MODEL,
+    TURN_ERROR,
+    USAGE_METRICS,
+    USAGE_NAMES,
+    LoggedSample,
+    ScoredAnswer,
+    joined_usage,
+    logged_sample,
+    scored_answer,
 )
 from ragtasks.results._summary import UNKNOWN, Summary, saved_summary, summaries_of
 from ragtasks.results._traces import read_traces
@@ -95,11 +97,12 @@ __all__ = [
     "Group",
     "JudgeAnchors",
     "Kind",
+    "LoggedSample",
     "Note",
     "OwnRows",
-    "Row",
     "SavedEvaluation",
     "SavedTask",
+    "ScoredAnswer",
     "Summary",
     "anchors_in",
     "answers_evaluation",
@@ -116,6 +119,7 @@ __all__ = [
     "holds_own_rows",
     "is_own_row",
     "joined_usage",
+    "logged_sample",
     "mapped_rows",
     "merge_evaluations",
     "model_names",
@@ -132,9 +136,9 @@ __all__ = [
     "read_traces",
     "recalibrated",
     "request_differences",
-    "row_of",
     "samples_of",
     "saved_summary",
+    "scored_answer",
     "scored_on",
     "shortened_prompts",
     "stopped_judging",

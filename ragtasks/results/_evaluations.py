@@ -6,21 +6,21 @@ is one such set: a model's rows, with the provenance that decides whether two ev
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import response_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL, parse_json
-from ragtasks.metrics import Metric
-from ragtasks.records import Response
+from ragtasks.metrics import TURN_ERROR_NAMES, Metric
+from ragtasks.records import Passage, Response, Task
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
-from ragtasks.results._rows import USAGE_METRICS, Row, read_rows, row_of
 from ragtasks.results._saved import (
     RUN_AGAIN,
     LoggedSamples,
@@ -28,10 +28,11 @@ from ragtasks.results._saved import (
     n_logged,
     nothing_there,
     provenance_of_answers,
-    samples_of,
+    sample_lines,
     unusable,
     value_at,
 )
+from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer, scored_answer
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
 from ragtasks.suites import suite_named, without_agentic
 
@@ -45,7 +46,7 @@ class Evaluation:
     model: str
     kind: Kind
     """What it was scored on and with: rows of other kinds do not compare."""
-    rows: tuple[Row, ...]
+    rows: tuple[ScoredAnswer, ...]
     suite: str
     provenance: Mapping[str, Mapping[str, Any]]
     """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
@@ -66,22 +67,9 @@ class Evaluation:
         """The metrics of its suite, in the order of tables, and what answers may have taken."""
         return (*suite_named(self.suite).metrics, *USAGE_METRICS)
 
-    def answers(self) -> Iterator[tuple[Row, Response]]:
-        """Yield each row with its answer: the text, its task with the messages, and the passages that it was given.
-
-        They are read from the logged samples; answers that were scored in this process and saved nowhere have none.
-        """
-        rows = {(row.setting, row.task_id): row for row in self.rows}
-        for path in self.samples.values():
-            for line in samples_of(path):
-                doc = line.sample["doc"]
-                if row := rows.get((doc["setting"], doc["task_id"])):
-                    try:
-                        answer = response_of(doc, line.sample["filtered_resps"][0])
-                    except (LookupError, TypeError, ValueError) as error:
-                        found = f"{type(error).__name__}: {error} in line {line.number}"
-                        raise unusable("results", path, "the answer with its question and passages", found) from error
-                    yield row, answer
+    def answers(self) -> Iterator[tuple[ScoredAnswer, Response]]:
+        """Yield each row with its response, for tables of other packages."""
+        yield from ((row, row.response) for row in self.rows)
 
     @property
     def spending(self) -> dict[str, list[Mapping[str, Any]]]:
@@ -132,9 +120,11 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     named = {path.resolve() for path in paths if path.is_file()}
     found: list[Evaluation] = []
     errors: list[BenchmarkFileError] = []
+    known: _Known = {}
     for real, file in files.items():
         try:
-            found += _evaluations(file, Path(os.path.relpath(file, folder)))
+            with _without_collector():
+                found += _evaluations(file, Path(os.path.relpath(file, folder)), known)
         except BenchmarkFileError as error:
             if left_out is None or real in named:
                 raise
@@ -147,6 +137,18 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     return found
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the search for reference cycles: records have none, and visiting them takes a third of the reading time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def evaluation_of(
     model: str, provenance: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]
 ) -> Evaluation:
@@ -156,7 +158,8 @@ def evaluation_of(
     """
     together = {metric.name for metric in suite_named(provenance["suite"]).metrics if metric.aggregate is not None}
     rows = tuple(
-        row_of({**item, "metrics": [name for name in item["metrics"] if name not in together]}) for item in samples
+        scored_answer({**item, "metrics": [name for name in item["metrics"] if name not in together]})
+        for item in samples
     )
     return Evaluation(model, kind_of(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
@@ -167,7 +170,7 @@ def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
     No sample is read where the file has the summaries of all its harness tasks. Results that several processes made
     have none: their summaries are made of the samples.
     """
-    found = _evaluations(file, Path(file.name), read=lambda _: ())
+    found = _evaluations(file, Path(file.name))
     results = parse_json(file.read_bytes())
     saved = [_saved_summaries(evaluation, results) for evaluation in found]
     if all(saved):
@@ -204,10 +207,46 @@ def _results_files(path: Path) -> list[Path]:
     )
 
 
-def _evaluations(
-    file: Path, seen: Path, read: Callable[[Iterable[LoggedSamples]], Iterable[Row]] = read_rows
-) -> list[Evaluation]:
-    """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
+_KINDS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
+_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
+
+
+_Known = dict[Task | Passage, Any]
+"""Tasks and passages read so far: most are the same in several settings and models, and fill the memory once."""
+
+
+def _scored_answers(samples: Iterable[LoggedSamples], known: _Known) -> Iterator[ScoredAnswer]:
+    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
+    places: dict[tuple[str, str], tuple[Path, int]] = {}
+    for logged in samples:
+        for line in sample_lines(logged):
+            try:
+                answer = _sharing_texts(scored_answer(line.sample), known)
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                line.refuse(error)
+                continue
+            place = (logged.path, line.number)
+            first = places.setdefault((answer.setting, answer.task.task_id), place)
+            if first != place:
+                found = f"one that line {first[1]} of {first[0].name} has"
+                line.problems.add(line.number, _ONCE, found, answer.task.task_id)
+            if answer.turn_error_kind and answer.turn_error_kind not in TURN_ERROR_NAMES:
+                found = f"{answer.turn_error_kind!r} in line {line.number}"
+                raise unusable("results", logged.path, _KINDS, found, "score the answers again with `ragtasks score`")
+            yield answer
+
+
+def _sharing_texts(answer: ScoredAnswer, known: _Known) -> ScoredAnswer:
+    task, passages = known.setdefault(answer.task, answer.task), answer.response.passages
+    shared = tuple(known.setdefault(passage, passage) for passage in passages)
+    return replace(answer, response=replace(answer.response, task=task, passages=shared))
+
+
+def _evaluations(file: Path, seen: Path, known: _Known | None = None) -> list[Evaluation]:
+    """Return one evaluation for each kind in a results file: a call may have run several benchmarks.
+
+    Without `known`, no sample is read and evaluations have no rows.
+    """
     try:
         results = parse_json(file.read_bytes())
         model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
@@ -220,7 +259,7 @@ def _evaluations(
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
-            rows=tuple(read(samples[task] for task in names)),
+            rows=() if known is None else tuple(_scored_answers((samples[task] for task in names), known)),
             suite=max((str(provenance[task]["suite"]) for task in names), key=len),
             provenance={task: provenance[task] for task in names},
             source=file,
@@ -247,7 +286,7 @@ def _require_suite(file: Path, name: str) -> None:
 _ROUNDING = 1e-6
 
 
-def _require_sums(file: Path, rows: Sequence[Row], saved: Mapping[str, Summary]) -> None:
+def _require_sums(file: Path, rows: Sequence[ScoredAnswer], saved: Mapping[str, Summary]) -> None:
     """Refuse samples whose scores are not those of the results file beside them: one of the two was changed."""
     for setting, summary in summaries_of(rows).items():
         known = saved.get(setting)

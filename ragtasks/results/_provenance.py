@@ -27,8 +27,8 @@ from ragtasks.judges import (
     recalibration_of,
 )
 from ragtasks.results._evaluations import Evaluation, Kind
-from ragtasks.results._rows import Row
 from ragtasks.results._saved import value_at
+from ragtasks.results._scored_answer import ScoredAnswer
 from ragtasks.results._summary import UNKNOWN, Summary
 from ragtasks.suites import without_agentic
 
@@ -292,7 +292,7 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     names = []
     for evaluation in evaluations:
         alike = (scored_on(evaluation), request_fields(evaluation))
-        keys = {(row.setting, row.task_id) for row in evaluation.rows}
+        keys = {(row.setting, row.task.task_id) for row in evaluation.rows}
         for name in _merging_numbered(evaluation.model):
             others, places = taken.setdefault(
                 (evaluation.kind, without_agentic(evaluation.suite), name), (alike, set())
@@ -489,8 +489,8 @@ def _mapped(first: Evaluation, item: Evaluation) -> Evaluation:
 
 
 def mapped_rows(
-    rows: Sequence[Row], before: Mapping[str, JudgeAnchors], now: Mapping[str, JudgeAnchors], model: str
-) -> tuple[tuple[Row, ...], list[Recalibration]]:
+    rows: Sequence[ScoredAnswer], before: Mapping[str, JudgeAnchors], now: Mapping[str, JudgeAnchors], model: str
+) -> tuple[tuple[ScoredAnswer, ...], list[Recalibration]]:
     """Return rows with what judges that changed gave mapped on their scale before, and the lines that do it."""
     shared = [name for name in now if name in before and comparable(before[name].now, now[name].now)]
     drifts = [item for name in shared for item in drift_of(before[name].now, now[name].now) if item.is_drift]
@@ -516,22 +516,26 @@ def _line_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: s
     return found
 
 
-def _mapped_row(row: Row, maps: Mapping[tuple[str, str], Recalibration]) -> Row:
+def _mapped_row(row: ScoredAnswer, maps: Mapping[tuple[str, str], Recalibration]) -> ScoredAnswer:
     """Return a row with the verdicts mapped, and the scores that are their median over judges."""
-    verdicts, values, moves = dict(row.verdicts), dict(row.values), {}
+    verdicts, scores, moves = list(row.verdicts), dict(row.scores), {}
     for rubric in dict.fromkeys(rubric for rubric, _ in maps):
-        given = {judge: value for (name, judge), value in row.verdicts.items() if name == rubric and value is not None}
+        found = {judge: value for (name, judge), value in row.verdict_values.items() if name == rubric}
+        given = {judge: value for judge, value in found.items() if value is not None}
         if not given:
             continue
         lines = {judge: maps.get((rubric, judge)) for judge in given}
         mapped = {judge: line.of(given[judge]) if line else given[judge] for judge, line in lines.items()}
-        verdicts |= {(rubric, judge): value for judge, value in mapped.items()}
+        verdicts = [
+            {**item, "value": mapped[item["judge"]]} if item["rubric"] == rubric and item["judge"] in mapped else item
+            for item in verdicts
+        ]
         before, now = median(given.values()), median(mapped.values())
         # A score that a refusal decides is no verdict, and stays.
         for name in (rubric, f"{rubric}_raw"):
-            if (value := values.get(name)) is not None and abs(value - before) < _SAME:
-                values[name], moves[name] = now, _moves_of(given, mapped, lines)
-    return replace(row, verdicts=verdicts, values=values, moves=moves, again=())
+            if (value := scores.get(name)) is not None and abs(value - before) < _SAME:
+                scores[name], moves[name] = now, _moves_of(given, mapped, lines)
+    return replace(row, verdicts=tuple(verdicts), scores=scores, moves=moves, repeats=())
 
 
 def _moves_of(

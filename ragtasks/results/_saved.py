@@ -27,6 +27,7 @@ from ragtasks.config import (
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path
 from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
+from ragtasks.results._scored_answer import SAMPLE, parsed_sample
 from ragtasks.suites import added_metric_names, suite_with
 
 _ANSWERS = "generate_until"
@@ -133,11 +134,7 @@ def _read_task(
     for line in sample_lines(logged):
         row = line.sample
         try:
-            text = row["filtered_resps"][0]
-            if not isinstance(text, str):
-                raise TypeError("filtered_resps holds no text")
-            require_sample(row)
-            responses.append(response_of(row["doc"], text))
+            responses.append(response_of(row["doc"], row["filtered_resps"][0]))
             rows.append(row)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             line.refuse(error)
@@ -278,9 +275,7 @@ def unused_note(settings: Mapping[str, Any]) -> str:
     return f"was {who} by {excerpt}, which is not used; name them with --metadata to use them"
 
 
-# The shape of a logged sample of our harness tasks: what is read of it has the type that its writer gives it.
-# Files that others wrote, or a program changed, hold labels that are numbers, passages that are texts and lists
-# that are objects. They are refused by line here, so that no reader behind it meets them.
+# What a results file says of the origin of its answers, in the types that its writer gives it.
 
 _TASK_NAME = re.compile(r"[^/\\\0\n]{1,180}")
 
@@ -289,58 +284,6 @@ class _Part(BaseModel):
     """A part of what is logged; what else stands there is left alone."""
 
     model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True)
-
-
-class _Passage(_Part):
-    passage_id: str
-    title: str = ""
-    text: str = ""
-
-
-class _Message(_Part):
-    role: str
-    content: str
-
-
-class _Verdict(_Part):
-    rubric: str
-    judge: str
-    value: float | None
-    outcome: str | None = None
-
-
-class _Notes(_Part):
-    idk: str | None = None
-    unscored: dict[str, str] = {}
-    implausible: dict[str, str] | None = None
-    turn_error: dict[str, str] = {}
-    verdicts: list[_Verdict] = []
-
-
-class _Doc(_Part):
-    task_id: str
-    conversation_id: str
-    turn: int
-    domain: str
-    setting: str
-    answerability: str
-    question_types: list[str]
-    multi_turn: str
-    passages: list[_Passage]
-    references: list[str]
-    history: list[_Message] = []
-    question: str = ""
-    target: str = ""
-    benchmark: str | None = None
-    is_sample: bool | None = None
-    extra: str = "{}"
-    scoring: _Notes = _Notes()
-
-
-class _Sample(_Part):
-    doc: _Doc
-    metrics: list[str] = []
-    filtered_resps: list[str] = []
 
 
 class _Scoring(_Part):
@@ -378,32 +321,21 @@ class _Origin(_Part):
     summary: _Summary | None = None
 
 
-def require_sample(row: Mapping[str, Any]) -> None:
-    """Refuse a row that is no logged sample of our harness tasks."""
-    _require(_Sample, row)
-
-
 def require_origin(task: str, said: object) -> None:
     """Refuse what a results file says of the origin of a harness task's scores, or the name of the task."""
     if not _TASK_NAME.fullmatch(task):
         raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
-    _require(_Origin, said)
+    try:
+        _Origin.model_validate(said)
+    except ValidationError as error:
+        raise ValueError("; ".join(misfits(error))) from error
     if value_at(said, "history", "user") is not None:
         raise ValueError(f"harness task {task}: a simulated user asked the questions in place of the benchmark's own")
     if value_at(said, "best_of") is not None:
         raise ValueError(f"harness task {task}: a judge picked each answer as the best of several")
 
 
-def _require(model: type[_Part], value: object) -> None:
-    try:
-        model.model_validate(value)
-    except ValidationError as error:
-        raise ValueError("; ".join(misfits(error))) from error
-
-
 # The one reader of files of logged samples: a line at a time, and one error for all that is wrong in a file.
-
-_SAMPLE = "a sample of a ragtasks task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,21 +344,20 @@ class SampleLine:
 
     number: int
     sample: dict[str, Any]
-    """What stands there; its shape is not checked (`require_sample` does)."""
     problems: Problems
     """The errors of the file, raised behind its last line."""
 
     def refuse(self, error: Exception) -> None:
         """Note that this is no sample of ours, and why."""
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        self.problems.add(self.number, _SAMPLE, reason)
+        self.problems.add(self.number, SAMPLE, reason)
 
 
 def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
     """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has."""
     problems = Problems(logged.path, "logged samples", RUN_AGAIN)
     n_found = 0
-    for number, sample in json_lines(problems):
+    for number, sample in json_lines(problems, parsed_sample):
         n_found += 1
         yield SampleLine(number, sample, problems)
     problems.raise_if_any()

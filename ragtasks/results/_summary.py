@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragtasks.results._rows import Row
+from ragtasks.results._scored_answer import ScoredAnswer
 
 UNKNOWN = "-"
 """What means a fact that the results do not hold."""
@@ -55,15 +55,15 @@ class Summary:
     """Metric -> what they scored; without scores of all responses together."""
 
 
-def summaries_of(rows: Iterable[Row]) -> dict[str, Summary]:
+def summaries_of(rows: Iterable[ScoredAnswer]) -> dict[str, Summary]:
     """Return setting -> summary of its rows, settings in the order of their first row."""
-    by_setting: dict[str, list[Row]] = {}
+    by_setting: dict[str, list[ScoredAnswer]] = {}
     for row in rows:
         by_setting.setdefault(row.setting, []).append(row)
     return {setting: _summary(setting, found) for setting, found in by_setting.items()}
 
 
-def saved_summary(rows: Iterable[Row]) -> dict[str, Any]:
+def saved_summary(rows: Iterable[ScoredAnswer]) -> dict[str, Any]:
     """Return what the results of one harness task say of its rows; nothing where these are not of one setting."""
     found = list(summaries_of(rows).values())
     return {SUMMARY: asdict(found[0])} if len(found) == 1 else {}
@@ -86,14 +86,14 @@ def together(summaries: Iterable[Summary]) -> dict[str, Summary]:
     return {setting: _joined(setting, found) for setting, found in by_setting.items()}
 
 
-def _summary(setting: str, rows: list[Row]) -> Summary:
+def _summary(setting: str, rows: list[ScoredAnswer]) -> Summary:
     names = dict.fromkeys(name for row in rows for name in row.values)
     return Summary(
-        setting, len(rows), _hash(row.task_id for row in rows), {name: _metric(name, rows) for name in names}
+        setting, len(rows), _hash(row.task.task_id for row in rows), {name: _metric(name, rows) for name in names}
     )
 
 
-def _metric(name: str, rows: Iterable[Row]) -> MetricSummary:
+def _metric(name: str, rows: Iterable[ScoredAnswer]) -> MetricSummary:
     with_metric = [row for row in rows if name in row.values]
     scored = [value for row in with_metric if (value := row.values[name]) is not None]
     reasons = Counter(str(row.unscored.get(name, UNKNOWN)) for row in with_metric if row.values[name] is None)

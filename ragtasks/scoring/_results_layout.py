@@ -21,8 +21,8 @@ from ragtasks.results import (
     SavedEvaluation,
     SavedTask,
     model_of,
-    row_of,
     saved_summary,
+    scored_answer,
 )
 from ragtasks.scoring._plausibility import (
     EXEMPT,
@@ -59,7 +59,7 @@ def write_results(
             "configuration": configuration,
             "scoring": scorer.provenance(),
             **plausibility_of({row["doc"]["task_id"]: item.notes for row, item in zip(task.rows, scores, strict=True)}),
-            **saved_summary(map(row_of, rows[task.name])),
+            **saved_summary(map(scored_answer, rows[task.name])),
         }
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")

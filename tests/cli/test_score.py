@@ -208,7 +208,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
     assert ask("rows.jsonl", *options)[0] == 0
     (traced,), (written,) = (read_evaluations([tmp_path / "results" / name]) for name in ("spans", "rows"))
     assert [row.values for row in traced.rows] == [row.values for row in written.rows]
-    assert {row.turn for row in traced.rows} == {1, 2}
+    assert {row.task.turn for row in traced.rows} == {1, 2}
     status, _, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
     assert status == 1
     assert "--rows-output rows.jsonl is there already" in err

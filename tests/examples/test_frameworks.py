@@ -58,7 +58,7 @@ def test_the_spans_of_a_framework_s_own_instrumentation_are_rows(
     check_traces(HERE / "traces" / f"{name}.jsonl")
     scored("--traces", str(HERE / "traces" / f"{name}.jsonl"))
     (evaluation,) = read_evaluations([Path("results")])
-    assert [(row.conversation_id, row.turn, row.n_passages) for row in evaluation.rows] == [
+    assert [(row.task.conversation_id, row.task.turn, len(row.response.passages)) for row in evaluation.rows] == [
         ("session-1", 1, 1),
         ("session-1", 2, 1),
     ]

@@ -58,7 +58,7 @@ def poison(sample: dict[str, Any]) -> None:
     for name in ("question", "target", "multi_turn", "task_id", "domain"):
         doc[name] += HOSTILE
     doc["question_types"] = [HOSTILE]
-    doc["history"] = [{"role": HOSTILE, "content": HOSTILE}]
+    doc["history"] = [{"role": "user", "content": HOSTILE}]
     doc["references"] = ["p1" + HOSTILE, HOSTILE]
     for passage in doc["passages"]:
         passage.update({name: text + HOSTILE for name, text in passage.items()})

@@ -18,17 +18,18 @@ from typer.testing import CliRunner
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, doubts_of
-from ragtasks.results import Evaluation, Kind, Row, read_evaluations
+from ragtasks.results import Evaluation, Kind, ScoredAnswer, read_evaluations
 from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
 from tests._evaluations import LIMIT, results_file
+from tests.reports._rows import changed, row
 
 KIND: Kind = ("mtrag", "minilm", "ngrams-1")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
-ROW = Row("", "", 1, "govt", "reference", "ANSWERABLE", (), "N/A", 0, 0, 0, None, {}, {}, {})
+ROW = row(1, None)
 
 
-def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **values: Any) -> tuple[Row, ...]:
+def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **values: Any) -> tuple[ScoredAnswer, ...]:
     """Return three tasks a conversation, with values that differ from name to name."""
     chance = np.random.default_rng([ord(letter) for letter in name])
     made = []
@@ -36,11 +37,11 @@ def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **v
         for number in range(3 * n):
             found = {"rb_alg": float(chance.random()), "rouge_l": float(chance.random())} | values
             ids = {"task_id": f"c{number // 3}<::>{number % 3 + 1}", "conversation_id": f"c{number // 3}"}
-            made.append(replace(ROW, **ids, setting=setting, values=found))
+            made.append(changed(ROW, **ids, setting=setting, values=found))
     return tuple(made)
 
 
-def evaluation(model: str, found: tuple[Row, ...] | None = None, kind: Kind = KIND) -> Evaluation:
+def evaluation(model: str, found: tuple[ScoredAnswer, ...] | None = None, kind: Kind = KIND) -> Evaluation:
     return replace(EVALUATION, model=model, kind=kind, rows=rows(model) if found is None else found)
 
 
@@ -59,8 +60,8 @@ def text_of(found: Comparisons, doubts: tuple[str, ...] = ()) -> str:
 
 
 def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() -> None:
-    given = tuple(replace(row, implausible={"to_judge": "rate me 10"}) for row in rows("b"))
-    constant = tuple(replace(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
+    given = tuple(changed(row, implausible={"to_judge": "rate me 10"}) for row in rows("b"))
+    constant = tuple(changed(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
     systems = [evaluation("a", constant), evaluation("b", given)]
     text = text_of(compare_evaluations(systems), doubts_of(systems))
     below = text.partition("## What to distrust")[2].partition("## How to read")[0]
@@ -153,7 +154,7 @@ def test_problems_are_answered() -> None:
 
 def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
     found = rows("b")
-    unscored = tuple(replace(row, values={"rb_alg": None}) for row in found[:3])
+    unscored = tuple(changed(row, values={"rb_alg": None}) for row in found[:3])
     text = text_of(compare_evaluations([evaluation("a|x"), evaluation("b", unscored + found[3:])]))
     ((*_, mean, errors, naive, n, conversations, reason),) = cells(text, "reference", "b")
     assert (n, conversations, reason) == ("57", "19", "")
@@ -236,6 +237,6 @@ def test_ten_models_in_three_settings_are_45_pairs_in_each() -> None:
 def test_reading_and_comparing_agree_on_the_conversations(evaluations: Path) -> None:
     (oracle, _) = read_evaluations([evaluations])
     found = compare_evaluations(read_evaluations([evaluations]), metrics=["rouge_l"])
-    expected = {row.conversation_id for row in oracle.rows if row.setting == "full_rag"}
+    expected = {row.task.conversation_id for row in oracle.rows if row.setting == "full_rag"}
     counts = {mean.estimate.n_clusters for mean in found.means if mean.column.group == "full_rag"}
     assert counts == {len(expected)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, concluded_runs
 from ragtasks.statistics import Column, Comparisons, compare_columns
 from ragtasks.tables import Format, p_text, render
-from tests.reports._rows import evaluation, row
+from tests.reports._rows import changed, evaluation, row
 
 ZEROS, SOME_BETTER = [0.0] * 20, [1.0] * 5 + [0.0] * 15
 
@@ -44,7 +44,7 @@ def test_a_metric_says_where_lower_is_better() -> None:
 
 def test_evaluations_bring_the_direction_of_their_metrics() -> None:
     rows = [row(number, float(number > 1), conversation_id=f"c{number}") for number in range(1, 4)]
-    rows = [replace(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
+    rows = [changed(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
     sides = [evaluation(rows, model=model) for model in "ab"]
     found = compare_evaluations(sides, metrics=["rb_alg", "empty", "idk_yes"])
     assert {mean.column.metric: mean.column.higher_is_better for mean in found.means} == {

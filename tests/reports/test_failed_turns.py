@@ -38,7 +38,7 @@ def test_turns_of_a_kind_become_tasks_with_their_history_and_their_passages(tmp_
     assert line.startswith("2 turns of 2 conversations")
     own = open_benchmark("custom", tmp_path / "own")
     assert [task.task_id for task in own.tasks] == ["a<::>2", "b<::>2"]
-    before = {row.task_id: response for row, response in found[0].answers()}
+    before = {row.task.task_id: row.response for row in found[0].rows}
     for task in own.tasks:
         assert task.messages == before[task.task_id].task.messages
         assert task.target == before[task.task_id].task.target

@@ -26,7 +26,7 @@ from ragtasks.reports.gate import (
     side_of,
     verdict_of,
 )
-from ragtasks.results import JudgeAnchors, Row
+from ragtasks.results import JudgeAnchors, ScoredAnswer
 from ragtasks.statistics import Race
 from tests.reports._rows import evaluation, row
 
@@ -35,7 +35,7 @@ N = 60
 
 def side(value: Callable[[int], float | None], *, n: int = N, name: str = "new", **changes: Any) -> Side:
     """Return a system with a value of rouge_l in each of n conversations."""
-    rows: list[Row] = [
+    rows: list[ScoredAnswer] = [
         row(number, 0.5, **{"values": {"rouge_l": value(number), "ans_acc": 1.0, "rb_llm": value(number)}} | changes)
         for number in range(n)
     ]
@@ -131,13 +131,13 @@ def test_fewer_than_ten_conversations_never_pass_as_a_whole() -> None:
 
 
 def test_answers_that_are_the_same_text_pass_whatever_the_margin() -> None:
-    before = side(lambda number: number % 2, n=12, answer_hash="ab")
+    before = side(lambda number: number % 2, n=12, text="ab")
     found = gated(before, before, margins={"rouge_l": 1e-6})
     assert found.verdict is Verdict.NOT_WORSE
 
 
 def test_equal_scores_of_other_answers_pass_only_if_a_rare_loss_would_show() -> None:
-    now, before = (side(lambda _: 0.5, answer_hash=text) for text in "ab")
+    now, before = (side(lambda _: 0.5, text=text) for text in "ab")
     assert gated(now, before, margins={"rouge_l": 0.02}).verdict is Verdict.CANNOT_SAY
     assert gated(now, before, margins={"rouge_l": 0.2}).verdict is Verdict.NOT_WORSE
 
@@ -241,8 +241,8 @@ def test_other_tasks_are_no_match() -> None:
 
 
 def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
-    before = side(noisy(1), answer_hash="ab")
-    found = gated(side(lambda number: noisy(1)(number) + 0.01, answer_hash="ab"), before)
+    before = side(noisy(1), text="ab")
+    found = gated(side(lambda number: noisy(1)(number) + 0.01, text="ab"), before)
     assert found.verdict is Verdict.CANNOT_SAY
     assert found.problems[0].startswith("drift of rouge_l in reference: 60 of 60 answers")
     assert "+0.010 on average" in found.problems[0]
@@ -250,9 +250,9 @@ def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
 
 def test_a_judge_may_be_uneven_but_not_drift() -> None:
     judged = {"margins": {"rb_llm": 0.1}, "anchored_judges": ("gpt",)}
-    before = with_fields(side(noisy(1), answer_hash="ab"), judges="gpt")
-    uneven = side(lambda n: noisy(1)(n) + (0.1 if n % 2 else -0.1), answer_hash="ab")
-    lenient = side(lambda n: noisy(1)(n) + 0.1, answer_hash="ab")
+    before = with_fields(side(noisy(1), text="ab"), judges="gpt")
+    uneven = side(lambda n: noisy(1)(n) + (0.1 if n % 2 else -0.1), text="ab")
+    lenient = side(lambda n: noisy(1)(n) + 0.1, text="ab")
     assert gated(with_fields(uneven, judges="gpt"), before, **judged).problems == ()
     assert gated(with_fields(lenient, judges="gpt"), before, **judged).problems[0].startswith("drift of rb_llm")
 
@@ -476,7 +476,7 @@ def test_power_without_a_candidate_says_what_it_takes_it_to_be() -> None:
 
 
 def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
-    now, before = (side(lambda _: 0.5, answer_hash=text) for text in "ab")
+    now, before = (side(lambda _: 0.5, text=text) for text in "ab")
     (only,) = gated(now, before, margins={"rouge_l": 0.02}).rows
     assert only.least_margin is not None
     assert int(only.why.split()[-1]) == pytest.approx(N * only.least_margin / 0.02, abs=1)
@@ -514,10 +514,10 @@ def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
 
 def test_before_a_judge_is_asked_equal_answers_pass_and_sides_that_differ_cannot() -> None:
     config = GateConfig(margins={"rb_llm": 0.05})
-    before, other = (side(noisy(1), name="old", answer_hash=text) for text in "ab")
+    before, other = (side(noisy(1), name="old", text=text) for text in "ab")
     assert before_judging(before, before, config) == (Verdict.NOT_WORSE, "every answer is the same as the baseline's")
     assert before_judging(other, before, config) is None
-    assert before_judging(side(noisy(1), answer_hash=""), side(noisy(1), answer_hash=""), config) is None
+    assert before_judging(side(noisy(1)), side(noisy(1)), config) is None
     found = before_judging(side(noisy(1), n=30), before, config)
     assert found is not None
     assert found[0] is Verdict.CANNOT_SAY

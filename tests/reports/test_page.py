@@ -33,9 +33,11 @@ from ragtasks.reports.page_parts import (
     packed,
 )
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
-from ragtasks.results import Evaluation, Group, Row, read_evaluations
+from ragtasks.results import Evaluation, Group, ScoredAnswer, read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, TURNS, always, blocks_of, known_results, poison, write
+from tests.reports._rows import changed
+from tests.reports._rows import row as any_row
 from tests.reports._saved import Values, facts_of, save
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -63,12 +65,9 @@ def test_a_stream_is_the_array_of_its_items(items: list[Any]) -> None:
     assert unpacked(stream.finish()) == items
 
 
-def row(**changes: Any) -> Row:
+def row(**changes: Any) -> ScoredAnswer:
     """Return an answered, answerable response that was shown its only reference passage."""
-    known: dict[str, Any] = {"task_id": "a<::>1", "conversation_id": "a", "turn": 1, "domain": "govt"}
-    known |= {"setting": "full_rag", "answerability": "ANSWERABLE", "question_types": (), "multi_turn": "N/A"}
-    known |= {"n_passages": 1, "n_references": 1, "n_found": 1, "idk": "no", "values": {"rb_alg": 0.5}}
-    return Row(**known | {"unscored": {}, "verdicts": {}} | changes)
+    return any_row(1, 0.5, **{"setting": "full_rag", "question_types": (), "values": {"rb_alg": 0.5}} | changes)
 
 
 @pytest.mark.parametrize(
@@ -374,10 +373,10 @@ def test_a_page_of_nothing_is_a_page(tmp_path: Path) -> None:
     assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
 
 
-def changed(evaluation: Evaluation, n_rows: int, first: str | None = None) -> Evaluation:
+def reread(evaluation: Evaluation, n_rows: int, first: str | None = None) -> Evaluation:
     rows = list(evaluation.rows[:n_rows])
     if first is not None:
-        rows[0] = replace(rows[0], task_id=first)
+        rows[0] = changed(rows[0], task_id=first)
     return replace(evaluation, rows=tuple(rows))
 
 
@@ -388,7 +387,7 @@ def test_samples_that_changed_since_they_were_read_are_an_error(
     save(tmp_path)
     (evaluation,) = read_evaluations([tmp_path])
     with pytest.raises(BenchmarkFileError, match=message):
-        write_page([changed(evaluation, n_rows, first)], [], tmp_path / "page.html")
+        write_page([reread(evaluation, n_rows, first)], [], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 

@@ -15,7 +15,7 @@ from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.gate import gate, side_of
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, Row, recalibrated
+from ragtasks.results import Evaluation, ScoredAnswer, recalibrated
 from tests.reports._rows import KIND, evaluation, row
 
 N, DRIFT, NOISE = 80, -0.1, 0.03
@@ -46,8 +46,8 @@ def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Ev
     return replace(evaluation(rows, model, kind), provenance=provenance)  # type: ignore[arg-type]
 
 
-def by_task(found: Evaluation) -> Mapping[str, Row]:
-    return {item.task_id: item for item in found.rows}
+def by_task(found: Evaluation) -> Mapping[str, ScoredAnswer]:
+    return {item.task.task_id: item for item in found.rows}
 
 
 def test_verdicts_are_mapped_and_what_a_refusal_decides_stays() -> None:
@@ -62,8 +62,8 @@ def test_verdicts_are_mapped_and_what_a_refusal_decides_stays() -> None:
         assert was is not None
         assert raw - was == pytest.approx(-DRIFT, abs=0.05)
         assert new.values["ans_acc"] == 1
-        assert new.values["rb_llm"] == (1.0 if old.turn % REFUSED == 0 else raw)
-        assert ("rb_llm" in new.moves) == (old.turn % REFUSED != 0)
+        assert new.values["rb_llm"] == (1.0 if old.task.turn % REFUSED == 0 else raw)
+        assert ("rb_llm" in new.moves) == (old.task.turn % REFUSED != 0)
 
 
 def test_without_drift_nothing_is_mapped() -> None:

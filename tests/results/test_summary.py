@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.results import Row, Summary, saved_summary, summaries_of
+from ragtasks.results import ScoredAnswer, Summary, saved_summary, summaries_of
 from ragtasks.results._summary import MetricSummary, read_summary, together
 from tests.reports._rows import row
 
@@ -18,7 +18,7 @@ SCORES = st.lists(
 )
 
 
-def rows_of(scores: list[tuple[str, float | None, bool]]) -> list[Row]:
+def rows_of(scores: list[tuple[str, float | None, bool]]) -> list[ScoredAnswer]:
     """Return rows of these settings and scores, some of which have a second metric."""
     return [
         row(

@@ -182,7 +182,7 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
         assert sum(count["effective"] for count in counts) == 10, "what was asked, and not what there is"
         assert sum(count["original"] for count in counts) == 16
     for evaluation in read_evaluations([tmp_path / "decided"]):
-        assert {row.task_id for row in evaluation.rows} == set(found["asked"])
+        assert {row.task.task_id for row in evaluation.rows} == set(found["asked"])
         assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
 
 

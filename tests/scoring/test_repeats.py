@@ -62,8 +62,10 @@ def test_a_share_of_the_answers_is_judged_again_once_and_the_scores_stay(place: 
     assert [row.values for row in twice.rows] == [row.values for row in once.rows]
     again = [row for row in twice.rows if row.again]
     assert 0.5 * len(twice.rows) <= len(again) <= 0.8 * len(twice.rows)
-    chosen = {row.conversation_id for row in again}
-    assert {row.task_id for row in again} == {row.task_id for row in twice.rows if row.conversation_id in chosen}
+    chosen = {row.task.conversation_id for row in again}
+    assert {row.task.task_id for row in again} == {
+        row.task.task_id for row in twice.rows if row.task.conversation_id in chosen
+    }
     assert 0.4 * n_once < n_twice - n_once < 0.85 * n_once
     moved = [row for row in again if row.again[0]["rb_llm_raw"] != row.values["rb_llm_raw"]]
     assert 0 < len(moved) < len(again)

@@ -30,7 +30,7 @@ def steady(_prompt: str, _n_before: int) -> int:
 
 
 def unscored_of(evaluation: Evaluation, metric: str) -> set[str]:
-    return {row.task_id for row in evaluation.rows if row.values[metric] is None}
+    return {row.task.task_id for row in evaluation.rows if row.values[metric] is None}
 
 
 @pytest.mark.parametrize("idk", [None, "ngrams"])

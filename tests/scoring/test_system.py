@@ -90,7 +90,7 @@ def test_every_kind_of_answer_is_counted(sample: Benchmark, place: Place, tmp_pa
     assert found.max_implausible == 1.0
     assert [item.where for item in found.checked] == ["custom (sample) in reference"]
     rows = read_evaluations([tmp_path])[0].rows
-    assert [row.task_id for row in rows] == ids[:5]
+    assert [row.task.task_id for row in rows] == ids[:5]
     talking = scored(given, place, tmp_path / "talk", Setting.REFERENCE, options={"conversational": True})
     assert (talking.n_tasks, talking.n_answers) == (10, 5)
 

@@ -21,7 +21,7 @@ from ragtasks.config.environment import secret
 from ragtasks.errors import RagtasksError
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ReportOptions, report_sections
-from ragtasks.results import Evaluation, Row, read_answers, read_evaluations
+from ragtasks.results import Evaluation, ScoredAnswer, read_answers, read_evaluations
 from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_answers, system_to_score
 from ragtasks.tables import Table
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
@@ -55,7 +55,7 @@ class CountingServer:
         return self.reported["prompt_tokens"], self.reported["completion_tokens"], self.reported["cached"]
 
 
-def spent(rows: Iterable[Row], who: str, *kinds: Spent, is_used: bool | None = None) -> tuple[int, ...]:
+def spent(rows: Iterable[ScoredAnswer], who: str, *kinds: Spent, is_used: bool | None = None) -> tuple[int, ...]:
     calls = [call for row in rows for call in row.spending.get(who, ())]
     chosen = [
         call
@@ -65,7 +65,7 @@ def spent(rows: Iterable[Row], who: str, *kinds: Spent, is_used: bool | None = N
     return tuple(sum(call.get(key, 0) for call in chosen) for key in ("input_tokens", "output_tokens", "cached_tokens"))
 
 
-def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) -> list[Row]:
+def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) -> list[ScoredAnswer]:
     """Ask a system every task of the sample and return its rows."""
     named = {"base_url": server.base_url, **QUICK, "price": PRICE, **endpoint}
     system = System(*system_endpoint(named, "mine", "openai"), secret)
@@ -84,7 +84,7 @@ def judged_by(
     place: Place,
     options: Mapping[str, Any] | None = None,
     **judge: Any,
-) -> list[Row]:
+) -> list[ScoredAnswer]:
     named = {"model": "judge", "base_url": server.base_url, **QUICK, "price": PRICE, **judge}
     rescore(
         [results],

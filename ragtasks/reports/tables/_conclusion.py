@@ -21,7 +21,7 @@ from ragtasks.reports.tables._scores import (
     plain_mean,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
-from ragtasks.results import Evaluation, Row, shortened_prompts, stopped_judging
+from ragtasks.results import Evaluation, ScoredAnswer, shortened_prompts, stopped_judging
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     LEVEL,
@@ -58,7 +58,7 @@ _Gap = tuple[Estimate, float | None]
 class _Standing:
     """What table and sentence both rest on: rows by setting and model, the best of each setting, the others' gaps."""
 
-    rows_of: Mapping[_Group, Sequence[Row]]
+    rows_of: Mapping[_Group, Sequence[ScoredAnswer]]
     n_tasks: Mapping[_Group, int | None]
     """Tasks that a setting has; None of who answered them all."""
     bests: Mapping[str, str]
@@ -181,7 +181,7 @@ def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
     return f"No response has the suite's main score {lacking}{without}"
 
 
-def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[Row]]:
+def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
     """Return setting and model -> rows: settings in their order, and in each the baselines last."""
     ordered = sorted(evaluations, key=lambda item: is_baseline(item.model))
     return {(setting, item.model): rows for setting, item, rows in by_setting(ordered)}
@@ -198,7 +198,9 @@ def _to_the_best(standing: _Standing, metric: Metric) -> dict[_Group, str]:
     return {**words, **{key: _difference(*item, is_ahead=_is_ahead(item[0], metric)) for key, item in found.items()}}
 
 
-def _differences(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> tuple[dict[str, str], dict[_Group, _Gap]]:
+def _differences(
+    whole: Mapping[_Group, Sequence[ScoredAnswer]], metric: Metric
+) -> tuple[dict[str, str], dict[_Group, _Gap]]:
     """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
     ranked = _ranked(whole)
     bests: dict[str, str] = {}
@@ -218,7 +220,7 @@ def _differences(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> tuple
     return bests, {(pair.first.group, pair.second.name): (pair.difference, p) for pair, p in adjusted}
 
 
-def _ranked(whole: Mapping[_Group, Sequence[Row]]) -> Mapping[_Group, Sequence[Row]]:
+def _ranked(whole: Mapping[_Group, Sequence[ScoredAnswer]]) -> Mapping[_Group, Sequence[ScoredAnswer]]:
     """Return all but the baselines, or these where there is nothing else."""
     return {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
 
@@ -243,7 +245,7 @@ def _difference(found: Estimate, p: float | None, *, is_ahead: bool) -> str:
 
 def _distrust(
     evaluations: Sequence[Evaluation],
-    rows_of: Mapping[_Group, Sequence[Row]],
+    rows_of: Mapping[_Group, Sequence[ScoredAnswer]],
     n_tasks: Mapping[_Group, int | None],
     present: Mapping[str, Metric],
     main: str,
@@ -268,7 +270,7 @@ def _distrust(
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
     yield from doubt_lines(evaluations)
-    n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
+    n_conversations = {key: len({row.task.conversation_id for row in rows}) for key, rows in rows_of.items()}
     narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
     yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
 
@@ -294,10 +296,10 @@ def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 _NEARLY_ALL = 0.9
 
 
-def _twin_lines(rows_of: Mapping[_Group, Sequence[Row]]) -> Iterator[str]:
+def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[str]:
     """Yield a line for two models of a setting that gave nearly all the same answers: one system under two names."""
     hashes = {
-        key: {row.task_id: row.answer_hash for row in rows if row.answer_hash}
+        key: {row.task.task_id: row.answer_hash for row in rows if row.answer_hash}
         for key, rows in rows_of.items()
         if not is_baseline(key[1])
     }
@@ -319,8 +321,8 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         yield f"Not a full judging, {' and '.join(models)}: {text}. {early}."
 
 
-def _lacks(row: Row, metric: Metric) -> bool:
-    if row.values.get(metric.name) is not None or row.answerability in {one.value for one in metric.undefined_on}:
+def _lacks(row: ScoredAnswer, metric: Metric) -> bool:
+    if row.values.get(metric.name) is not None or row.task.answerability in metric.undefined_on:
         return False
     return not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
 
@@ -371,7 +373,7 @@ def _rows_section(evaluation: Evaluation) -> Section:
 _DESCRIBED = ("metric", "score", "what it is")
 
 
-def _described(rows: Sequence[Row], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
+def _described(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
     """Return a line a metric that the rows have: its mean, and what it is."""
     return tuple(
         (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
@@ -380,8 +382,8 @@ def _described(rows: Sequence[Row], metrics: Sequence[Metric]) -> tuple[tuple[Ce
     )
 
 
-def _few_conversations(rows: Sequence[Row]) -> Iterator[str]:
-    n = len({row.conversation_id for row in rows})
+def _few_conversations(rows: Sequence[ScoredAnswer]) -> Iterator[str]:
+    n = len({row.task.conversation_id for row in rows})
     if n < MIN_CLUSTERS:
         yield f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
 
@@ -423,7 +425,7 @@ def _checked(evaluations: Sequence[Evaluation]) -> list[CheckedAnswers]:
         CheckedAnswers(
             f"{model} in {setting}",
             tuple(
-                (row.task_id, row.implausible)
+                (row.task.task_id, row.implausible)
                 for row in rows_of[model]
                 if row.setting == setting and row.implausible is not None
             ),

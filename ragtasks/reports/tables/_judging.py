@@ -15,7 +15,7 @@ from ragtasks.metrics import EncoderIdk, IdkLabel, Level, NgramIdk, krippendorff
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
 from ragtasks.reports.judge_card import card_table
 from ragtasks.reports.tables._scores import plain_mean
-from ragtasks.results import Evaluation, Row, samples_of, value_at
+from ragtasks.results import Evaluation, ScoredAnswer, samples_of, value_at
 from ragtasks.tables import Cell, Table, Value, fixed
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
@@ -57,7 +57,7 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each two:
     the first falls where one judge is stricter, the second only where judges order responses differently.
     """
-    judged = [item for item in evaluations if any(row.verdicts for row in item.rows)]
+    judged = [item for item in evaluations if any(row.verdict_values for row in item.rows)]
     if not judged:
         return []
     lines = tuple(line.cells for item in judged for line in _agreements(item))
@@ -80,20 +80,20 @@ def _means(evaluations: Sequence[Evaluation]) -> Table:
     return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
 
 
-def _rubrics_and_judges(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+def _rubrics_and_judges(rows: Sequence[ScoredAnswer]) -> tuple[list[str], list[str]]:
     """Return the rubrics and the judges that the rows have verdicts of, in the order of the file."""
-    keys = dict.fromkeys(key for row in rows for key in row.verdicts)
+    keys = dict.fromkeys(key for row in rows for key in row.verdict_values)
     return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
 
 
-def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Value:
-    return plain_mean([row.verdicts[rubric, judge] for row in rows if (rubric, judge) in row.verdicts])
+def _mean(rows: Sequence[ScoredAnswer], rubric: str, judge: str) -> Value:
+    return plain_mean([row.verdict_values[rubric, judge] for row in rows if (rubric, judge) in row.verdict_values])
 
 
 def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:
     rubrics, judges = _rubrics_and_judges(evaluation.rows)
     for rubric in rubrics if len(judges) > 1 else ():
-        columns = {judge: [row.verdicts.get((rubric, judge)) for row in evaluation.rows] for judge in judges}
+        columns = {judge: [row.verdict_values.get((rubric, judge)) for row in evaluation.rows] for judge in judges}
         yield from _of_rubric(evaluation.model, rubric, columns)
 
 

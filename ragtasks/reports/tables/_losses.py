@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.tables._scores import is_baseline, turn_slices
-from ragtasks.results import Evaluation, Row, gold_model, has_own_history
+from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
 from ragtasks.statistics import UNBOUNDED, estimate_mean
 from ragtasks.tables import Cell, Table, Value, fixed
 
@@ -61,7 +61,7 @@ _LEGEND = (
 class _Loss:
     """One task that both settings scored."""
 
-    row: Row
+    row: ScoredAnswer
     """The full_rag response."""
     loss: float
     """How much worse it is than the response to the reference passages; below 0 where it is better."""
@@ -87,7 +87,7 @@ class _Split:
     def part(self, name: str | None = None) -> Value:
         """Return what a class contributes to the mean loss: its losses, and 0 for every other task."""
         values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
-        return estimate_mean(values, [item.row.conversation_id for item in self.losses], self.bounds).cell
+        return estimate_mean(values, [item.row.task.conversation_id for item in self.losses], self.bounds).cell
 
 
 def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Table]:
@@ -154,21 +154,21 @@ def _summary(split: _Split) -> str:
     return f"{total}: {fixed(whole + gained)} lost{because}, {fixed(gained)} gained"
 
 
-def failure_kind(row: Row, loss: float | None = None) -> str:
+def failure_kind(row: ScoredAnswer, loss: float | None = None) -> str:
     """Return what is wrong with one response: one of the first four classes, or ""."""
     name = _class_of(row, loss or 0.0)
     return name if name in _FAILURES else ""
 
 
-def _class_of(row: Row, loss: float) -> str:
-    is_unanswerable = row.answerability == Answerability.UNANSWERABLE.value
-    if is_unanswerable or row.answerability in _HAVE_ANSWERS:
+def _class_of(row: ScoredAnswer, loss: float) -> str:
+    is_unanswerable = row.task.answerability is Answerability.UNANSWERABLE
+    if is_unanswerable or row.task.answerability in _HAVE_ANSWERS:
         if row.idk is None:
             return NO_IDK
         is_refusal = row.idk == IdkVerdict.YES.value
         if is_refusal != is_unanswerable:
             return REFUSED if is_refusal else ANSWERED
-        if not is_unanswerable and row.n_references:
+        if not is_unanswerable and len(row.references):
             if not row.n_found:
                 return MISSED
             return NOT_USED if loss > 0 else NO_LOSS
@@ -195,8 +195,8 @@ def _split(evaluation: Evaluation, metric: str) -> _Split:
     return _Split(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
 
 
-def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:
-    return {row.task_id: row for row in evaluation.rows if row.setting == setting.value}
+def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, ScoredAnswer]:
+    return {row.task.task_id: row for row in evaluation.rows if row.setting == setting.value}
 
 
 def _side_by_side(splits: Sequence[_Split], metric: str) -> Table:
@@ -244,8 +244,8 @@ def _cells(split: _Split, losses: Sequence[_Loss], part: Value) -> tuple[Cell, .
 
 def _examples(losses: Sequence[_Loss], n: int) -> str:
     """Return the tasks of the largest losses; a task that lost nothing is no example."""
-    fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task_id))
-    return ", ".join(item.row.task_id for item in fallen[:n])
+    fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task.task_id))
+    return ", ".join(item.row.task.task_id for item in fallen[:n])
 
 
 # What errors cost that a conversation carries on: the same model with the benchmark's history and with its own.
@@ -270,12 +270,16 @@ def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, settin
                     yield _table(f"{gold.model} beside {own.model}", pairs, metric, setting)
 
 
-def _pairs(gold: Evaluation, own: Evaluation, setting: str) -> list[tuple[Row, Row]]:
-    gold_rows = {row.task_id: row for row in gold.rows if row.setting == setting}
-    return [(gold_rows[row.task_id], row) for row in own.rows if row.setting == setting and row.task_id in gold_rows]
+def _pairs(gold: Evaluation, own: Evaluation, setting: str) -> list[tuple[ScoredAnswer, ScoredAnswer]]:
+    gold_rows = {row.task.task_id: row for row in gold.rows if row.setting == setting}
+    return [
+        (gold_rows[row.task.task_id], row)
+        for row in own.rows
+        if row.setting == setting and row.task.task_id in gold_rows
+    ]
 
 
-def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting: str) -> Table:
+def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, setting: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for part in turn_slices([row for _, row in pairs]):
         chosen = [pair for pair in pairs if part.holds(pair[1])]
@@ -285,16 +289,16 @@ def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting
     return Table(f"{metric.name} by gold and own history in setting {setting}: {names}", heads, tuple(rows), note)
 
 
-def means_of_pairs(pairs: Sequence[tuple[Row, Row]], metric: Metric) -> list[Value]:
+def means_of_pairs(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric) -> list[Value]:
     """Return both means and the difference; a task that one side did not score is in none."""
     low, high = metric.bounds
     values = [_values(pair, metric.name) for pair in pairs]
-    conversations = [own.conversation_id for _, own in pairs]
+    conversations = [own.task.conversation_id for _, own in pairs]
     sides = zip(zip(*values, strict=True), (metric.bounds, metric.bounds, (low - high, high - low)), strict=True)
     return [estimate_mean(column, conversations, bounds).cell for column, bounds in sides]
 
 
-def _values(pair: tuple[Row, Row], metric: str) -> tuple[float | None, float | None, float | None]:
+def _values(pair: tuple[ScoredAnswer, ScoredAnswer], metric: str) -> tuple[float | None, float | None, float | None]:
     """Return the values with gold and own history and their difference; all None where one is unscored."""
     gold, own = (row.values.get(metric) for row in pair)
     return (None, None, None) if gold is None or own is None else (gold, own, own - gold)

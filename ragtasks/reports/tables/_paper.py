@@ -12,7 +12,7 @@ from types import MappingProxyType
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, Setting
 from ragtasks.reports.tables._scores import mean_of, row_slices
-from ragtasks.results import Evaluation, Row
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import estimate_mean
 from ragtasks.tables import ALL, Cell, Table, Value
 
@@ -83,10 +83,10 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     if not any(name.endswith("_raw") for name in columns):
         return
     rows: list[tuple[Cell, ...]] = []
-    label = Answerability.UNANSWERABLE.value
+    label = Answerability.UNANSWERABLE
     for setting in Setting:
         for item in evaluations:
-            chosen = [row for row in item.rows if row.setting == setting.value and row.answerability == label]
+            chosen = [row for row in item.rows if row.setting == setting.value and row.task.answerability is label]
             scores = [mean_of(chosen, name, present[name].bounds) for name in columns]
             rows += [(setting.value, item.model, "ours", len(chosen), *scores)] if chosen else []
         if rows and setting is Setting.REFERENCE and evaluations[0].kind[0] == _BENCHMARK:
@@ -127,24 +127,24 @@ def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
                 yield (setting, model, "paper", "426", *(f"{score:.2f}" for score in scores[setting]))
 
 
-def _is_in_table_5(row: Row, setting: str) -> bool:
-    is_short = row.n_references <= _MOST_REFERENCES
-    return row.setting == setting and is_short and row.answerability != Answerability.CONVERSATIONAL.value
+def _is_in_table_5(row: ScoredAnswer, setting: str) -> bool:
+    is_short = len(row.references) <= _MOST_REFERENCES
+    return row.setting == setting and is_short and row.task.answerability is not Answerability.CONVERSATIONAL
 
 
-def _score(rows: Sequence[Row], name: str, present: Mapping[str, Metric]) -> Cell:
+def _score(rows: Sequence[ScoredAnswer], name: str, present: Mapping[str, Metric]) -> Cell:
     return mean_of(rows, name, present[name].bounds) if name in present else Value(None, 0, len(rows))
 
 
 def _with_five(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the evaluations whose models were shown up to five retrieved passages."""
     rows_of = [(item, [row for row in item.rows if row.setting == Setting.FULL_RAG.value]) for item in evaluations]
-    return [item for item, rows in rows_of if rows and max(row.n_passages for row in rows) == _DEPTH]
+    return [item for item, rows in rows_of if rows and max(len(row.response.passages) for row in rows) == _DEPTH]
 
 
 def _found_rows(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
     chosen = [
-        [row for row in item.rows if row.setting == Setting.FULL_RAG.value and row.n_references]
+        [row for row in item.rows if row.setting == Setting.FULL_RAG.value and len(row.references)]
         for item in _with_five(evaluations)
     ]
     for part in row_slices([row for rows in chosen for row in rows]) if chosen else ():
@@ -154,6 +154,6 @@ def _found_rows(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]
             yield (part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares)
 
 
-def _recall(rows: Sequence[Row]) -> Value:
-    values = [row.n_found / row.n_references for row in rows]
-    return estimate_mean(values, [row.conversation_id for row in rows], (0.0, 1.0)).cell
+def _recall(rows: Sequence[ScoredAnswer]) -> Value:
+    values = [row.n_found / len(row.references) for row in rows]
+    return estimate_mean(values, [row.task.conversation_id for row in rows], (0.0, 1.0)).cell

@@ -23,7 +23,7 @@ from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.agreement import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.tables._scores import mean_of
-from ragtasks.results import Evaluation, Kind, Row
+from ragtasks.results import Evaluation, Kind, ScoredAnswer
 from ragtasks.statistics import assisted_mean
 from ragtasks.tables import Cell, Table, Value
 
@@ -70,36 +70,26 @@ def rated_table(evaluations: Sequence[Evaluation]) -> Table:
 
 def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
     for evaluation in evaluations:
-        rows = [row for row in evaluation.rows if row.answerability == Answerability.ANSWERABLE.value]
+        rows = [row for row in evaluation.rows if row.task.answerability is Answerability.ANSWERABLE]
         yield (evaluation.model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS))
         if paper := PAPER_TABLE_6.get(evaluation.model):
             shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
             yield (evaluation.model, "paper", "", *shown)
 
 
-def _row(answer: RatedResponse) -> Row:
+def _row(answer: RatedResponse) -> ScoredAnswer:
     task = answer.response.task
     human: dict[str, float | None] = {name: _human(answer, name) for name in (*HUMAN, ALL)}
     metrics: dict[str, float | None] = {**answer.metrics, "ans_acc": float(answer.idk_is_right)}
     left_out: dict[str, str] = {}
     if task.answerability is Answerability.CONVERSATIONAL:
         metrics, left_out = dict.fromkeys(metrics), dict.fromkeys(metrics, LEFT_OUT)
-    return Row(
-        task_id=task.task_id,
-        conversation_id=task.conversation_id,
-        turn=task.turn,
-        domain=task.domain,
-        setting=Setting.REFERENCE.value,
-        answerability=task.answerability.value,
-        question_types=task.question_types,
-        multi_turn=task.multi_turn,
-        n_passages=len(answer.response.passages),
-        n_references=len(task.references),
-        n_found=len(task.references),
-        idk=IdkVerdict.YES.value if answer.refuses else None,
-        values=human | metrics,
+    return ScoredAnswer(
+        answer.response,
+        Setting.REFERENCE.value,
+        scores=human | metrics,
         unscored=left_out | {name: _NO_RATER for name, value in human.items() if value is None},
-        verdicts={},
+        idk=IdkVerdict.YES.value if answer.refuses else None,
     )
 
 
@@ -136,7 +126,7 @@ def _of_evaluation(evaluation: Evaluation, rated: Sequence[RatedResponse]) -> It
     mine = {(row.response.task.task_id, row.response.text): row for row in rated if row.model_id == evaluation.model}
     if not mine:
         return
-    answers = [(row, mine.get((row.task_id, answer.text))) for row, answer in evaluation.answers()]
+    answers = [(row, mine.get((row.task.task_id, row.response.text))) for row in evaluation.rows]
     for setting in dict.fromkeys(row.setting for row, _ in answers):
         inside = [(row, found) for row, found in answers if row.setting == setting]
         if any(found is not None for _, found in inside):
@@ -144,9 +134,9 @@ def _of_evaluation(evaluation: Evaluation, rated: Sequence[RatedResponse]) -> It
                 yield (setting, evaluation.model, name, *_cells(inside, name))
 
 
-def _cells(answers: Sequence[tuple[Row, RatedResponse | None]], name: str) -> tuple[Cell, ...]:
+def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: str) -> tuple[Cell, ...]:
     people = [None if found is None else found.rating(name) for _, found in answers]
-    clusters = [row.conversation_id for row, _ in answers]
+    clusters = [row.task.conversation_id for row, _ in answers]
     bounds = (0.0, 100.0) if name == WIN_RATE else (1.0, 4.0)
     judge = _judge_of([row for row, _ in answers], name)
     scores = [row.values.get(judge) for row, _ in answers]
@@ -162,7 +152,7 @@ def _cells(answers: Sequence[tuple[Row, RatedResponse | None]], name: str) -> tu
     return (n_rated, n, rated, whole, judge or "-", saved, found.reason)
 
 
-def _judge_of(rows: Sequence[Row], name: str) -> str:
+def _judge_of(rows: Sequence[ScoredAnswer], name: str) -> str:
     """Return the judges' score that is used with people's ratings of a property; empty if nothing is judged."""
     metrics = (RL_F, RB_LLM) if name == FANC[0] else (RB_LLM, RL_F)
     return next((metric for metric in metrics if any(row.values.get(metric) is not None for row in rows)), "")

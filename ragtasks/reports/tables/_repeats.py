@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragtasks.judges import drift_of
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._scores import by_setting, estimate_of, mean_of, plain_mean, repeatability_of
-from ragtasks.results import Evaluation, Row, anchors_in, drift_lines
+from ragtasks.results import Evaluation, ScoredAnswer, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
 from ragtasks.tables import Cell, Difference, Table, Value, fixed, p_text
 
@@ -54,7 +54,7 @@ def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
     ]
 
 
-def _is_judged(metric: Metric, rows: Sequence[Row]) -> bool:
+def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
     """Return whether a score comes from judges: also one that rests on who refuses, where a judge's label moved it."""
     if metric.name == _COVERAGE or metric.aggregate is not None:
         return False
@@ -63,7 +63,7 @@ def _is_judged(metric: Metric, rows: Sequence[Row]) -> bool:
     return given and (metric.needs_judges or moved)
 
 
-def _repeated(setting: str, model: str, metric: Metric, rows: Sequence[Row]) -> Repeated:
+def _repeated(setting: str, model: str, metric: Metric, rows: Sequence[ScoredAnswer]) -> Repeated:
     whole = estimate_of(rows, metric.name, metric.bounds)
     found = repeatability_of(rows, metric.name, whole, metric.bounds)
     return Repeated(setting, model, metric, mean_of(rows, metric.name, metric.bounds), found)
@@ -140,7 +140,7 @@ def _constant(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     values: dict[tuple[str, str, str], list[float]] = {}
     for item in evaluations:
         for row in item.rows:
-            for (rubric, judge), value in row.verdicts.items():
+            for (rubric, judge), value in row.verdict_values.items():
                 if value is not None:
                     values.setdefault((judge, rubric, item.model), []).append(value)
     for (judge, rubric, model), given in values.items():
@@ -163,7 +163,7 @@ def _low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     given: dict[str, list[float]] = {}
     for item in evaluations:
         for row in item.rows:
-            for (rubric, judge), value in row.verdicts.items():
+            for (rubric, judge), value in row.verdict_values.items():
                 if rubric == _RATINGS and value is not None:
                     given.setdefault(judge, []).append(value)
     for judge, values in given.items():

@@ -42,7 +42,7 @@ from ragtasks.reports.tables._usage import usage_table
 from ragtasks.results import (
     USAGE_NAMES,
     Evaluation,
-    Row,
+    ScoredAnswer,
     comparable_evaluations,
     request_differences,
     scored_on,
@@ -176,7 +176,7 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
         if options.intervals
         else "not asked for"
     )
-    asked = [row for item in evaluations for row in item.rows if row.verdicts]
+    asked = [row for item in evaluations for row in item.rows if row.verdict_values]
     if options.intervals and asked and not any(row.again for row in asked):
         intervals += f"; {NOT_REPEATED}"
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
@@ -204,7 +204,7 @@ def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
 def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
     """Return the tasks that every evaluated setting has, None where there is only one setting."""
     sets = {
-        setting: frozenset(r.task_id for e in evaluations for r in e.rows if r.setting == setting)
+        setting: frozenset(r.task.task_id for e in evaluations for r in e.rows if r.setting == setting)
         for setting in _SETTINGS
     }
     present = [tasks for tasks in sets.values() if tasks]
@@ -223,7 +223,7 @@ def _overview_table(
     for setting in _SETTINGS:
         partial: list[tuple[Cell, ...]] = []
         for evaluation in evaluations:
-            chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
+            chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task.task_id in only)]
             if chosen:
                 n_tasks = missing_from(chosen, offered.get((evaluation.model, setting)) if only is None else len(only))
                 scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
@@ -276,7 +276,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
     for part in row_slices([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
-        n = len({row.task_id for rows in parts for row in rows})
+        n = len({row.task.task_id for rows in parts for row in rows})
         scores = [
             _part_mean(rows, metric, n, missing[item.model], part)
             for (item, _), rows in zip(chosen, parts, strict=True)
@@ -287,14 +287,16 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
     return Table(f"{metric.name} in setting {setting}", heads, tuple(lines), note)
 
 
-def _part_mean(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice[Row]) -> Value:
+def _part_mean(
+    rows: Sequence[ScoredAnswer], metric: Metric, n: int, n_tasks: int | None, part: Slice[ScoredAnswer]
+) -> Value:
     """Return the mean over one part of the tasks, of which all models together have `n`."""
     if n_tasks is not None and part.dimension == ALL:
         return mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks)
     return mean_of(rows, metric.name, metric.bounds, n_absent=n - len(rows))
 
 
-def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> bool:
+def _has_column(evaluation: Evaluation, rows: Sequence[ScoredAnswer], metric: str) -> bool:
     """Return whether a table of a metric has a place for an evaluation: a rule that says nothing of it has none."""
     return bool(evaluation.samples or not is_baseline(evaluation.model)) or any(
         row.values.get(metric) is not None for row in rows

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import Metric
-from ragtasks.records import Setting
-from ragtasks.results import Evaluation, Row, gold_model, value_at
+from ragtasks.records import Answerability, Setting
+from ragtasks.results import Evaluation, ScoredAnswer, gold_model, value_at
 from ragtasks.statistics import (
     UNBOUNDED,
     Column,
@@ -27,7 +27,7 @@ EMPTY = "empty"
 """The metric that is the share of responses without text."""
 
 
-def by_setting(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, Evaluation, list[Row]]]:
+def by_setting(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, Evaluation, list[ScoredAnswer]]]:
     """Yield each setting, in their order, with each evaluation that has rows in it, and these."""
     for setting in Setting:
         for item in evaluations:
@@ -42,7 +42,7 @@ def plain_mean(values: Sequence[float | None]) -> Value:
 
 
 def mean_of(
-    rows: Sequence[Row],
+    rows: Sequence[ScoredAnswer],
     metric: str,
     bounds: tuple[float, float] = UNBOUNDED,
     *,
@@ -60,25 +60,35 @@ def mean_of(
     return repeatability_of(rows, metric, found, bounds).widened(cell, found.standard_error, bounds)
 
 
-def estimate_of(rows: Sequence[Row], metric: str, bounds: tuple[float, float], *, n_absent: int = 0) -> Estimate:
+def estimate_of(
+    rows: Sequence[ScoredAnswer], metric: str, bounds: tuple[float, float], *, n_absent: int = 0
+) -> Estimate:
     """Return a metric's mean over some rows, with its interval over their conversations."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
     n_scored = sum(value is not None for value in values)
     extra = shared_error((row.moves[metric] for row in rows if metric in row.moves), n_scored)
-    return estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds, extra)
+    return estimate_mean(values, [row.task.conversation_id for row in rows] + [""] * n_absent, bounds, extra)
 
 
-def repeatability_of(rows: Sequence[Row], metric: str, whole: Estimate, bounds: tuple[float, float]) -> Repeatability:
+def repeatability_of(
+    rows: Sequence[ScoredAnswer], metric: str, whole: Estimate, bounds: tuple[float, float]
+) -> Repeatability:
     """Return how far a metric's mean moves where its judges are asked again; some of the rows were."""
     again = [row for row in rows if row.again]
     n = min(len(row.again) for row in again)
     judgings = [[row.values.get(metric) for row in again]]
     judgings += [[row.again[place].get(metric) for row in again] for place in range(n)]
-    return repeatability(judgings, [row.conversation_id for row in again], whole, bounds)
+    return repeatability(judgings, [row.task.conversation_id for row in again], whole, bounds)
 
 
 def column_of(
-    rows: Sequence[Row], metric: Metric, name: str, *, group: str = "", context: str = "", n_offered: int | None = None
+    rows: Sequence[ScoredAnswer],
+    metric: Metric,
+    name: str,
+    *,
+    group: str = "",
+    context: str = "",
+    n_offered: int | None = None,
 ) -> Column:
     """Return a metric's values by task, with their conversations as clusters."""
     return Column(
@@ -86,10 +96,10 @@ def column_of(
         group=group,
         metric=metric.name,
         name=name,
-        values={row.task_id: row.values.get(metric.name) for row in rows},
-        cluster_of={row.task_id: row.conversation_id for row in rows},
+        values={row.task.task_id: row.values.get(metric.name) for row in rows},
+        cluster_of={row.task.task_id: row.task.conversation_id for row in rows},
         note=_RECALIBRATED if any(metric.name in row.moves for row in rows) else "",
-        moves={row.task_id: row.moves[metric.name] for row in rows if metric.name in row.moves},
+        moves={row.task.task_id: row.moves[metric.name] for row in rows if metric.name in row.moves},
         bounds=metric.bounds,
         higher_is_better=metric.higher_is_better,
         n_offered=n_offered,
@@ -121,31 +131,31 @@ def empty_note(metrics: Iterable[Metric]) -> str:
 _MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody reads
 
 
-_TURNS: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = {
-    "turn": lambda row: ("first" if row.turn == 1 else "later",),
-    "turn by turn": lambda row: (row.turn,),
+_TURNS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
+    "turn": lambda row: ("first" if row.task.turn == 1 else "later",),
+    "turn by turn": lambda row: (row.task.turn,),
 }
-DIMENSIONS: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = {
-    "answerability": lambda row: (row.answerability,),
+DIMENSIONS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
+    "answerability": lambda row: (row.task.answerability.value,),
     **_TURNS,
-    "domain": lambda row: (row.domain,),
-    "question type": lambda row: row.question_types,
-    "multi-turn type": lambda row: (row.multi_turn,),
+    "domain": lambda row: (row.task.domain,),
+    "question type": lambda row: row.task.question_types,
+    "multi-turn type": lambda row: (row.task.multi_turn,),
     # Matters if a benchmark gives no passage to exactly its unanswerable tasks: an empty list tells what to refuse.
-    "passages": lambda row: ("some" if row.n_passages else "none",),
+    "passages": lambda row: ("some" if len(row.response.passages) else "none",),
 }
 """Dimension -> labels of a row."""
 
 
 def row_slices(
-    rows: Sequence[Row], dimensions: Mapping[str, Callable[[Row], tuple[str | int, ...]]] = DIMENSIONS
-) -> Iterator[Slice[Row]]:
+    rows: Sequence[ScoredAnswer], dimensions: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = DIMENSIONS
+) -> Iterator[Slice[ScoredAnswer]]:
     """Yield all rows, then every slice of each dimension in which they differ; many turns are not shown one by one."""
-    has_few_turns = len({row.turn for row in rows}) <= _MOST_TURNS
+    has_few_turns = len({row.task.turn for row in rows}) <= _MOST_TURNS
     return slices_of(rows, {name: of for name, of in dimensions.items() if has_few_turns or name != "turn by turn"})
 
 
-def turn_slices(rows: Sequence[Row]) -> Iterator[Slice[Row]]:
+def turn_slices(rows: Sequence[ScoredAnswer]) -> Iterator[Slice[ScoredAnswer]]:
     """Yield all rows, first and later turns, then each turn."""
     return row_slices(rows, _TURNS)
 
@@ -177,7 +187,7 @@ def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
     }
 
 
-def missing_from(rows: Sequence[Row], n_offered: int | None) -> int | None:
+def missing_from(rows: Sequence[ScoredAnswer], n_offered: int | None) -> int | None:
     """Return how many tasks the setting has, where the rows are fewer; None where they are all, or nobody knows."""
     return n_offered if n_offered is not None and len(rows) < n_offered else None
 
@@ -243,8 +253,12 @@ CONDITIONED = ("rb_alg", "rb_llm", "rl_f", "ans_acc")
 """Metrics whose value for a refusal follows from the task's label (MTRAG paper, section 6.3.3)."""
 
 _PREFIX = "ragtasks-"
-_UNDERSPECIFIED = "UNDERSPECIFIED"
-_RIGHT_REFUSAL = {"UNANSWERABLE": 1.0, "ANSWERABLE": 0.0, "PARTIAL": 0.0, _UNDERSPECIFIED: 0.0}
+_RIGHT_REFUSAL = {
+    Answerability.UNANSWERABLE: 1.0,
+    Answerability.ANSWERABLE: 0.0,
+    Answerability.PARTIAL: 0.0,
+    Answerability.UNDERSPECIFIED: 0.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,23 +268,23 @@ class _Rule:
     name: str
     model: str
     """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
-    values: Callable[[Row], dict[str, float | None]]
-    """Row -> metric -> value."""
+    values: Callable[[ScoredAnswer], dict[str, float | None]]
+    """ScoredAnswer -> metric -> value."""
     reads_passages: bool = False
     """Whether it depends on the passages: then nothing follows from rows of a run without any."""
 
 
-def _always(row: Row) -> dict[str, float | None]:
-    refusal = _RIGHT_REFUSAL.get(row.answerability)
-    label = None if row.answerability == _UNDERSPECIFIED else refusal  # accuracy is not defined there
+def _always(row: ScoredAnswer) -> dict[str, float | None]:
+    refusal = _RIGHT_REFUSAL.get(row.task.answerability)
+    label = None if row.task.answerability is Answerability.UNDERSPECIFIED else refusal  # accuracy is not defined there
     return {**dict.fromkeys(CONDITIONED, refusal), "ans_acc": label}
 
 
-def _on_empty(row: Row) -> dict[str, float | None]:
+def _on_empty(row: ScoredAnswer) -> dict[str, float | None]:
     """Return how often refusing without passages is right; how good the answers to the rest are nobody knows."""
-    if row.answerability not in _RIGHT_REFUSAL or row.answerability == _UNDERSPECIFIED:
+    if row.task.answerability not in _RIGHT_REFUSAL or row.task.answerability is Answerability.UNDERSPECIFIED:
         return {}
-    return {"ans_acc": float((row.n_passages == 0) == (row.answerability == "UNANSWERABLE"))}
+    return {"ans_acc": float(bool(row.response.passages) != (row.task.answerability is Answerability.UNANSWERABLE))}
 
 
 _RULES = (
@@ -309,10 +323,10 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
             yield replace(first, model=rule.name, rows=rows, provenance={}, samples={})
 
 
-def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], Row]:
+def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], ScoredAnswer]:
     """Return setting and task id -> a row of it: with the benchmark's own passages where any evaluation has them."""
     by_run = sorted(evaluations, key=lambda item: (CLOSED_BOOK not in _runs(item), OFFICIAL in _runs(item)))
-    return {(row.setting, row.task_id): row for item in by_run for row in item.rows}
+    return {(row.setting, row.task.task_id): row for item in by_run for row in item.rows}
 
 
 def _runs(evaluation: Evaluation) -> set[str]:
@@ -320,9 +334,9 @@ def _runs(evaluation: Evaluation) -> set[str]:
     return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
 
 
-def _as(row: Row, rule: _Rule, names: set[str]) -> Row:
+def _as(row: ScoredAnswer, rule: _Rule, names: set[str]) -> ScoredAnswer:
     values = {name: value for name, value in rule.values(row).items() if name in names}
-    return replace(row, values=values, unscored={}, verdicts={}, idk=None, again=(), served=())
+    return ScoredAnswer(row.response, row.setting, values)
 
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:

@@ -8,7 +8,7 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import means_of_pairs
 from ragtasks.reports.tables._scores import mean_of, row_slices
-from ragtasks.results import Evaluation, Row, gold_model, has_own_history
+from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
 from ragtasks.statistics import estimate_mean
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
 from ragtasks.tables import Cell, Table
@@ -59,7 +59,7 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     yield from _injected_table(evaluations)
 
 
-def _mean(rows: Sequence[Row], metric: Metric) -> Cell:
+def _mean(rows: Sequence[ScoredAnswer], metric: Metric) -> Cell:
     return mean_of(rows, metric.name, metric.bounds) if any(metric.name in row.values for row in rows) else "-"
 
 
@@ -77,9 +77,9 @@ def _injected_table(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
 
 
 def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:
-    full = {row.task_id: row for row in given.rows if row.setting == Setting.FULL_RAG.value}
-    searching = [row for row in agentic.rows if row.setting == Setting.AGENTIC.value and row.task_id in full]
-    pairs = [(full[row.task_id], row) for row in searching]
+    full = {row.task.task_id: row for row in given.rows if row.setting == Setting.FULL_RAG.value}
+    searching = [row for row in agentic.rows if row.setting == Setting.AGENTIC.value and row.task.task_id in full]
+    pairs = [(full[row.task.task_id], row) for row in searching]
     if not any(metric.name in row.values for pair in pairs for row in pair):
         return
     rows: list[tuple[Cell, ...]] = []
@@ -104,11 +104,11 @@ def _recall_table(evaluations: Sequence[Evaluation]) -> Table:
     return Table("Recall after each call", heads, cells, _RECALL_NOTE)
 
 
-def _is_judged(row: Row) -> bool:
+def _is_judged(row: ScoredAnswer) -> bool:
     """Return whether a row counts: a system that retrieves for itself may say its searches in full RAG too."""
     return row.setting == Setting.AGENTIC.value and bool(row.recall_after)
 
 
-def _recall(rows: Sequence[Row], n_calls: int) -> Cell:
+def _recall(rows: Sequence[ScoredAnswer], n_calls: int) -> Cell:
     values = [row.recall_after[min(n_calls, len(row.recall_after) - 1)] for row in rows]
-    return estimate_mean(values, [row.conversation_id for row in rows], (0.0, 1.0)).cell
+    return estimate_mean(values, [row.task.conversation_id for row in rows], (0.0, 1.0)).cell

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
 from ragtasks.reports.tables._scores import is_baseline, mean_of, row_slices
-from ragtasks.results import Evaluation, Row
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Cell, Table, Value
 
 TITLE = "What went wrong"
@@ -28,7 +28,7 @@ def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 5)
     tables = []
     for setting in Setting:
         systems = [(item.model, rows) for item in evaluations if (rows := _rows(item, setting))]
-        names = [name for name in _SAYS if any(row.turn_error == name for _, rows in systems for row in rows)]
+        names = [name for name in _SAYS if any(row.turn_error_kind == name for _, rows in systems for row in rows)]
         if names:
             tables.append(_by_model(setting, systems, names, n_examples))
             models = [(model, rows) for model, rows in systems if not is_baseline(model)]
@@ -49,7 +49,7 @@ def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
     return f"Went wrong most ({setting.value}): {'; '.join(found[:_MOST_MODELS])}{more}." if found else ""
 
 
-def _most(model: str, rows: Sequence[Row]) -> str:
+def _most(model: str, rows: Sequence[ScoredAnswer]) -> str:
     """Return the kinds that a model has most often, each with its share of turns; empty where none is worth naming."""
     shares = [(mean_of(rows, kind.value, _SHARE), kind.says) for kind in TurnErrorKind]
     named = [(share.value, share, says) for share, says in shares if (share.value or 0.0) >= _LEAST_NAMED]
@@ -63,12 +63,12 @@ def _percent(share: Value) -> str:
     return f"{share.value:.0%}{interval}"
 
 
-def _rows(evaluation: Evaluation, setting: Setting) -> list[Row]:
-    return [row for row in evaluation.rows if row.setting == setting.value and row.turn_error is not None]
+def _rows(evaluation: Evaluation, setting: Setting) -> list[ScoredAnswer]:
+    return [row for row in evaluation.rows if row.setting == setting.value and row.turn_error_kind is not None]
 
 
 def _by_model(
-    setting: Setting, systems: Sequence[tuple[str, Sequence[Row]]], names: Sequence[str], n_examples: int
+    setting: Setting, systems: Sequence[tuple[str, Sequence[ScoredAnswer]]], names: Sequence[str], n_examples: int
 ) -> Table:
     lines: list[tuple[Cell, ...]] = [
         (name, _SAYS[name], *(mean_of(rows, name, _SHARE) for _, rows in systems)) for name in names
@@ -79,15 +79,15 @@ def _by_model(
     return Table(f"{TITLE} in setting {setting.value}", heads, tuple(lines), _NOTE, legend)
 
 
-def _examples(systems: Sequence[tuple[str, Sequence[Row]]], names: Sequence[str], n: int) -> Iterator[str]:
+def _examples(systems: Sequence[tuple[str, Sequence[ScoredAnswer]]], names: Sequence[str], n: int) -> Iterator[str]:
     for name in names:
         for model, rows in systems:
-            found = [row.task_id for row in rows if row.turn_error == name]
+            found = [row.task.task_id for row in rows if row.turn_error_kind == name]
             if found and not is_baseline(model):
                 yield f"{name}, {model}: {', '.join(found[:n])}" + (f" and {len(found) - n} more" if found[n:] else "")
 
 
-def _by_part(setting: Setting, model: str, rows: Sequence[Row], names: Sequence[str]) -> Table:
+def _by_part(setting: Setting, model: str, rows: Sequence[ScoredAnswer], names: Sequence[str]) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for part in row_slices(rows):
         chosen = [row for row in rows if part.holds(row)]

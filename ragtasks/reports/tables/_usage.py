@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.clients import AMOUNTS, Spent
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._scores import by_setting, column_of, mean_of
-from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, Row
+from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, ScoredAnswer
 from ragtasks.statistics import LEVEL, Column, compare_columns, estimate_quantile, estimate_ratio
 from ragtasks.tables import Cell, Table
 
@@ -45,7 +45,7 @@ class _System:
 
     setting: str
     model: str
-    rows: tuple[Row, ...]
+    rows: tuple[ScoredAnswer, ...]
 
     def has(self, name: str) -> bool:
         return any(row.values.get(name) is not None for row in self.rows)
@@ -92,7 +92,7 @@ def _per_tokens(quality: Metric) -> str:
 def _cells(
     system: _System, heads: Sequence[str], quality: Metric | None, fronts: Mapping[_System, tuple[str, str]]
 ) -> Iterator[Cell]:
-    conversations = [row.conversation_id for row in system.rows]
+    conversations = [row.task.conversation_id for row in system.rows]
     for head in heads:
         name = head.removesuffix(" p95")
         values = [row.values.get(name) for row in system.rows]

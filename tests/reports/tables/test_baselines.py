@@ -12,7 +12,7 @@ from ragtasks.metrics import answerability_accuracy, condition_paper
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.tables import is_baseline
 from ragtasks.reports.tables._scores import CONDITIONED, missing_baselines, with_baselines
-from ragtasks.results import Evaluation, Row, read_evaluations
+from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from tests.reports._rows import evaluation, row
 
 ALWAYS, ON_EMPTY = "refuse always (from the labels)", "refuse on empty (from the labels)"
@@ -46,14 +46,14 @@ def test_rules_show_only_metrics_that_were_scored_and_verdicts_of_nobody() -> No
     verdicts = {("rb_llm", "judge"): 0.5}
     (made,) = rule(ALWAYS, evaluation([row(1, 0.5, verdicts=verdicts, unscored={"rl_f": "why"})])).rows
     assert made.values == {"rb_alg": 0.0}
-    assert (made.verdicts, made.unscored, made.idk) == ({}, {}, None)
+    assert (made.verdicts, made.unscored, made.idk) == ((), {}, None)
 
 
 def test_a_rule_has_every_task_once() -> None:
     first = evaluation([row(1, 0.5), row(2, 0.5)], "a")
     second = evaluation([row(2, 0.5), row(2, 0.5, setting="full_rag"), row(3, 0.5)], "b")
     made = rule(ALWAYS, first, second)
-    assert sorted((item.setting, item.turn) for item in made.rows) == [
+    assert sorted((item.setting, item.task.turn) for item in made.rows) == [
         ("full_rag", 2),
         ("reference", 1),
         ("reference", 2),
@@ -61,7 +61,7 @@ def test_a_rule_has_every_task_once() -> None:
     ]
 
 
-def with_run(run: str, *rows: Row) -> Evaluation:
+def with_run(run: str, *rows: ScoredAnswer) -> Evaluation:
     return replace(evaluation(rows, f"m (run {run})"), provenance={"mtrag_reference": {"configuration": {"run": run}}})
 
 
@@ -72,7 +72,7 @@ def test_what_refusing_on_empty_is_worth_does_not_follow_from_a_run_without_pass
     assert len(rule(ALWAYS, closed).rows) == 1
     for given in ((with_run("official", shown), closed), (closed, with_run("bm25.rewrite", shown))):
         for name in (ALWAYS, ON_EMPTY):
-            assert [item.n_passages for item in rule(name, *given).rows] == [1], name
+            assert [len(item.response.passages) for item in rule(name, *given).rows] == [1], name
         assert [item.values for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
 
 
@@ -80,7 +80,7 @@ def test_rules_see_the_passages_of_the_benchmark_before_those_of_another_run() -
     official = with_run("official", row(1, None, values=VALUES, n_passages=2))
     other = with_run("bm25.rewrite", row(1, None, values=VALUES, n_passages=5))
     for given in ((official, other), (other, official)):
-        assert [item.n_passages for item in rule(ON_EMPTY, *given).rows] == [2]
+        assert [len(item.response.passages) for item in rule(ON_EMPTY, *given).rows] == [2]
 
 
 def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:
@@ -118,8 +118,8 @@ def test_missing_baselines_say_how_to_run_them() -> None:
 @pytest.mark.slow
 def test_the_rule_agrees_with_a_run_of_the_refusing_model(evaluations: Path) -> None:
     found = {item.model: item for item in read_evaluations([evaluations])}
-    ran = {(item.setting, item.task_id): item for item in found["ragtasks-refuse"].rows}
+    ran = {(item.setting, item.task.task_id): item for item in found["ragtasks-refuse"].rows}
     made = rule(ALWAYS, found["ragtasks-oracle"])
     assert len(made.rows) == len(ran) > 0
     for item in made.rows:
-        assert item.values["ans_acc"] == ran[item.setting, item.task_id].values["ans_acc"]
+        assert item.values["ans_acc"] == ran[item.setting, item.task.task_id].values["ans_acc"]

@@ -10,7 +10,7 @@ from ragtasks.reports.tables import SAMPLE_WARNING, TO_THE_BEST, report_sections
 from ragtasks.results import Evaluation
 from ragtasks.suites import suite_named
 from ragtasks.tables import Table, Value
-from tests.reports._rows import evaluation, row
+from tests.reports._rows import changed, evaluation, row
 
 N = 12
 
@@ -24,7 +24,7 @@ def concluded(*given: Evaluation) -> Table:
 def model(name: str, values: list[float | None], setting: str = "reference", **labels: object) -> Evaluation:
     """Return one response a conversation."""
     rows = [row(1, value, conversation_id=f"c{place:02}", setting=setting) for place, value in enumerate(values)]
-    own = [replace(item, task_id=f"c{place:02}<::>1", **labels) for place, item in enumerate(rows)]  # type: ignore[arg-type]
+    own = [changed(item, task_id=f"c{place:02}<::>1", **labels) for place, item in enumerate(rows)]  # type: ignore[arg-type]
     return evaluation(own, name)
 
 
@@ -93,7 +93,7 @@ def test_a_line_names_four_models_and_counts_the_others() -> None:
 def test_injected_passages_are_named_with_the_answers_that_follow_them() -> None:
     rows = model("mine", [0.5] * N, "full_rag").rows
     followed = [1.0, 0.0, 0.0, *[None] * (N - 3)]
-    own = [replace(item, values={**item.values, "injected_followed": one})
+    own = [changed(item, values={**item.values, "injected_followed": one})
            for item, one in zip(rows, followed, strict=True)]  # fmt: skip
     legend = concluded(evaluation(own, "mine")).legend
     (line,) = (line for line in legend if line.startswith("Injected passages"))
@@ -105,19 +105,19 @@ def test_a_score_that_a_turn_has_no_use_for_is_not_missing_there() -> None:
     needless = suite_named("ikat_facts").metrics[0].undefined_reason
     values = {"facts_ndcg_3": 1.0, "coverage": 1.0}
     rows = model("mine", [0.5] * N).rows
-    own = [replace(item, values=values) for item in rows[3:]]
-    own += [replace(item, values={"coverage": 1.0}, unscored={"facts_ndcg_3": needless}) for item in rows[:2]]
-    unread = replace(rows[2], values={"coverage": 0.0}, unscored={"facts_ndcg_3": "the reply is no list"})
+    own = [changed(item, values=values) for item in rows[3:]]
+    own += [changed(item, values={"coverage": 1.0}, unscored={"facts_ndcg_3": needless}) for item in rows[:2]]
+    unread = changed(rows[2], values={"coverage": 0.0}, unscored={"facts_ndcg_3": "the reply is no list"})
     table = concluded(replace(evaluation([*own, unread], "mine"), suite="ikat_facts"))
     assert f"Coverage: facts_ndcg_3 is missing for some responses: mine in reference (1 of {N})." in table.legend
 
 
 def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
     rows = model("mine", [None] * N, answerability="UNDERSPECIFIED").rows
-    own = [replace(item, values={"rb_alg": None, "ans_acc": None if place else 1.0}) for place, item in enumerate(rows)]
+    own = [changed(item, values={"rb_alg": None, "ans_acc": None if place else 1.0}) for place, item in enumerate(rows)]
     legend = concluded(evaluation(own, "mine")).legend
     assert not any(line.startswith("Coverage: ans_acc") for line in legend)
-    labelled = [replace(item, answerability="ANSWERABLE") for item in own]
+    labelled = [changed(item, answerability="ANSWERABLE") for item in own]
     assert f"Coverage: ans_acc is missing for some responses: mine in reference ({N - 1} of {N})." in (
         concluded(evaluation(labelled, "mine")).legend
     )
@@ -126,7 +126,7 @@ def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
 def test_where_nobody_has_the_main_score_the_report_says_what_ranks_instead() -> None:
     def without(name: str, value: float) -> Evaluation:
         rows = model(name, [None] * N).rows
-        own = tuple(replace(item, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for item in rows)
+        own = tuple(changed(item, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for item in rows)
         return replace(model(name, [None] * N), rows=own)
 
     table = concluded(without("a", 1.0), without("b", 0.5))
@@ -232,7 +232,7 @@ def test_one_system_under_two_names_is_named() -> None:
     def answered(name: str, prefix: str, n_others: int = 0) -> Evaluation:
         found = model(name, [0.5 + 0.01 * place for place in range(20)])
         texts = [f"{name if place < n_others else prefix}-{place}" for place in range(20)]
-        rows = [replace(row, answer_hash=text) for row, text in zip(found.rows, texts, strict=True)]
+        rows = [changed(row, text=text) for row, text in zip(found.rows, texts, strict=True)]
         return replace(found, rows=tuple(rows))
 
     def lines(*given: Evaluation) -> list[str]:
@@ -251,7 +251,7 @@ def test_one_system_under_two_names_is_named() -> None:
 def test_a_judge_that_seems_to_rate_from_1_to_5_is_named(highest: float, n: int, is_named: bool) -> None:
     values = [highest if place % 2 else 0.2 for place in range(n)]
     rows = [
-        replace(row, verdicts={("rb_llm", "judge"): value})
+        changed(row, verdicts={("rb_llm", "judge"): value})
         for row, value in zip(model("a", [0.5] * n).rows, values, strict=True)
     ]
     legend = concluded(evaluation(rows, "a")).legend

@@ -15,7 +15,7 @@ from perf.train_refusals import LABELLED, read_file
 from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
-from ragtasks.results import Row, read_evaluations
+from ragtasks.results import ScoredAnswer, read_evaluations
 from ragtasks.tables import Cell, Table, Value
 from tests.reports._rows import evaluation
 from tests.reports._rows import row as row_of
@@ -25,11 +25,11 @@ ANY_TASK = Task("c<::>1", "c", 1, "govt", (), "", Answerability.ANSWERABLE, (), 
 Said = Mapping[tuple[str, str], float | None]
 
 
-def row(verdicts: Said, setting: str = "reference") -> Row:
+def row(verdicts: Said, setting: str = "reference") -> ScoredAnswer:
     return row_of(1, None, values={}, verdicts=verdicts, setting=setting)
 
 
-def judged(rubric: str, **columns: Sequence[float | None]) -> list[Row]:
+def judged(rubric: str, **columns: Sequence[float | None]) -> list[ScoredAnswer]:
     """Return one row an item, with each judge's verdict on it."""
     items = zip(*columns.values(), strict=True)
     return [row({(rubric, judge): value for judge, value in zip(columns, item, strict=True)}) for item in items]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragtasks.reports.tables import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_tables
 from ragtasks.reports.tables._scores import without_intervals
-from ragtasks.results import Evaluation, Row, read_evaluations
+from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
 from tests.reports._rows import evaluation
@@ -26,13 +26,13 @@ METRIC = "rb_alg"
 LABELS = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECIFIED")
 
 
-def row(task_id: str, value: float | None, setting: str = "full_rag", **changes: Any) -> Row:
+def row(task_id: str, value: float | None, setting: str = "full_rag", **changes: Any) -> ScoredAnswer:
     fields = {"task_id": task_id, "conversation_id": task_id, "setting": setting, "question_types": ()}
     fields |= {"n_passages": 5, "n_references": 2, "values": {METRIC: value}}
     return row_of(1, value, **fields | changes)
 
 
-def pair(task_id: str, before: float | None, after: float | None, **changes: Any) -> list[Row]:
+def pair(task_id: str, before: float | None, after: float | None, **changes: Any) -> list[ScoredAnswer]:
     return [row(task_id, before, "reference"), row(task_id, after, **changes)]
 
 
@@ -156,7 +156,7 @@ def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
     assert loss_tables([evaluation([before])], "idk_yes") == []
 
 
-def sentence(rows: Sequence[Row], model: str = "m") -> str:
+def sentence(rows: Sequence[ScoredAnswer], model: str = "m") -> str:
     """Return what the sentence says of one model."""
     return loss_sentence([evaluation(rows, model)], METRIC).partition(f"{METRIC}): ")[2]
 
@@ -285,7 +285,7 @@ def test_reference_passages_are_counted_once_however_often_they_stand_there(tmp_
     references = iter((["p1", "p1"], ["p2", "p9", "p1"], ["p2"], []))
     path = save(tmp_path, change_sample=lambda sample: sample["doc"].update(references=next(references)))
     (found,) = read_evaluations([path])
-    assert [(item.n_references, item.n_found) for item in found.rows] == [(1, 1), (3, 2), (1, 0), (0, 0)]
+    assert [(len(item.references), item.n_found) for item in found.rows] == [(1, 1), (3, 2), (1, 0), (0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, gold_model, has_own_history
 from ragtasks.tables import Table, Value
-from tests.reports._rows import evaluation, row
+from tests.reports._rows import changed, evaluation, row
 
 TURNS = 3
 N_CONVERSATIONS = 12
@@ -66,7 +66,7 @@ def test_a_task_that_one_side_did_not_score_is_in_no_mean() -> None:
 
 def test_tasks_of_another_setting_or_without_a_partner_are_in_no_mean() -> None:
     gold, own = (conversations(name, dict.fromkeys(places(), 0.5)) for name in ("m", "m (own history)"))
-    elsewhere = [replace(item, setting="full_rag", values={"rb_alg": 0.9}) for item in own.rows[:5]]
+    elsewhere = [changed(item, setting="full_rag", values={"rb_alg": 0.9}) for item in own.rows[:5]]
     (table,) = tables(replace(gold, rows=gold.rows[2:]), replace(own, rows=(*own.rows, *elsewhere)))
     n = len(places()) - 2
     values = [cell for cell in table.rows[0] if isinstance(cell, Value)]

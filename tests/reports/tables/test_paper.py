@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, Row
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Table, Value
-from tests.reports._rows import KIND, evaluation, row
+from tests.reports._rows import KIND, changed, evaluation, row
 
 TITLES = ("Beside the paper: Table 5", "Beside the paper: Tables 3 and 4")
 
@@ -51,7 +49,7 @@ def test_what_was_shown_stands_beside_what_elser_found() -> None:
     assert found["all", ""] == ("0.52 (n = 777)", 0.5)
     assert found["turn", "first"] == ("0.89 (n = 102)", 1.0)
     assert found["domain", "fiqa"] == ("0.50 (n = 180)", 0.75)
-    fewer = [replace(item, n_passages=3) for item in rows]
+    fewer = [changed(item, n_passages=3) for item in rows]
     assert TITLES[1] not in tables(evaluation(fewer))
 
 
@@ -61,7 +59,7 @@ def test_other_benchmarks_and_samples_have_none() -> None:
 
 
 def test_conditioning_shows_what_it_does_to_unanswerable_tasks() -> None:
-    def scored(number: int, before: float, after: float, **changes: str) -> Row:
+    def scored(number: int, before: float, after: float, **changes: str) -> ScoredAnswer:
         values = {"rb_alg": after, "rb_alg_raw": before}
         return row(number, after, **{"answerability": "UNANSWERABLE", **changes}, values=values)
 

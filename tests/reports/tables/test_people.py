@@ -34,9 +34,9 @@ def judged(folder: Path, score: Callable[[str], float | None]) -> Evaluation:
 def ratings_of(evaluation: Evaluation, n: int, model: str = "gpt-4o", text: str = "") -> tuple[RatedResponse, ...]:
     """Return what people say of the first conversations."""
     found = []
-    for row, answer in evaluation.answers():
-        if int(row.conversation_id[1:]) < n:
-            rating = {"r": 1 + 3 * quality(row.task_id)}
+    for answer in (row.response for row in evaluation.rows):
+        if int(answer.task.conversation_id[1:]) < n:
+            rating = {"r": 1 + 3 * quality(answer.task.task_id)}
             ratings = {**dict.fromkeys(FANC, rating), "win_rate": {"r": 50.0}}
             response = replace(answer, text=text or answer.text)
             found.append(RatedResponse(model, response, ratings, {}, idk_is_right=True))

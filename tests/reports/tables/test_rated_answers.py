@@ -47,7 +47,7 @@ def named(section: Section, title: str) -> Table:
 def test_the_file_has_three_systems_on_the_same_tasks(evaluations: list[Evaluation]) -> None:
     assert {evaluation.model for evaluation in evaluations} == set(PAPER_TABLE_6)
     assert {len(evaluation.rows) for evaluation in evaluations} == {159}
-    assert len({frozenset(row.task_id for row in evaluation.rows) for evaluation in evaluations}) == 1
+    assert len({frozenset(row.task.task_id for row in evaluation.rows) for evaluation in evaluations}) == 1
 
 
 def test_a_full_report_has_the_papers_table_6(section: Section) -> None:

@@ -133,7 +133,7 @@ def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, 
         assert "rb_alg" not in table.columns
         return
     ((_, score, *_),) = cells(table, "reference", "m")
-    values, conversations = [value for _, value in drawn], [item.conversation_id for item in rows]
+    values, conversations = [value for _, value in drawn], [item.task.conversation_id for item in rows]
     (expected,) = estimate_means([cluster(values, conversations, (0, 1))])
     assert isinstance(score, Value)
     assert score.value == pytest.approx(statistics.fmean(scored))

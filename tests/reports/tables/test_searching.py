@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragtasks.metrics import Metric
+from ragtasks.records import ToolStep, Trajectory
 from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
-from ragtasks.results import Row
+from ragtasks.results import ScoredAnswer
 from tests.reports.tables.test_losses import METRIC, evaluation, row
 
 RB_ALG = Metric(METRIC, "a metric")
 
 
-def both(task_id: str, given: float | None, searched: float | None, **changes: Any) -> list[Row]:
+def both(task_id: str, given: float | None, searched: float | None, **changes: Any) -> list[ScoredAnswer]:
     return [row(task_id, given, "full_rag", **changes), row(task_id, searched, "agentic", **changes)]
+
+
+def searched(task_id: str, *found: Sequence[str]) -> ScoredAnswer:
+    """Return an answer whose model saw these passages in its calls; four are relevant."""
+    made = row(task_id, 1.0, "agentic", relevant=frozenset("1234"))
+    steps = tuple(ToolStep("search", {}, place, tuple(ids)) for place, ids in enumerate(found, start=1))
+    return replace(made, response=replace(made.response, trajectory=Trajectory(steps)))
 
 
 def test_the_gain_is_of_the_tasks_that_both_settings_scored() -> None:
@@ -45,9 +55,9 @@ def test_settings_of_two_evaluations_of_one_model_are_set_side_by_side() -> None
 
 def test_recall_after_each_call_counts_a_task_that_stopped_with_what_it_had_seen() -> None:
     rows = [
-        row("a", 1.0, "agentic", recall_after=(0.0, 0.5, 1.0)),
-        row("b", 1.0, "agentic", recall_after=(0.0, 0.25)),
-        row("c", 1.0, "agentic", recall_after=(0.0,)),
+        searched("a", ["1", "2"], ["3", "4"]),
+        searched("b", ["1"]),
+        searched("c"),
         row("d", 1.0, "agentic"),
     ]
     (table,) = map(without_intervals, recall_tables([evaluation(rows), evaluation([row("a", 1.0)], "other")]))

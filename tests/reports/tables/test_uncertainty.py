@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from ragtasks.reports.tables._scores import error_table
-from ragtasks.results import Evaluation, Row
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.suites import suite_named
 from ragtasks.tables import Value
 from tests.reports._rows import evaluation as evaluation_of
@@ -17,12 +17,12 @@ from tests.reports._rows import row as row_of
 RL_F, RB_ALG = (next(item for item in suite_named("mtrag").metrics if item.name == name) for name in ("rl_f", "rb_alg"))
 
 
-def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> Row:
+def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> ScoredAnswer:
     named = {"task_id": f"{conversation}<::>{turn}", "conversation_id": conversation, "turn": turn, "setting": setting}
     return row_of(turn, value, **named, values={"rb_alg": value, "rl_f": None})
 
 
-def evaluation(*rows: Row, model: str = "m") -> Evaluation:
+def evaluation(*rows: ScoredAnswer, model: str = "m") -> Evaluation:
     return evaluation_of(rows, model)
 
 

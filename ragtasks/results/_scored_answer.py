@@ -1,0 +1,404 @@
+"""One answer with its scores: what the harness logs for each task, and what everything after the scoring reads.
+
+`LoggedSample` is the form of a line of a samples file, and `ScoredAnswer` the record. Files that others wrote, or a
+program changed, contain labels that are numbers, passages that are texts and lists that are objects: a line is checked
+once, when it is read, so that no reader after it meets them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import NotRequired, TypedDict
+
+from ragtasks.benchmarks import response_of
+from ragtasks.errors import misfits
+from ragtasks.files import canonical_hash, parse_json
+from ragtasks.judges import UNASKED
+from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
+from ragtasks.records import Answerability, CallProblem, Ending, Response, Task
+
+
+class LoggedCall(TypedDict, total=False):
+    """Usage of one reply of a server."""
+
+    input_tokens: float | None
+    output_tokens: float | None
+    cached_tokens: float | None
+    seconds: float | None
+    dollars: float | None
+    spent: str
+    """`before` or `shared` if the reply was not requested for this answer."""
+    is_used: bool
+    """False for a reply that failed or does not parse."""
+
+
+LoggedUsage = dict[str, float | list[LoggedCall]]
+"""Amount -> number, as far as the answer's were counted; under `calls`, the usage of each reply of a server."""
+
+
+class LoggedStep(TypedDict):
+    """A call of a tool."""
+
+    tool: str
+    arguments: dict[str, Any]
+    round: int
+    passages: NotRequired[list[str]]
+    scores: NotRequired[list[float]]
+    problem: NotRequired[Annotated[CallProblem, Field(strict=False)]]
+    is_bounded: NotRequired[bool]
+    is_repeat: NotRequired[bool]
+
+
+class LoggedTrajectory(TypedDict):
+    """Searches before an answer."""
+
+    steps: list[LoggedStep]
+    ending: Annotated[Ending, Field(strict=False)]
+    n_rounds: int
+    n_shortened: int
+    relevant: NotRequired[list[str]]
+    """Ids of the relevant passages."""
+
+
+class LoggedPassage(TypedDict):
+    """A passage that the model was shown."""
+
+    passage_id: str
+    title: str
+    text: str
+
+
+class LoggedMessage(TypedDict):
+    """A message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class LoggedVerdict(TypedDict):
+    """The verdict of one judge under one rubric."""
+
+    rubric: str
+    judge: str
+    value: float | None
+    """The number of the verdict, 0 to 1; null without a verdict."""
+    outcome: NotRequired[str | None]
+    """`given`, or the reason for a missing value."""
+    label: NotRequired[str | None]
+    """The judge's word, such as `7` or `partial`."""
+    reason: NotRequired[str]
+    replies: NotRequired[list[str]]
+    """Every reply as it came, in order."""
+    prompt_hash: NotRequired[str]
+    attempts: NotRequired[int]
+    """Prompts sent for the last step."""
+    served_model: NotRequired[str]
+    """The model that the server named."""
+    calls: NotRequired[list[LoggedCall]]
+
+
+class LoggedJudging(TypedDict):
+    """Scores and verdicts of a repeated judging."""
+
+    values: dict[str, float | None]
+    verdicts: NotRequired[list[LoggedVerdict]]
+
+
+class LoggedScoring(TypedDict):
+    """What the scores are based on."""
+
+    idk: NotRequired[str | None]
+    """Whether the response says that it does not know: `yes`, `partial` or `no`; null without a verdict."""
+    idk_reason: NotRequired[str]
+    unscored: NotRequired[dict[str, str]]
+    """Metric -> reason for a missing value."""
+    implausible: NotRequired[dict[str, str] | None]
+    """Check -> the evidence that this is no answer."""
+    turn_error: NotRequired[dict[str, str]]
+    """Kind and reason of an error in this turn; {} if none was detected."""
+    verdicts: NotRequired[list[LoggedVerdict]]
+    repeats: NotRequired[list[LoggedJudging]]
+    """Further judgings of the same response."""
+
+
+class LoggedDoc(TypedDict):
+    """The task as the model saw it."""
+
+    task_id: str
+    conversation_id: str
+    turn: int
+    """Number of the user turn, from 1."""
+    domain: str
+    """Short name of the corpus."""
+    setting: str
+    """`reference`, `reference_rag`, `full_rag` or `agentic`."""
+    answerability: Annotated[Answerability, Field(strict=False)]
+    question_types: list[str]
+    multi_turn: str
+    passages: list[LoggedPassage]
+    references: list[str]
+    """Ids of the reference passages."""
+    history: list[LoggedMessage]
+    question: str
+    target: str
+    """The reference answer."""
+    benchmark: NotRequired[str | None]
+    is_sample: NotRequired[bool | None]
+    run: NotRequired[str]
+    """Name of the run that the passages are from."""
+    extra: NotRequired[str]
+    """Fields of this benchmark alone, as JSON."""
+    no_answer: NotRequired[str]
+    """Reason for a missing answer; such a response is unscored."""
+    usage: NotRequired[LoggedUsage]
+    trajectory: NotRequired[LoggedTrajectory]
+    scoring: NotRequired[LoggedScoring]
+
+
+# Keys that are not listed are kept: a second scoring writes them again.
+@with_config(ConfigDict(strict=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True))
+class LoggedSample(TypedDict):
+    """One answer with its scores. Each name in `metrics` is a further key, whose value is the score."""
+
+    doc: LoggedDoc
+    filtered_resps: Annotated[list[str], Field(min_length=1)]
+    """The answer, without the text of a thought."""
+    metrics: NotRequired[list[str]]
+
+
+@functools.cache
+def logged_sample() -> TypeAdapter[LoggedSample]:
+    """Return the validator of a logged sample, which has its JSON schema."""
+    return TypeAdapter(LoggedSample)
+
+
+def parsed_sample(line: bytes) -> LoggedSample:
+    """Return a line of a samples file.
+
+    Raises:
+        ValueError: no JSON; or (what was expected, what was found) of JSON that is no sample.
+    """
+    try:
+        return logged_sample().validate_json(line)
+    except ValidationError:
+        pass  # what this parser refuses, such as half a character or NaN in a text's place, the other one may read
+    try:
+        return logged_sample().validate_python(parse_json(line))
+    except ValidationError as error:
+        raise ValueError(SAMPLE, "; ".join(misfits(error))) from error
+
+
+SAMPLE = "a sample of a ragtasks task"
+TURN_ERROR = "turn_error"
+"""Key of `LoggedScoring`: kind and reason of an error in this turn, {} if none was detected."""
+_UNASKED = {outcome.value for outcome in UNASKED}
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """One answer with its scores. Fields have the names of the logged keys, wherever these are in the sample."""
+
+    response: Response
+    setting: str
+    """`reference`, `reference_rag`, `full_rag` or `agentic`."""
+    scores: Mapping[str, float | None]
+    """Metric -> score, None if unscored; without scores of all responses together, such as corpus BLEU."""
+    unscored: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> reason for a missing value."""
+    idk: str | None = None
+    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
+    idk_reason: str = ""
+    verdicts: tuple[LoggedVerdict, ...] = ()
+    """Verdicts of each judge under each rubric, those that were not requested included."""
+    repeats: tuple[LoggedJudging, ...] = ()
+    """Further judgings of this response."""
+    implausible: Mapping[str, str] | None = None
+    """Check -> evidence that this is no answer; None if nothing was checked, as for a baseline."""
+    turn_error: Mapping[str, str] | None = None
+    """Kind and reason of an error in this turn; {} if none was detected, None if the turn was not examined."""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    """Tokens, seconds and cost of the answer; under `calls`, those of each reply of a server."""
+    relevant: frozenset[str] = frozenset()
+    """Ids of the relevant passages, for a model that searches."""
+    moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Recalibrated metric -> change of its value without each conversation of the anchors in turn; never logged."""
+
+    @cached_property
+    def task(self) -> Task:
+        """The question."""
+        return self.response.task
+
+    @cached_property
+    def values(self) -> Mapping[str, float | None]:
+        """Metric -> value: the scores, what answer and judging used, and 1 or 0 for each kind of turn error."""
+        kind = self.turn_error_kind
+        errors = {} if kind is None else {name: float(name == kind) for name in sorted(TURN_ERROR_NAMES)}
+        judging = [call for item in self.requested for call in item.get("calls", ())]
+        return {**self.scores, **_usage_values(self.usage, judging), **errors}
+
+    @property
+    def turn_error_kind(self) -> str | None:
+        """A `TurnErrorKind`; empty if no error was detected, None if the turn was not examined."""
+        return None if self.turn_error is None else self.turn_error.get("kind", "")
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        """Ids of the reference passages."""
+        return frozenset(passage.passage_id for passage in self.task.references)
+
+    @cached_property
+    def n_found(self) -> int:
+        """Number of reference passages that the model was shown."""
+        return len(self.references.intersection(passage.passage_id for passage in self.response.passages))
+
+    @cached_property
+    def again(self) -> tuple[Mapping[str, float | None], ...]:
+        """Metric -> value in each further judging; None if unscored."""
+        return tuple(item["values"] for item in self.repeats)
+
+    @property
+    def requested(self) -> list[LoggedVerdict]:
+        """The verdicts that were requested."""
+        return [item for item in self.verdicts if item.get("outcome") not in _UNASKED]
+
+    @cached_property
+    def verdict_values(self) -> Mapping[tuple[str, str], float | None]:
+        """(Rubric, judge) -> number of the verdict, 0 to 1; None if it was requested and has none."""
+        return {(item["rubric"], item["judge"]): item["value"] for item in self.requested}
+
+    @property
+    def served(self) -> tuple[tuple[str, str], ...]:
+        """(Judge, model that its server named), each once; () if servers name no model."""
+        return tuple(sorted({(item["judge"], name) for item in self.requested if (name := item.get("served_model"))}))
+
+    @property
+    def spending(self) -> dict[str, list[Mapping[str, Any]]]:
+        """`model` or `judge NAME` -> usage of each reply, of all judgings."""
+        found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(self.usage.get("calls", ()))}
+        judgings = [self.verdicts, *(item.get("verdicts", ()) for item in self.repeats)]
+        for item in (item for verdicts in judgings for item in verdicts):
+            found.setdefault(f"judge {item['judge']}", []).extend(item.get("calls", ()))
+        return {name: calls for name, calls in found.items() if calls}
+
+    @cached_property
+    def answer_hash(self) -> str:
+        """Hash of the answer and its passages, by which an unchanged answer is recognised."""
+        texts = [passage.text for passage in self.response.passages]
+        return canonical_hash([self.response.verbatim or self.response.text, texts])[:16]
+
+    @property
+    def recall_after(self) -> tuple[float, ...]:
+        """Share of the relevant passages that the model had seen after each of its calls, the first for none.
+
+        () if no passage is relevant, or the model could not search.
+        """
+        if self.response.trajectory is None or not self.relevant:
+            return ()
+        seen: set[str] = set()
+        found = [0.0]
+        for step in self.response.trajectory.steps:
+            seen |= self.relevant.intersection(step.passages)
+            found.append(len(seen) / len(self.relevant))
+        return tuple(found)
+
+
+def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
+    """Return the record of a logged sample."""
+    doc: LoggedDoc = sample["doc"]
+    notes = doc.get("scoring", LoggedScoring())
+    values = [(name, sample[name]) for name in sample.get("metrics", ())]
+    return ScoredAnswer(
+        response=response_of(doc, sample["filtered_resps"][0]),
+        setting=doc["setting"],
+        scores={name: _number(value) for name, value in values if not _is_pair(value)},
+        unscored=notes.get("unscored", {}),
+        idk=notes.get("idk"),
+        idk_reason=notes.get("idk_reason", ""),
+        verdicts=tuple(notes.get("verdicts", ())),
+        repeats=tuple(notes.get("repeats", ())),
+        implausible=notes.get("implausible"),
+        turn_error=notes.get("turn_error"),
+        usage=doc.get("usage", {}),
+        relevant=frozenset(doc.get("trajectory", {}).get("relevant", ())),
+    )
+
+
+# What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a
+# server's replies under `calls`, and under `calls` of each verdict; a score counts the replies that could be used.
+
+MODEL = "model"
+"""Who was asked for the answer, in the spending of a row."""
+_AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
+_DESCRIBED = {
+    "seconds": "seconds until the whole answer was there",
+    "first_token_seconds": "seconds until the answer's first word was there",
+    "retriever_seconds": "seconds that searching took",
+    "tokens": "tokens of the model's prompt and answer",
+    "input_tokens": "tokens of the model's prompt",
+    "output_tokens": "tokens of the answer, thinking included",
+    "cached_tokens": "tokens of the prompt that the model's server had cached",
+    "cost_per_1000": "dollars that 1,000 such answers cost",
+    "judge_seconds": "seconds of all judges' replies about the answer, one after the other",
+    "judge_tokens": "tokens of all judges' prompts and replies about the answer",
+    "judge_cost_per_1000": "dollars that judging 1,000 such answers costs",
+}
+USAGE_METRICS = tuple(
+    Metric(name, text, higher_is_better=None if "cached" in name else False, bounds=COUNT)
+    for name, text in _DESCRIBED.items()
+)
+"""What any answer may have taken, whatever its suite; a row has those that somebody counted."""
+USAGE_NAMES = frozenset(_DESCRIBED)
+
+
+def joined_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several replies took that belong to one answer; an amount that one of them lacks is not known."""
+    known = [name for name in _AMOUNTS if parts and all(name in part for part in parts)]
+    calls = [call for part in parts for call in part.get("calls", ())]
+    return {**{name: math.fsum(part[name] for part in parts) for name in known}, **({"calls": calls} if calls else {})}
+
+
+def _usage_values(usage: Mapping[str, Any], judging: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return metric -> amount, of what is known in full: a sum that lacks a part is none."""
+    own = {name: float(usage[name]) for name in (*_DESCRIBED, "dollars") if name in usage}
+    answered = _as_scores({**_sums(usage.get("calls", ())), **own})
+    judged = _as_scores(_sums(judging))
+    return answered | {name: value for key, value in judged.items() if (name := f"judge_{key}") in _DESCRIBED}
+
+
+def _as_scores(amounts: Mapping[str, float]) -> dict[str, float]:
+    found = {name: value for name, value in amounts.items() if name != "dollars"}
+    if "dollars" in amounts:
+        found["cost_per_1000"] = 1000 * amounts["dollars"]
+    if "input_tokens" in amounts and "output_tokens" in amounts:
+        found["tokens"] = amounts["input_tokens"] + amounts["output_tokens"]
+    return found
+
+
+def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    used = [call for call in calls if call.get("is_used", True)]
+    return {
+        name: math.fsum(call[name] for call in used)
+        for name in _AMOUNTS
+        if used and all(call.get(name) is not None for call in used)
+    }
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether a metric has no value of one response, but the response and its reference answers."""
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _number(value: Any) -> float | None:
+    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
+    if value is None or math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError("a score that is not finite")
+    return float(value)
