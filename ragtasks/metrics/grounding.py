@@ -249,10 +249,14 @@ class GroundedAnswer:
         return _share(self._parts, *self._held) if self._shown else None
 
     @property
+    def sentences(self) -> tuple[GroundedSentence, ...]:
+        """The sentences of a `Grounding`."""
+        return tuple(map(self._sentence, self._parts))
+
+    @property
     def whole(self) -> Grounding:
         """The result of `ground`."""
-        sentences = tuple(map(self._sentence, self._parts))
-        return Grounding(sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
+        return Grounding(self.sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
 
     def _sentence(self, part: _Part) -> GroundedSentence:
         texts = [text for text, _ in self._shown]

@@ -14,7 +14,7 @@ import orjson
 
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.judges import UNASKED, VerdictOutcome
-from ragtasks.metrics import TURN_ERROR_NAMES, Metric, Source, TurnErrorKind, ground, k_precision
+from ragtasks.metrics import TURN_ERROR_NAMES, GroundedAnswer, Metric, Source, TurnErrorKind, k_precision
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.results import TURN_ERROR, UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names, samples_of
@@ -180,7 +180,7 @@ def _support(logged: Logged) -> list[list[Any]]:
         return []
     history = [*(message["content"] for message in logged.doc["history"]), logged.doc["question"]]
     rows: list[list[Any]] = []
-    for one in ground(logged.answer, logged.doc["passages"], history).sentences:
+    for one in GroundedAnswer(logged.answer, logged.doc["passages"], history).sentences:
         best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
         share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
         known = set(one.from_conversation)
