@@ -24,7 +24,7 @@ from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Answerability, Passage, Response, Task
-from ragtasks.reports.tables import DIMENSIONS, doubt_lines, row_slices
+from ragtasks.reports.tables import DIMENSIONS, column_of, doubt_lines, row_slices
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -51,14 +51,15 @@ from ragtasks.statistics import (
     NOTHING_SCORED,
     NOTHING_VARIES,
     Clustered,
+    Column,
     Estimate,
     Race,
-    cluster,
+    compare,
     detectable_difference,
     estimate_means,
     holm,
+    mean_columns,
     p_of_signs,
-    shared_error,
 )
 from ragtasks.statistics import Verdict as Ended
 from ragtasks.suites import suite_named
@@ -231,7 +232,7 @@ def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple
     if problems:
         return Verdict.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
     pairs = [pair for place in _places(candidate, baseline, config) for pair in place.pairs]
-    if pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in pairs):
+    if _are_same(pairs):
         return Verdict.NOT_WORSE, "every answer is the same as the baseline's"
     return None
 
@@ -336,42 +337,49 @@ def _slice_name(part: Slice[ScoredAnswer]) -> str:
 
 def _tested(place: _Place, config: GateConfig) -> GateRow:
     """Return a test before the correction for their number: a drop beyond the margin counts at once."""
-    sign = 1.0 if place.metric.higher_is_better else -1.0
-    values = [(one.values.get(place.metric.name), other.values.get(place.metric.name)) for one, other in place.pairs]
-    gaps = [None if one is None or other is None else sign * (other - one) for one, other in values]
-    low, high = place.metric.bounds
-    moves = [
-        other.moves[place.metric.name]
-        for gap, (_, other) in zip(gaps, place.pairs, strict=True)
-        if gap is not None and place.metric.name in other.moves
-    ]
-    extra = shared_error(moves, sum(gap is not None for gap in gaps))
-    column = cluster(gaps, [one.task.conversation_id for one, _ in place.pairs], (low - high, high - low), extra)
     margin = _margin(place, config)
-    tested = -margin if math.isfinite(margin) else None
-    (change,) = estimate_means([column], level=1 - config.alpha, tested=tested, is_discrete=True)
-    both = [(one, other) for one, other in values if one is not None and other is not None]
+    sides = [_column(place, side) for side in (0, 1)]
+    # The change is above 0 if the candidate is better: of a metric of which less is better, baseline minus candidate.
+    found = compare(
+        *(sides if place.metric.higher_is_better else reversed(sides)),
+        tested=-margin if math.isfinite(margin) else None,
+        level=1 - config.alpha,
+        is_discrete=True,
+    )
+    means = (found.first_mean, found.second_mean)
+    baseline, candidate = means if place.metric.higher_is_better else reversed(means)
+    both = zip(*(side.values.values() for side in sides), strict=True)
     row = GateRow(
         setting=place.setting,
         slice=place.slice,
         metric=place.metric,
-        baseline=_mean([one for one, _ in both]),
-        candidate=_mean([other for _, other in both]),
-        change=change,
+        baseline=baseline,
+        candidate=candidate,
+        change=found.difference,
         margin=margin,
-        decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
-        least_margin=_least_margin(column, change, config.alpha),
-        heights=_heights([other for _, other in both], place.metric),
+        decides=place.decides and (place.is_named or found.difference.n_clusters >= MIN_CLUSTERS),
+        least_margin=_least_margin(found.gaps, found.difference, config.alpha),
+        heights=_heights([value for before, value in both if value is not None and before is not None], place.metric),
     )
-    if place.pairs and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in place.pairs):
+    if _are_same(place.pairs):
         return replace(row, verdict=Verdict.NOT_WORSE, why="every answer is the same")
-    n_lopsided = sum((one is None) != (other is None) for one, other in values)
-    if n_lopsided > config.most_unscored * len(values):
-        return replace(row, why=f"{n_lopsided} of {len(values)} answers have a score on one side only")
+    if found.n_one_sided > config.most_unscored * len(place.pairs):
+        why = f"{found.n_one_sided} of {len(place.pairs)} answers have a score on one side only"
+        return replace(row, why=why)
     judged = _judged(row, config.alpha)
     if place.implausible and judged.verdict is Verdict.NOT_WORSE:
         return replace(judged, verdict=Verdict.CANNOT_SAY, why=place.implausible)
     return judged
+
+
+def _column(place: _Place, side: int) -> Column:
+    """Return the scores of the baseline (0) or of the candidate (1)."""
+    return column_of([pair[side] for pair in place.pairs], place.metric, "")
+
+
+def _are_same(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]]) -> bool:
+    """Return whether both sides gave the same answers on the same passages."""
+    return bool(pairs) and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in pairs)
 
 
 def _judged(row: GateRow, alpha: float) -> GateRow:
@@ -424,9 +432,8 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
 
 def _planned(place: _Place, config: GateConfig) -> GateRow:
     """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
-    values = [one.values.get(place.metric.name) for one, _ in place.pairs]
-    column = cluster(values, [one.task.conversation_id for one, _ in place.pairs], place.metric.bounds)
-    (mean,) = estimate_means([column])
+    column = _column(place, 0)
+    (mean,) = (found.estimate for found in mean_columns([column]))
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
     change = replace(mean, value=None, low=None, high=None, standard_error=error)
     return GateRow(
@@ -440,7 +447,7 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
         why=mean.reason,
         decides=place.decides and (place.is_named or mean.n_clusters >= MIN_CLUSTERS),
         least_margin=detectable_difference(change, config.alpha),
-        heights=_heights([value for value in values if value is not None], place.metric),
+        heights=_heights([value for value in column.values.values() if value is not None], place.metric),
     )
 
 
@@ -493,10 +500,6 @@ def _found_drop(row: GateRow, level: float) -> float | None:
         if share * height >= row.margin + detectable / error * spread:
             return share * height
     return None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 # What a gate may be given, and whether two systems match.
@@ -615,27 +618,17 @@ def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tupl
     A free metric gives an answer one score. A judge may change its mind about some, but not in one direction.
     """
     for place in _places(candidate, baseline, config.model_copy(update={"slices": ()})):
-        same = [(one, other) for one, other in place.pairs if one.answer_hash and one.answer_hash == other.answer_hash]
-        values = [(one.values.get(place.metric.name), other.values.get(place.metric.name)) for one, other in same]
-        gaps = [None if one is None or other is None else other - one for one, other in values]
-        moved = [gap for gap in gaps if gap is not None and abs(gap) > _SAME_SCORE]
-        if not moved or (
-            baseline.is_judged(place.metric) and not _has_direction(gaps, same, place.metric, config.alpha)
-        ):
+        same = tuple(pair for pair in place.pairs if _are_same([pair]))
+        found = compare(*(_column(replace(place, pairs=same), side) for side in (0, 1)))
+        moved = [gap for gap in found.differences.values() if gap is not None and abs(gap) > _SAME_SCORE]
+        if not moved:
+            continue
+        p = p_of_signs(found.difference)
+        if baseline.is_judged(place.metric) and (p is None or p > config.alpha):
             continue
         by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
         scored = f"{len(moved)} of {len(same)} answers that did not change have another score, {by}"
         yield place.decides, f"drift of {place.metric.name} in {place.setting}: {scored}"
-
-
-def _has_direction(
-    gaps: Sequence[float | None], pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, alpha: float
-) -> bool:
-    low, high = metric.bounds
-    column = cluster(gaps, [one.task.conversation_id for one, _ in pairs], (low - high, high - low))
-    (found,) = estimate_means([column], tested=0.0)
-    p = p_of_signs(found)
-    return p is not None and p <= alpha
 
 
 # Evaluations as sides.

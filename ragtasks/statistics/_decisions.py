@@ -24,8 +24,8 @@ from ragtasks.statistics._means import (
     Column,
     Estimate,
     Floats,
+    compare,
     estimate_means,
-    paired_differences,
 )
 
 # Items are scored in an order that a seed shuffles, every conversation at the same pace: turns of one conversation say
@@ -238,9 +238,9 @@ class Race:
         return second if (gap > 0) == self._higher_is_better else first
 
     def _look(self, first: str, second: str) -> Look:
-        gaps = paired_differences(self._column(first), self._column(second))
-        levels = self._levels[self._n_looks - 1]
-        (found,) = estimate_means([gaps], level=1 - levels.better, tested=self._tested, is_discrete=self.is_gate)
+        columns, levels = (self._column(first), self._column(second)), self._levels[self._n_looks - 1]
+        compared = compare(*columns, level=1 - levels.better, tested=self._tested, is_discrete=self.is_gate)
+        found, gaps = compared.difference, compared.gaps
         if found.value is None or found.p is None:
             return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
         beside = found.value - self._tested

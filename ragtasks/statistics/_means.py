@@ -550,14 +550,25 @@ class Comparison:
     """Mean of the first over the shared items; None without any."""
     second_mean: float | None
     """Mean of the second over the same."""
+    gaps: Clustered
+    """Second minus first, item by item, summed by cluster."""
     difference: Estimate
-    """Mean of second less first, with its p value. Its `n_unscored` are items that one or both did not score."""
+    """Mean of the gaps, with its p value. Its `n_unscored` are items that one or both did not score."""
     n_unshared: int
     """Items that only one of the two has."""
-    adjusted_p: float | None
-    """The p value by Holm, over all comparisons of the call; None where there is no p."""
-    detectable: float | None
-    """Smallest true difference that such a benchmark finds four times out of five; None where that is unknown."""
+    adjusted_p: float | None = None
+    """The p value by Holm, over all comparisons of the call; None without a p, or for a comparison of its own."""
+
+    @property
+    def detectable(self) -> float | None:
+        """Smallest true difference that such a benchmark finds four times out of five; None if that is unknown."""
+        return detectable_difference(self.difference)
+
+    @property
+    def n_one_sided(self) -> int:
+        """Items that only one of the two scored, of those that both have."""
+        both = ((value, self.second.values[i]) for i, value in self.first.values.items() if i in self.second.values)
+        return sum((one is None) != (other is None) for one, other in both)
 
     @property
     def p(self) -> float | None:
@@ -571,9 +582,14 @@ class Comparison:
         return Difference(found.value, found.n_values, found.n_values + found.n_unscored, found.low, found.high)
 
     @property
+    def differences(self) -> dict[str, float | None]:
+        """Shared item -> second minus first, None if one is unscored."""
+        return _gaps_of(self.first, self.second)
+
+    @property
     def signs(self) -> tuple[int, int, int]:
         """Items on which the second is higher, on which it is lower, and on which both are equal."""
-        gaps = [gap for gap in _gaps_of(self.first, self.second).values() if gap is not None]
+        gaps = [gap for gap in self.differences.values() if gap is not None]
         n_higher, n_lower = (sum(sign * gap > TIE for gap in gaps) for sign in (1, -1))
         return n_higher, n_lower, len(gaps) - n_higher - n_lower
 
@@ -596,9 +612,38 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     pairs = list(_pairs(columns, baseline))
     if not pairs:
         raise _nothing_to_compare(columns)
-    tested = estimate_means([paired_differences(*pair) for pair in pairs], tested=0.0)
-    rows = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
-    return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in rows))
+    compared = [compare(*pair) for pair in pairs]
+    adjusted = zip(compared, holm([found.p for found in compared]), strict=True)
+    return Comparisons(mean_columns(columns), tuple(replace(found, adjusted_p=p) for found, p in adjusted))
+
+
+def compare(
+    first: Column, second: Column, *, tested: float | None = 0.0, level: float = 0.95, is_discrete: bool = False
+) -> Comparison:
+    """Return two columns compared on the items that both scored.
+
+    The p value is of a true difference of `tested`; see `estimate_means` for `level` and `is_discrete`.
+    """
+    gaps = _gaps_of(first, second)
+    (smallest, largest), (lowest, highest) = first.bounds, second.bounds
+    scored = [item for item, gap in gaps.items() if gap is not None]
+    # Two sides that were mapped have maps of their own.
+    extra = math.hypot(
+        *(shared_error((side.moves[i] for i in scored if i in side.moves), len(scored)) for side in (first, second))
+    )
+    bounds = (lowest - largest, highest - smallest)
+    clustered = cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
+    (difference,) = estimate_means([clustered], tested=tested, level=level, is_discrete=is_discrete)
+    both = [(a, b) for i, a in first.values.items() if a is not None and (b := second.values.get(i)) is not None]
+    return Comparison(
+        first=first,
+        second=second,
+        first_mean=sum(one for one, _ in both) / len(both) if both else None,
+        second_mean=sum(other for _, other in both) / len(both) if both else None,
+        gaps=clustered,
+        difference=difference,
+        n_unshared=len(first.values) + len(second.values) - 2 * len(gaps),
+    )
 
 
 def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
@@ -641,35 +686,6 @@ def _gaps_of(first: Column, second: Column) -> dict[str, float | None]:
     """Return shared item -> second less first, None where one is unscored."""
     pairs = {item: (value, second.values[item]) for item, value in first.values.items() if item in second.values}
     return {item: None if a is None or b is None else b - a for item, (a, b) in pairs.items()}
-
-
-def paired_differences(first: Column, second: Column) -> Clustered:
-    """Return second less first on the items that both have, summed by cluster."""
-    gaps = _gaps_of(first, second)
-    (smallest, largest), (lowest, highest) = first.bounds, second.bounds
-    scored = [item for item, gap in gaps.items() if gap is not None]
-    # Two sides that were mapped have maps of their own.
-    extra = math.hypot(
-        *(shared_error((side.moves[i] for i in scored if i in side.moves), len(scored)) for side in (first, second))
-    )
-    bounds = (lowest - largest, highest - smallest)
-    return cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
-
-
-def _comparison(pair: tuple[Column, Column], difference: Estimate, adjusted_p: float | None) -> Comparison:
-    first, second = pair
-    shared = first.values.keys() & second.values.keys()
-    both = [(a, b) for i, a in first.values.items() if a is not None and (b := second.values.get(i)) is not None]
-    return Comparison(
-        first=first,
-        second=second,
-        first_mean=sum(one for one, _ in both) / len(both) if both else None,
-        second_mean=sum(other for _, other in both) / len(both) if both else None,
-        difference=difference,
-        n_unshared=len(first.values) + len(second.values) - 2 * len(shared),
-        adjusted_p=adjusted_p,
-        detectable=detectable_difference(difference),
-    )
 
 
 def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
