@@ -78,12 +78,6 @@ def test_scores_stay_in_range_and_the_strict_hits_below_the_official_ones(chunks
     assert scores["map_10"] <= scores["hits_10"]
 
 
-@given(EVIDENCE)
-def test_evidence_on_the_first_ranks_is_perfect(facts: list[str]) -> None:
-    scores = evidence_scores(list(dict.fromkeys(facts)), facts)
-    assert [scores[name] for name in ("hits_4", "hits_10", "map_10", "mrr_10")] == [1, 1, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("chunks", "map_10", "map_official_10", "hits_4"),
     [

@@ -61,13 +61,6 @@ def test_a_batch_refuses_lists_of_different_length() -> None:
         rouge_l_batch(["one", "two"], ["one"])
 
 
-@given(TEXTS, TEXTS)
-def test_rouge_l_is_symmetric_and_in_range(response: str, target: str) -> None:
-    value = rouge_l(response, target)
-    assert 0 <= value <= 1
-    assert value == pytest.approx(rouge_l(target, response), abs=1e-12)
-
-
 @given(TEXTS)
 def test_a_perfect_answer_has_the_maximum(text: str) -> None:
     assert rouge_l(text, text) == (1.0 if any(c.isascii() and c.isalnum() for c in text.lower()) else 0.0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import codecs
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
 from retrieval_cache import sentence_spans
-from tests._messages import raises
 from tests.synthesis._documents import pdf, town, write_towns
 
 PAGE = """<html><head><title>The mill</title></head><body><nav>Home | About</nav><article><h1>The mill</h1>
@@ -128,42 +125,6 @@ def _encrypted() -> bytes:
     return target.getvalue()
 
 
-def test_encodings_are_read_as_marked_or_guessed_and_the_guess_is_told(tmp_path: Path) -> None:
-    text = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
-    (tmp_path / "wide.txt").write_bytes(codecs.BOM_UTF16_LE + "A wide text.".encode("utf-16-le"))
-    (tmp_path / "marked.txt").write_bytes(codecs.BOM_UTF8 + b"A marked text.")
-    (tmp_path / "old.txt").write_bytes(text.encode("latin-1"))
-    found = read_documents(tmp_path)
-    texts = {one.document_id: one.text for one in found.documents}
-    assert texts["wide.txt"] == "A wide text."
-    assert texts["marked.txt"] == "A marked text."
-    assert "öffnet früh" in texts["old.txt"]
-    assert sum(found.guessed.values()) == 1
-
-
-@pytest.mark.parametrize("names", [(), ("picture.png",), ("blank.txt",)])
-def test_a_folder_without_documents_is_one_clear_error(tmp_path: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        (tmp_path / name).write_bytes(b" ")
-    with raises(ConfigurationError):
-        read_documents(tmp_path)
-    with pytest.raises(ConfigurationError, match="no such folder"):
-        read_documents(tmp_path / "none")
-
-
-def test_ids_have_no_white_space_and_folders_can_be_domains(tmp_path: Path) -> None:
-    for name in ("Town Hall/a b.txt", "Town Hall/a_b.txt", "top.txt", "---/c.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"About {name}.", "utf-8")
-    found = read_documents(tmp_path, folders_are_domains=True).documents
-    assert {one.document_id: one.domain for one in found} == {
-        "---/c.txt": "custom",
-        "Town_Hall/a_b.txt": "town-hall",
-        "Town_Hall/a_b.txt~2": "town-hall",
-        "top.txt": "custom",
-    }
-
-
 def test_near_duplicates_leave_one_passage_a_domain(tmp_path: Path) -> None:
     for name, text in {"a": town("Arden"), "b": town("Arden") + " And so on.", "c": town("Belmor")}.items():
         (tmp_path / f"{name}.txt").write_text(text, "utf-8")
@@ -205,12 +166,6 @@ def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
     passages, _ = cut_documents([document], Cut(size=30, stride=20, tokenizer=str(file)))
     assert {len(one.passage.text) for one in passages[:-1]} <= {29, 30}  # without a blank at an end
     assert len(passages) > len(cut_documents([document], Cut(size=30, stride=20))[0])
-
-
-@pytest.mark.parametrize(("unit", "size", "stride"), [("words", 5, 5), ("tokens", 5, 6), ("tokens", 5, 0)])
-def test_sizes_that_do_not_fit_are_refused(unit: str, size: int, stride: int) -> None:
-    with pytest.raises(ConfigurationError):
-        Cut(unit, size, stride)
 
 
 @given(st.text(alphabet="aB. !?\n", max_size=60))

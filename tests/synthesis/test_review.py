@@ -13,7 +13,6 @@ from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability
 from ragtasks.synthesis.documents import Cut
-from ragtasks.synthesis.quality import quality_section
 from ragtasks.synthesis.review import (
     DecisionError,
     Pair,
@@ -99,21 +98,6 @@ def test_what_is_left_stands_alone_where_the_pair_before_it_is_gone(tmp_path: Pa
         export_reviewed(folder, tmp_path / "none", reviews[:1])
 
 
-def test_a_reviewed_synthesis_keeps_its_details(tmp_path: Path) -> None:
-    write_towns(tmp_path / "docs", 2, 8)
-    with chat_server(script) as server:
-        make(server.base_url, tmp_path, turns=6)
-    pairs = read_pairs(tmp_path / "out")
-    export_reviewed(tmp_path / "out", tmp_path / "kept", [review(pairs[0], "reject"), review(pairs[1], "accept")])
-    (before,), (after,) = (
-        [row for row in rows(folder / "synthesis" / "dialogues.jsonl") if row["dialogue_id"] == "d1"]
-        for folder in (tmp_path / "out", tmp_path / "kept")
-    )
-    assert len(after["turns"]) == 1
-    assert len(after["removed"]) == len(before["removed"]) + 1
-    assert quality_section(tmp_path / "kept").tables[1].rows[0][:2] == ("d1", 1)
-
-
 def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 2))
     ann = ["accept", "accept", "reject", "reject", "edit", "accept"]
@@ -181,21 +165,6 @@ def test_a_pair_has_another_version_where_anything_that_is_shown_differs(tmp_pat
     assert Pair(1, replace(task, extra={})).texts["standalone"] == task.question
 
 
-def test_the_first_question_that_is_left_of_a_conversation_begins_it(tmp_path: Path) -> None:
-    folder = write_dialogues(tmp_path / "b", 2)
-    pairs = read_pairs(folder)
-    export_reviewed(folder, tmp_path / "out", [review(pairs[1], "accept"), review(pairs[2], "accept")])
-    first, second = open_benchmark("custom", tmp_path / "out").tasks
-    assert [(task.turn, task.multi_turn) for task in (first, second)] == [(1, "N/A"), (2, "Follow-up")]
-    assert first.question == pairs[1].texts["standalone"]
-    assert second.question == pairs[2].texts["question"]
-    for task, pair in zip((first, second), pairs[1:], strict=False):
-        assert task.answerability is pair.task.answerability
-        assert [item.passage_id for item in task.references] == [item.passage_id for item in pair.task.references]
-        assert task.question_types == pair.task.question_types
-        assert task.extra["rewrite"] == pair.texts["standalone"]
-
-
 def test_reviewers_who_share_no_pair_have_no_agreement(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
     section = review_section("b", pairs, [review(pairs[0], "accept"), review(pairs[1], "reject", "bob")])
@@ -230,19 +199,6 @@ def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> No
     ]
     assert agreement.rows[1][4:] == ("1.000", "1.000")
     assert agreement.rows[0][4:] == ("0.000", "0.000"), "the edit is kept as the other is, and is another choice"
-
-
-def test_what_is_left_is_counted_in_words_that_fit(tmp_path: Path) -> None:
-    folder = write_dialogues(tmp_path / "b", 1)
-    pairs = read_pairs(folder)
-    one = [review(pairs[0], "accept")]
-    assert export_reviewed(folder, tmp_path / "one", one) == (
-        f"{tmp_path / 'one'}: 1 pair kept, 0 of them edited; 0 rejected, 2 not decided on",
-    )
-    two = [*one, review(pairs[1], "edit", answer="other"), review(pairs[2], "reject")]
-    assert export_reviewed(folder, tmp_path / "two", two) == (
-        f"{tmp_path / 'two'}: 2 pairs kept, 1 of them edited; 1 rejected, 0 not decided on",
-    )
 
 
 def test_the_manifest_of_a_review_says_what_it_was_made_of(tmp_path: Path) -> None:

@@ -235,11 +235,3 @@ def test_a_server_that_fails_loses_nothing_that_was_answered(tmp_path: Path) -> 
         make(server.base_url, tmp_path)
         assert sum("careful annotator" not in prompt for prompt in server.asked) == n_before
     assert check_folder(tmp_path / "out").passes
-
-
-@pytest.mark.parametrize(
-    "option", [{"unit": "words"}, {"pool": "all"}, {"list_size": 0}, {"turns": 0}, {"unanswerable": 1.5}]
-)
-def test_settings_that_cannot_be_are_refused(option: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError):
-        Settings(**option)  # type: ignore[arg-type]
