@@ -79,7 +79,7 @@ def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     """Return seconds and peak memory of the stage in this process."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from retrieval_cache import Queries, RunStore, parse
-    from retrieval_cache.stage import Request, build_run
+    from retrieval_cache.stage import RunRequest, build_run
 
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))
     model = next(task for task in sample.tasks if task.domain == DOMAIN)
@@ -90,7 +90,7 @@ def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     def progress(what: str, done: int, total: int | None) -> None:
         steps[what.removeprefix(f"{DOMAIN}: ")] = time.perf_counter()
 
-    request = Request(
+    request = RunRequest(
         replace(sample, tasks=tasks), queries, lambda: parse(f"run:{run}"), 20, corpora={DOMAIN: str(source)}
     )
     before = peak_megabytes()

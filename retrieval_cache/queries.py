@@ -526,12 +526,14 @@ def _read_recipe(folder: Path) -> Recipe:
     try:
         return Recipe(**orjson.loads((folder / RECIPE).read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise _no_model(str(folder), f"no {RECIPE} that can be read") from error
+        raise ConfigurationError(
+            "rewriter",
+            where=str(folder),
+            expected=_EXPECTED,
+            found=f"no {RECIPE} that can be read",
+            next_step=_NEXT_STEP,
+        ) from error
 
 
 _EXPECTED = "a folder with a trained rewriter, or a language model to train"
 _NEXT_STEP = "check the name; without a network, name a folder"
-
-
-def _no_model(where: str, found: str) -> ConfigurationError:
-    return ConfigurationError("rewriter", where=where, expected=_EXPECTED, found=found, next_step=_NEXT_STEP)

@@ -51,7 +51,7 @@ from retrieval_cache.queries import (
 from retrieval_cache.retrievers.protocol import Progress, Retriever, searched, spending_of
 from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.spec import filled_by, parse
-from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, domain_source
+from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever, domain_source
 from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
@@ -124,7 +124,7 @@ def retrieve(
     make = functools.partial(_made, retriever, place.secrets, store.replies, encode_with)
     with nullcontext(progress) if progress else progress_bars() as told:
         queries = _queries(place, benchmark, form, rewriter or Rewriter(None), told)
-        return build_run(Request(benchmark, queries, make, depth, name, corpora), store, told)
+        return build_run(RunRequest(benchmark, queries, make, depth, name, corpora), store, told)
 
 
 def check_request(

@@ -58,7 +58,7 @@ _SPEC_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What is asked of the stage."""
 
     benchmark: Benchmark
@@ -75,14 +75,14 @@ class Request:
 
 
 @loading_once()
-def build_run(request: Request, store: RunStore, progress: Progress = no_progress) -> StoredRun:
+def build_run(request: RunRequest, store: RunStore, progress: Progress = no_progress) -> StoredRun:
     """Return the stored run that the request describes, made now or found.
 
     An identical run under another name is given this one too, at no cost.
     """
     if request.name is not None:
         new_run_name(request.name)
-    work = _Work(request, retrieval_side(request.benchmark.name), store, progress)
+    work = _RunBuild(request, retrieval_side(request.benchmark.name), store, progress)
     spec = work.spec()
     key = canonical_hash(spec)
     with store.only_builder(key):
@@ -107,10 +107,10 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         return store.publish(folder, name)
 
 
-class _Work:
+class _RunBuild:
     """One build: the steps share the request, the corpora and where progress goes."""
 
-    def __init__(self, request: Request, side: RetrievalSide, store: RunStore, progress: Progress) -> None:
+    def __init__(self, request: RunRequest, side: RetrievalSide, store: RunStore, progress: Progress) -> None:
         self._request = request
         self._store = store
         self._progress = progress
@@ -228,7 +228,7 @@ def _statistics_file(folder: Path, domain: str) -> Path:
     return folder / f"{domain}.statistics.part"
 
 
-def _free_name(request: Request, store: RunStore, key: str) -> str:
+def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
     """Return the name that the run will have; a default that other content has gets the start of the key behind it."""
     wanted = request.name or _default_name(request)
     if not run_folder(store.root, wanted).exists() or run_key(store.root, wanted) == key:
@@ -241,7 +241,7 @@ def _free_name(request: Request, store: RunStore, key: str) -> str:
     return f"{wanted}.{key[:8]}"
 
 
-def _default_name(request: Request) -> str:
+def _default_name(request: RunRequest) -> str:
     """Return retriever, query form and data; the benchmark that every command takes by default goes without saying."""
     benchmark = request.benchmark
     data = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []

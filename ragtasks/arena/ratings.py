@@ -116,7 +116,7 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class HeadToHead:
     """Two systems against each other."""
 
     first: str
@@ -145,7 +145,7 @@ class Ratings:
 
     systems: tuple[Rating, ...]
     """Best first: by rating, then those without one by win rate."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[HeadToHead, ...]
     """Every two systems that met, by name."""
     effects: tuple[Effect, ...]
     """Of length and refusals."""
@@ -230,7 +230,7 @@ def _rank(rating: Rating) -> tuple[float, float, str]:
     return -(value or -math.inf), -(rating.win_rate.value or 0.0), rating.system
 
 
-def _pairs(votes: Sequence[Vote]) -> list[Pair]:
+def _pairs(votes: Sequence[Vote]) -> list[HeadToHead]:
     met: dict[tuple[str, str], list[Vote]] = {}
     for vote in votes:
         one, other = sorted((vote.first.system, vote.second.system))
@@ -242,7 +242,7 @@ def _pairs(votes: Sequence[Vote]) -> list[Pair]:
     ]
     estimates = estimate_means(shares, tested=0.5)
     rows = zip(names, estimates, holm([share.p for share in estimates]), strict=True)
-    return [Pair(*name, share, share.p, adjusted_p) for name, share, adjusted_p in rows]
+    return [HeadToHead(*name, share, share.p, adjusted_p) for name, share, adjusted_p in rows]
 
 
 def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
@@ -652,7 +652,7 @@ def _pair_table(ratings: Ratings) -> Table:
     return Table("Pairs", heads, rows, note)
 
 
-def _by_share(pair: Pair) -> tuple[float, str, str]:
+def _by_share(pair: HeadToHead) -> tuple[float, str, str]:
     return -abs((pair.share.value or 0.5) - 0.5), pair.first, pair.second
 
 

@@ -100,7 +100,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 
     from ragtasks.submissions import mtrageval
 
-    request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
+    request = mtrageval.Submission(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
     echo(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
 
 

@@ -81,55 +81,55 @@ def run_folder(store: Path, name: str) -> Path:
     return store / "runs" / checked_run_name(name)
 
 
-class _Part(BaseModel):
+class _ManifestPart(BaseModel):
     """A part of a manifest: what is read of it, and whatever else is there."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-class _Corpus(_Part):
+class _CorpusSpec(_ManifestPart):
     n_passages: int | None = None
 
 
-class _Queries(_Part):
+class _Queries(_ManifestPart):
     form: str
 
 
-class _Retriever(_Part):
+class _Retriever(_ManifestPart):
     name: str
 
 
-class _Spec(_Part):
+class _Spec(_ManifestPart):
     benchmark: str
     is_sample: bool
     revision: str
     tasks: str
-    corpora: dict[str, _Corpus]
+    corpora: dict[str, _CorpusSpec]
     queries: _Queries
     retriever: _Retriever
 
 
-class _Counted(_Part):
+class _RetrievalCounts(_ManifestPart):
     left_out: list[str] = []
 
 
-class _Rewriting(_Part):
+class _Rewriting(_ManifestPart):
     asked: int
     fallbacks: dict[str, int]
 
 
-class _Metadata(_Part):
-    retrieval: dict[str, _Counted] = {}
+class _RunMetadata(_ManifestPart):
+    retrieval: dict[str, _RetrievalCounts] = {}
     rewriting: _Rewriting | None = None
 
 
-class _ManifestFile(_Part):
+class _ManifestFile(_ManifestPart):
     format: Literal[1]
     key: str
     name: str
     spec: _Spec
     files: dict[str, str]
-    metadata: _Metadata
+    metadata: _RunMetadata
 
 
 class _ContextsRow(BaseModel):

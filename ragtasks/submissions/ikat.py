@@ -67,7 +67,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class _Passage(_Strict):
+class _Provenance(_Strict):
     id: str = ""
     text: str = ""
     score: float = 0.0
@@ -80,17 +80,17 @@ class _Fact(_Strict):
     score: float = 0.0
 
 
-class _Answer(_Strict):
+class _TurnResponse(_Strict):
     text: str = ""
     rank: int = 0
-    passage_provenance: list[_Passage] = []
+    passage_provenance: list[_Provenance] = []
 
 
-class _Answer2023(_Answer):
+class _Answer2023(_TurnResponse):
     ptkb_provenance: list[_Fact] = []
 
 
-class _Answer2024(_Answer):
+class _Answer2024(_TurnResponse):
     ptkb_provenance: list[int] = []
 
 
@@ -117,7 +117,7 @@ class _Run2024(_Strict):
     turns: list[_Turn2024]
 
 
-class _Metadata(BaseModel):
+class _RunInfo(BaseModel):
     team_id: Any
     run_id: Any
     run_type: str
@@ -131,7 +131,7 @@ class _Sentence(BaseModel):
 
 class _Answer2025(BaseModel):
     turn_id: str
-    metadata: _Metadata
+    metadata: _RunInfo
     references: dict[str, float]
     responses: list[_Sentence] = []
 
@@ -219,7 +219,7 @@ def _check_whole(run: _Run2023 | _Run2024, check: _Check) -> None:
             _check_facts(answer, turn.turn_id, check)
 
 
-def _check_passages(passages: Sequence[_Passage], turn: str, check: _Check) -> None:
+def _check_passages(passages: Sequence[_Provenance], turn: str, check: _Check) -> None:
     if not 1 <= len(passages) <= MAX_PASSAGES:
         check.add("n_passages", turn, f"1 to {MAX_PASSAGES:,} passages", len(passages))
     if not any(passage.used for passage in passages):

@@ -24,7 +24,7 @@ _WORTH_ASKING_AGAIN = frozenset({Outcome.ANSWERED, Outcome.TRUNCATED, Outcome.EM
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnusableReply:
     """Why a question has no answer that can be used."""
 
     reason: str
@@ -73,7 +73,7 @@ class Asker:
         """What was asked and paid so far."""
         self._price, self._progress = price, progress
 
-    def ask(self, what: str, questions: Sequence[Question[T]]) -> list[T | Failure]:
+    def ask(self, what: str, questions: Sequence[Question[T]]) -> list[T | UnusableReply]:
         """Return what each reply says, or why it cannot be used, in the order of the questions."""
         states: list[_State[T]] = [_State(question) for question in questions]
         for _ in range(_ATTEMPTS):
@@ -90,7 +90,7 @@ class Asker:
                 f"({lost[0].reason}); nothing was written, and answers so far are saved. "
                 "Next step: run the same command again"
             )
-        return [Failure(state.reason) if state.result is None else state.result[0] for state in states]
+        return [UnusableReply(state.reason) if state.result is None else state.result[0] for state in states]
 
     def _stage_progress(self, what: str) -> Progress:
         return lambda name, done, total: self._progress(f"{what}: {name}", done, total)

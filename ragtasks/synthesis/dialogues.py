@@ -13,9 +13,9 @@ from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import (
     Asker,
-    Failure,
     Question,
     UnreadableReplyError,
+    UnusableReply,
     covered_share,
     listed_texts,
     object_with,
@@ -84,7 +84,7 @@ class _Step:
         found = self._asker.ask(what, [question(dialogue) for dialogue in dialogues])
         accepted: list[Dialogue] = []
         for dialogue, answer in zip(dialogues, found, strict=True):
-            if isinstance(answer, Failure):
+            if isinstance(answer, UnusableReply):
                 self._left_out.append(LeftOut(dialogue.dialogue_id, f"{what}: {answer.reason}"))
             else:
                 accepted.append(follow(dialogue, answer))

@@ -18,9 +18,9 @@ from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_arr
 from ragtasks.records import Passage, compact
 from ragtasks.synthesis.asking import (
     Asker,
-    Failure,
     Question,
     UnreadableReplyError,
+    UnusableReply,
     covered_share,
     listed_texts,
     object_with,
@@ -102,7 +102,7 @@ def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counte
     )
 
 
-def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
+def _official(articles: list[SourceArticle], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
     """Return the official files, and beside them what tells the loader that these are not the official data."""
     by_type = Counter(query.question_type for query in queries)
     rows: list[dict[str, Any]] = [article.row() for article in articles]
@@ -163,7 +163,7 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}
     for (bridge, kind), found in zip(wanted, written, strict=True):
-        if isinstance(found, Failure):
+        if isinstance(found, UnusableReply):
             counts[f"questions without a usable reply: {found.reason}"] += 1
         elif found[0].casefold() in made:
             counts["questions that come twice"] += 1
@@ -173,7 +173,7 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
     checks = asker.ask("checks", [_check(query) for query in queries])
     passed = []
     for query, check in zip(queries, checks, strict=True):
-        failed = [check.reason] if isinstance(check, Failure) else check
+        failed = [check.reason] if isinstance(check, UnusableReply) else check
         if failed:
             counts[f"questions that fail the check: {', '.join(failed)}"] += 1
         else:
@@ -224,7 +224,7 @@ def _read_check(reply: str) -> list[str]:
 
 
 def write_null_queries(
-    articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
+    articles: Sequence[SourceArticle], claims: Sequence[Claim], n: int, asker: Asker
 ) -> tuple[list[MultihopQuery], Counter[str]]:
     """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped."""
     topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
@@ -238,7 +238,7 @@ def write_null_queries(
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}
     for found in asker.ask("null queries", questions):
-        if isinstance(found, Failure):
+        if isinstance(found, UnusableReply):
             counts[f"null queries left out: {found.reason}"] += 1
         else:
             made.setdefault(found.casefold(), MultihopQuery(found, INSUFFICIENT, NULL, ()))
@@ -272,7 +272,7 @@ _LEAST_SHARED = 0.4
 class Claim:
     """One claim with its evidence."""
 
-    article: Article
+    article: SourceArticle
     fact: str
     """The sentence, as it stands there."""
     text: str
@@ -295,7 +295,7 @@ class Bridge:
     """Two to four, each of another article, by date."""
 
 
-def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
+def find_claims(articles: Sequence[SourceArticle], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
     """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped."""
     pieces = [
         (article, piece)
@@ -313,7 +313,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
     counts: Counter[str] = Counter()
     answers = asker.ask("claims", questions)
     for (article, _), found in zip(pieces, answers, strict=True):
-        if isinstance(found, Failure):
+        if isinstance(found, UnusableReply):
             left_out.append(LeftOut(article.url, found.reason))
             continue
         accepted, dropped = found
@@ -322,7 +322,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
     return claims, left_out, counts
 
 
-def _claims_read(article: Article, reply: str) -> _Found:
+def _claims_read(article: SourceArticle, reply: str) -> _Found:
     rows = object_with(reply, "claims")["claims"]
     if not isinstance(rows, list):
         raise UnreadableReplyError('"claims": no list')
@@ -368,7 +368,7 @@ _KEYS = ("title", "source", "published_at", "category", "body")
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class SourceArticle:
     """One article, as in MultiHop-RAG's corpus."""
 
     title: str
@@ -385,30 +385,27 @@ class Article:
         return asdict(self)
 
 
-def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
+def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[SourceArticle], list[LeftOut]]:
     """Return articles and what could not be read."""
     if location.is_file():
         return _of_corpus(location), []
     found = read_documents(location, folders_are_domains=True, progress=progress)
     articles = []
     for document in found.documents:
-        changed = _changed(location, document.document_id)
+        path = location / document.document_id
+        stamp = (path if path.exists() else location).stat().st_mtime
+        changed = datetime.fromtimestamp(stamp, timezone.utc).isoformat(timespec="seconds")
         articles.append(
-            Article(document.title, "", document.domain, changed, document.domain, document.document_id, document.text)
+            SourceArticle(
+                document.title, "", document.domain, changed, document.domain, document.document_id, document.text
+            )
         )
     return articles, list(found.left_out)
 
 
-def _changed(root: Path, name: str) -> str:
-    """Return when a document's file was changed; of one whose name had white space, when its folder was."""
-    path = root / name
-    stamp = (path if path.exists() else root).stat().st_mtime
-    return datetime.fromtimestamp(stamp, timezone.utc).isoformat(timespec="seconds")
-
-
-def _of_corpus(path: Path) -> list[Article]:
+def _of_corpus(path: Path) -> list[SourceArticle]:
     problems = Problems(path, "articles", "write each as MultiHop-RAG's corpus.json has it")
-    articles: dict[str, Article] = {}
+    articles: dict[str, SourceArticle] = {}
     for number, row in enumerate(json_array(problems), start=1):
         texts = _texts(row)
         if texts is None:
@@ -418,7 +415,7 @@ def _of_corpus(path: Path) -> list[Article]:
         author = row.get("author") if isinstance(row.get("author"), str) else ""
         if url in articles:
             problems.add(0, "each url once", url, f"item {number}")
-        articles[url] = Article(author=author, url=url, **texts)
+        articles[url] = SourceArticle(author=author, url=url, **texts)
     problems.raise_if_any()
     if not articles:
         raise BenchmarkFileError(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ragtasks.synthesis.asking import (
     Asker,
-    Failure,
     Question,
     UnreadableReplyError,
+    UnusableReply,
     covered_share,
     listed_texts,
     object_with,
@@ -56,7 +56,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
     texts: dict[tuple[str, str], str] = {}
     origins: dict[tuple[str, str], list[DocumentPassage]] = {}
     for place, (item, statements) in enumerate(zip(passages, found, strict=True)):
-        if isinstance(statements, Failure):
+        if isinstance(statements, UnusableReply):
             left_out.append(LeftOut(item.passage.passage_id, statements.reason))
             continue
         if not statements:

@@ -154,7 +154,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
             "pair": pair,
             "texts": texts,
             "own": review,
-            "when": _when(review) if review else "",
+            "when": datetime.fromtimestamp(review.time, timezone.utc).strftime("%Y-%m-%d %H:%M UTC") if review else "",
             "n_pairs": len(desk.pairs),
             "note": review.decision.note if review else "",
             "is_edited": False,
@@ -209,7 +209,3 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         return site.page(request, "tables", heading="Agreement", sections=[section])
 
     return router
-
-
-def _when(review: Review) -> str:
-    return datetime.fromtimestamp(review.time, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

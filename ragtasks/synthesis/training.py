@@ -490,7 +490,7 @@ _LEAST_DIALOGUES = 5
 
 
 @dataclass(frozen=True)
-class Split:
+class TaskSplit:
     """The tasks of three sets of dialogues."""
 
     train: tuple[Task, ...]
@@ -504,7 +504,7 @@ class Split:
         return {item.name: len({task.conversation_id for task in getattr(self, item.name)}) for item in fields(self)}
 
 
-def split_by_dialogue(tasks: Sequence[Task], seed: int) -> Split:
+def split_by_dialogue(tasks: Sequence[Task], seed: int) -> TaskSplit:
     """Return tasks in three sets that share no dialogue, each with one at least."""
     names = list(dict.fromkeys(task.conversation_id for task in tasks))
     if len(names) < _LEAST_DIALOGUES:
@@ -515,7 +515,7 @@ def split_by_dialogue(tasks: Sequence[Task], seed: int) -> Split:
     n_test = max(1, round(TEST_SHARE * len(names)))
     n_validation = max(1, round(VALIDATION_SHARE * (len(names) - n_test)))
     test, validation = set(shuffled[:n_test]), set(shuffled[n_test : n_test + n_validation])
-    return Split(
+    return TaskSplit(
         tuple(task for task in tasks if task.conversation_id not in test | validation),
         tuple(task for task in tasks if task.conversation_id in validation),
         tuple(task for task in tasks if task.conversation_id in test),

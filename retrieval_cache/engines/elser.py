@@ -95,7 +95,8 @@ class ElserRetriever:
         self._ready = False
         with self._clearly("index"):
             if self._prepare():
-                _forget(folder)
+                for note in folder.glob("sent-*"):
+                    note.unlink(missing_ok=True)
             n_passages = 0
             iterator = iter(passages)
             for number in itertools.count():
@@ -226,11 +227,6 @@ def _elasticsearch() -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError("elasticsearch", "elastic", "ELSER retrieval") from error
     return elasticsearch
-
-
-def _forget(folder: Path) -> None:
-    for note in folder.glob("sent-*"):
-        note.unlink(missing_ok=True)
 
 
 def _next_step(status: int | None) -> str:

@@ -487,7 +487,8 @@ def _set_max_length(model: Any, max_length: int | None) -> None:
     """Make a model read at most `max_length` tokens; None leaves its own limit."""
     if max_length is None:
         return
-    limit = _positions(model)
+    config = getattr(getattr(next(iter(model.children()), None), "auto_model", None), "config", None)
+    limit = getattr(config, "max_position_embeddings", None)
     if max_length < 1 or (limit is not None and max_length > limit):
         raise ConfigurationError(
             "encoder",
@@ -497,11 +498,6 @@ def _set_max_length(model: Any, max_length: int | None) -> None:
             next_step="leave it out to use the model's own limit",
         )
     model.max_seq_length = max_length
-
-
-def _positions(model: Any) -> int | None:
-    config = getattr(getattr(next(iter(model.children()), None), "auto_model", None), "config", None)
-    return getattr(config, "max_position_embeddings", None)
 
 
 def token_lengths(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[int]:

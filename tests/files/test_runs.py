@@ -31,7 +31,7 @@ from ragtasks.files import (
 )
 from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import Request, submit
+from ragtasks.submissions.mtrageval import Submission, submit
 from retrieval_cache import RunStore
 from tests._messages import raises
 
@@ -224,7 +224,7 @@ def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, n
         lambda: config_from_options({"run": name}),
         lambda: run_key(tmp_path, name),
         lambda: contexts_for(sample, Setting.FULL_RAG, name, tmp_path),
-        lambda: submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run=name), sample, tmp_path),
+        lambda: submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run=name), sample, tmp_path),
         lambda: RunStore(tmp_path).named(name),
         lambda: RunStore(tmp_path).remove(name),
         lambda: RunStore(tmp_path).publish(tmp_path, name),

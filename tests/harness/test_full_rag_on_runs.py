@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import Request, submit
+from ragtasks.submissions.mtrageval import Submission, submit
 from retrieval_cache import Place, retrieve
 from tests._commands import CommandResult
 
@@ -38,7 +38,7 @@ def test_a_stored_run_is_answered_and_handed_in_as_task_c(
     assert all(len(row["doc"]["passages"]) == 5 for row in samples)
     assert all(0 < row["doc"]["usage"]["retriever_seconds"] < 60 for row in samples)
     target = tmp_path / "task_c.jsonl"
-    submit(Request(SubmissionTask.C, target, results=results), benchmark, tmp_path / "store")
+    submit(Submission(SubmissionTask.C, target, results=results), benchmark, tmp_path / "store")
     assert len(target.read_text(encoding="utf-8").splitlines()) == len(benchmark.tasks)
 
 

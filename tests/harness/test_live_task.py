@@ -19,7 +19,7 @@ from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.tasks import task_folder
 from ragtasks.results import read_evaluations
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import Request, submit
+from ragtasks.submissions.mtrageval import Submission, submit
 from retrieval_cache import searcher
 from tests._commands import CommandResult
 from tests._shared import harness_without_tasks
@@ -357,7 +357,7 @@ def test_no_submission_is_made_of_live_conversations(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     out, answers = tmp_path / "out", tmp_path / "b.jsonl"
-    request = Request(SubmissionTask.B, answers, results=out, allow_missing=True)
+    request = Submission(SubmissionTask.B, answers, results=out, allow_missing=True)
     given = ["--model", "ragtasks-oracle", "--output_path", str(out), "--log_samples", "--tasks"]
     assert command(*given, TASK).status == 0
     with pytest.raises(ConfigurationError, match="only answers whose history is the model's own"):

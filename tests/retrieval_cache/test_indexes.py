@@ -17,7 +17,7 @@ from retrieval_cache.corpora.passages import PassageSource, open_source
 from retrieval_cache.queries import build_queries
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import DEPTH, Request, build_run, domain_retriever, indexed, read_run
+from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever, indexed, read_run
 from retrieval_cache.store import RunStore
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", SAMPLE, Path()).resolve())
@@ -26,7 +26,7 @@ BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", SAMPLE, Path()).re
 def test_it_finds_what_the_stage_finds_by_the_same_index(tmp_path: Path) -> None:
     store, make = RunStore(tmp_path), partial(parse, "bm25")
     queries = build_queries(BENCHMARK, "rewrite")
-    stored = read_run(build_run(Request(BENCHMARK, queries, make), store))
+    stored = read_run(build_run(RunRequest(BENCHMARK, queries, make), store))
     indexes = sorted(path.name for path in (tmp_path / "indexes").iterdir())
     told: list[str] = []
     retriever = domain_retriever(BENCHMARK, "govt", make, store, lambda what, *_: told.append(what))
@@ -75,7 +75,7 @@ def test_a_run_over_several_corpora_loads_its_encoder_once(
     domains = dict.fromkeys((task.domain for task in BENCHMARK.tasks), corpus)
     make = partial(parse, "hybrid(dense:minilm,dense:minilm,max_length=8)")
     stored = build_run(
-        Request(BENCHMARK, build_queries(BENCHMARK, "rewrite"), make, corpora=domains), RunStore(tmp_path)
+        RunRequest(BENCHMARK, build_queries(BENCHMARK, "rewrite"), make, corpora=domains), RunStore(tmp_path)
     )
     assert len(domains) > 1
     assert len(loaded) == 2

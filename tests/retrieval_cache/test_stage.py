@@ -21,13 +21,13 @@ from retrieval_cache.queries import Queries, build_queries, fused_queries
 from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
 from retrieval_cache.retrievers.protocol import Retriever
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import Request, build_run, read_run
+from retrieval_cache.stage import RunRequest, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run
 from tests._shared import KILLS
 
 
-def _request(sample: Benchmark, line: str = "bm25", form: str = "rewrite", **changes: object) -> Request:
-    request = Request(sample, build_queries(sample, form), lambda: parse(line), depth=20)
+def _request(sample: Benchmark, line: str = "bm25", form: str = "rewrite", **changes: object) -> RunRequest:
+    request = RunRequest(sample, build_queries(sample, form), lambda: parse(line), depth=20)
     return replace(request, **changes)
 
 
@@ -212,11 +212,11 @@ from pathlib import Path
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from retrieval_cache.queries import build_queries
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import Request, build_run
+from retrieval_cache.stage import RunRequest, build_run
 from retrieval_cache.store import RunStore
 sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))
 print("ready", flush=True)
-build_run(Request(sample, build_queries(sample, "rewrite"), lambda: parse("bm25"), 20), RunStore(Path(sys.argv[1])))
+build_run(RunRequest(sample, build_queries(sample, "rewrite"), lambda: parse("bm25"), 20), RunStore(Path(sys.argv[1])))
 """
 
 

@@ -12,9 +12,9 @@ from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, Usage, n
 from ragtasks.errors import JudgeError
 from ragtasks.synthesis.asking import (
     Asker,
-    Failure,
     Question,
     UnreadableReplyError,
+    UnusableReply,
     covered_share,
     listed_texts,
     object_with,
@@ -66,7 +66,7 @@ def without(outcome: Outcome) -> Reply:
 def test_what_cannot_be_read_is_asked_once_more_with_what_was_wrong() -> None:
     client = Scripted([said("yes 0"), said("no"), said("no")], [said("yes 1"), said("never")])
     asker = Asker(client, (1.0, 10.0))
-    assert asker.ask("stage", questions(3)) == ["YES 0", "YES 1", Failure("prose instead of JSON")]
+    assert asker.ask("stage", questions(3)) == ["YES 0", "YES 1", UnusableReply("prose instead of JSON")]
     first, second = client.asked
     assert [prompt.messages[0].content for prompt in first] == ["question 0", "question 1", "question 2"]
     assert [prompt.earlier for prompt in first] == [()] * 3
@@ -83,14 +83,14 @@ def test_what_cannot_be_read_is_asked_once_more_with_what_was_wrong() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.TRUNCATED, Outcome.EMPTY])
 def test_a_reply_that_is_cut_off_or_empty_is_asked_once_more(outcome: Outcome) -> None:
     client = Scripted([without(outcome)] * 2, [said("yes"), without(outcome)])
-    assert Asker(client).ask("stage", questions(2)) == ["YES", Failure(f"because {outcome.value}")]
+    assert Asker(client).ask("stage", questions(2)) == ["YES", UnusableReply(f"because {outcome.value}")]
     assert [len(prompts) for prompts in client.asked] == [2, 2]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.FILTERED])
 def test_what_a_model_will_not_say_is_not_asked_again(outcome: Outcome) -> None:
     client = Scripted([without(outcome), said("yes")])
-    assert Asker(client).ask("stage", questions(2)) == [Failure(f"because {outcome.value}"), "YES"]
+    assert Asker(client).ask("stage", questions(2)) == [UnusableReply(f"because {outcome.value}"), "YES"]
     assert len(client.asked) == 1
 
 
@@ -104,7 +104,7 @@ def test_questions_without_any_reply_end_the_synthesis(outcome: Outcome) -> None
 
 def test_a_reply_without_a_reason_is_named_by_its_outcome() -> None:
     client = Scripted([Reply(Outcome.REFUSED)])
-    assert Asker(client).ask("stage", questions(1)) == [Failure("refused")]
+    assert Asker(client).ask("stage", questions(1)) == [UnusableReply("refused")]
 
 
 def test_nothing_to_ask_asks_nobody_and_usage_adds_up_over_stages() -> None:

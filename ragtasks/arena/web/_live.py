@@ -288,7 +288,7 @@ def pipeline_of(name: str, search: Search, endpoint: Endpoint, credentials: Cred
     return Pipeline(name, search, stream)
 
 
-class _System(BaseModel):
+class _PipelineSpec(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
@@ -311,9 +311,9 @@ def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets:
     return pipelines
 
 
-def _system(text: str) -> _System:
+def _system(text: str) -> _PipelineSpec:
     try:
-        return _System.model_validate(parse_json(text.encode()))
+        return _PipelineSpec.model_validate(parse_json(text.encode()))
     except ValidationError as error:
         found = "; ".join(misfits(error))
     except ValueError as error:

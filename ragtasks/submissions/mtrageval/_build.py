@@ -39,7 +39,7 @@ _MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Submission:
     """A submission that is asked for."""
 
     task: SubmissionTask
@@ -88,7 +88,7 @@ def check(
     return check_file(path, task, against(benchmark, input_file, documents=documents))
 
 
-def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
+def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
     """Write a submission that passes the check, and return what is worth saying: its scores first."""
     with step("reading what will be handed in, and the texts that it names"):
         entries, saved = _entries(request, benchmark, store)
@@ -117,7 +117,9 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
     ]
 
 
-def _entries(request: Request, benchmark: Benchmark, store: Path) -> tuple[dict[str, Entry], SavedEvaluation | None]:
+def _entries(
+    request: Submission, benchmark: Benchmark, store: Path
+) -> tuple[dict[str, SubmittedTask], SavedEvaluation | None]:
     if (request.run is None) == (request.results is None):
         raise ConfigurationError("a submission is made from either --run NAME (task A) or --results PATH: give one")
     if not 1 <= request.limit <= MAX_CONTEXTS:
@@ -132,19 +134,19 @@ def _entries(request: Request, benchmark: Benchmark, store: Path) -> tuple[dict[
     return entries_of_run(store, request.run or "", benchmark), None
 
 
-def _is_missing(task: SubmissionTask, entry: Entry | None) -> bool:
+def _is_missing(task: SubmissionTask, entry: SubmittedTask | None) -> bool:
     if entry is None:
         return True
     return not entry.passages if task is SubmissionTask.A else not entry.answer.strip()
 
 
-def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: Entry | None) -> Entry:
+def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: SubmittedTask | None) -> SubmittedTask:
     """Return what is handed in for a task without an answer: its contexts where they are known, and no text."""
     given: tuple[Passage, ...] = (inputs[key].contexts or ()) if task is SubmissionTask.B else ()
-    return Entry(entry.passages if entry else given)
+    return SubmittedTask(entry.passages if entry else given)
 
 
-def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> ConfigurationError:
+def _naming(missing: list[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
     lacks = "a ranking" if request.task is SubmissionTask.A else "an answer"
     if request.results is not None and all(labels.get(key) is Answerability.CONVERSATIONAL for key in missing):
@@ -279,7 +281,12 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions),
     which ranks, and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
     """
-    run: Run = {normalise_task_id(row["task_id"]): in_rank_order(_ranked(row)) for row in rows}
+    run: Run = {
+        normalise_task_id(row["task_id"]): in_rank_order(
+            Ranked(context["document_id"], context["score"]) for context in row["contexts"]
+        )
+        for row in rows
+    }
     judged = [qrel for qrel in qrels if qrel.query_id in run]
     official, own = score_run_ibm(run, judged, domains), score_run(run, judged).values
     lines = [f"{len(own)} of {len(rows)} tasks are judged; official averaging | mean over the judged tasks"]
@@ -291,16 +298,12 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     return lines
 
 
-def _ranked(row: Mapping[str, Any]) -> Iterator[Ranked]:
-    return (Ranked(context["document_id"], context["score"]) for context in row["contexts"])
-
-
 # Puts a submission together: for each task of the input one object, with contexts in rank order and any answer.
 # What is not official input, a ranking or an answer does not get in: no targets, no labels.
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SubmittedTask:
     """What a submission says about one task."""
 
     passages: tuple[Passage, ...]
@@ -330,7 +333,9 @@ class Built:
         return b"".join(orjson.dumps(row) + b"\n" for row in self.rows)
 
 
-def build(task: SubmissionTask, inputs: Inputs, entries: Mapping[str, Entry], limit: int = MAX_CONTEXTS) -> Built:
+def build(
+    task: SubmissionTask, inputs: Inputs, entries: Mapping[str, SubmittedTask], limit: int = MAX_CONTEXTS
+) -> Built:
     """Return the submission that answers every task of the input."""
     kept = {key: _cut(entries[key], limit) for key in inputs}
     scored = {key: _scores(entry) for key, entry in kept.items()}
@@ -342,15 +347,15 @@ def build(task: SubmissionTask, inputs: Inputs, entries: Mapping[str, Entry], li
     )
 
 
-def _cut(entry: Entry, limit: int) -> Entry:
-    return Entry(entry.passages[:limit], None if entry.scores is None else entry.scores[:limit], entry.answer)
+def _cut(entry: SubmittedTask, limit: int) -> SubmittedTask:
+    return SubmittedTask(entry.passages[:limit], None if entry.scores is None else entry.scores[:limit], entry.answer)
 
 
-def _scores(entry: Entry) -> tuple[float, ...]:
+def _scores(entry: SubmittedTask) -> tuple[float, ...]:
     return rank_scores(len(entry.passages)) if entry.scores is None else official_scores(entry.scores)
 
 
-def _row(task: SubmissionTask, given: InputTask, entry: Entry, scores: tuple[float, ...]) -> dict[str, Any]:
+def _row(task: SubmissionTask, given: InputTask, entry: SubmittedTask, scores: tuple[float, ...]) -> dict[str, Any]:
     """Return the object of one task; a ranking needs no texts, and is small without them."""
     answers = task is not SubmissionTask.A
     row: dict[str, Any] = {
@@ -384,10 +389,12 @@ _SETTINGS = {
 }
 
 
-def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Entry]:
+def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, SubmittedTask]:
     """Return task id -> ranking, of a stored run of this very benchmark; tasks without a passage are left out."""
     if name == OFFICIAL:
-        return {task_id: Entry(passages) for task_id, passages in published_passages(benchmark).items() if passages}
+        return {
+            task_id: SubmittedTask(passages) for task_id, passages in published_passages(benchmark).items() if passages
+        }
     contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
     folder = run_folder(store, name)
     rankings: dict[str, tuple[Ranked, ...]] = {}
@@ -395,7 +402,9 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, En
         if file.endswith(".trec"):
             rankings |= read_trec(_whole(folder / file, sha256))
     return {
-        task_id: Entry(tuple(Passage(item.passage_id, "") for item in ranking), tuple(item.score for item in ranking))
+        task_id: SubmittedTask(
+            tuple(Passage(item.passage_id, "") for item in ranking), tuple(item.score for item in ranking)
+        )
         for task_id, ranking in rankings.items()
         if ranking
     }
@@ -422,10 +431,10 @@ def answered(path: Path) -> SavedEvaluation:
     )
 
 
-def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, Entry]:
+def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, SubmittedTask]:
     """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about."""
     setting = _SETTINGS[task]
-    entries: dict[str, Entry] = {}
+    entries: dict[str, SubmittedTask] = {}
     origins: set[tuple[str, bool, str]] = set()
     for part in _with_gold_history(saved):
         for row, response in zip(part.rows, part.responses, strict=True):
@@ -438,7 +447,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
                 continue  # a request that failed: the task is missing, not answered with nothing
             if task_id in entries:
                 raise BenchmarkFileError(f"{saved.source}: task {task_id} is answered twice in setting {setting.value}")
-            entries[task_id] = Entry(response.passages, None, response.text)
+            entries[task_id] = SubmittedTask(response.passages, None, response.text)
     _check_origin(saved, setting, origins, benchmark)
     return entries
 

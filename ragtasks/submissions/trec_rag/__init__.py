@@ -1,7 +1,7 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
 from ragtasks.submissions.trec_rag._check import (
-    Answer,
+    CitedAnswer,
     answer_of,
     check_answers,
     read_answers,
@@ -27,7 +27,7 @@ from ragtasks.submissions.trec_rag._score import (
 )
 
 __all__ = [
-    "Answer",
+    "CitedAnswer",
     "answer_of",
     "assigned_runs",
     "assigned_runs_official",

@@ -43,7 +43,7 @@ class CheckedFile:
 
     form: str
     rules: Mapping[str, Rule]
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[CitedAnswer] = field(default_factory=list)
     """The answers without problems, in the order of the file."""
     findings: list[Finding] = field(default_factory=list)
     repaired: list[dict[str, Any]] = field(default_factory=list)
@@ -82,7 +82,7 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> Checked
         if not content.strip():
             continue
         checked.n_rows += 1
-        line = _Line(number, topics, checked)
+        line = _AnswerLine(number, topics, checked)
         row = line.row(content)
         if row is None:
             continue
@@ -107,7 +107,7 @@ def _without(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
     return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)
 
 
-def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[Answer]:
+def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[CitedAnswer]:
     """Return the answers of a file, which has no problems; warnings are passed over."""
     checked = check_answers(path, topics, is_2025=is_2025)
     if problems := checked.problems():
@@ -121,7 +121,7 @@ def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False
     return checked.answers
 
 
-class _Line:
+class _AnswerLine:
     """One line under examination."""
 
     def __init__(self, number: int, topics: Mapping[str, str] | None, checked: CheckedFile) -> None:
@@ -162,7 +162,7 @@ class _Line:
             self.add("topic_text", f"`topic` as {text!r}", row["topic"])
         self._references(row["references"])
         sentences = tuple(self._sentences(row))
-        answer = Answer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
+        answer = CitedAnswer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
         if row["response_length"] > MAX_WORDS:
             self.add("reported_length", f"response_length of at most {MAX_WORDS}", row["response_length"])
         if answer.length > MAX_WORDS:  # the track's repair sets response_length right as well
@@ -201,7 +201,7 @@ class _Line:
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
 
 
-def _repaired(row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _repaired(row: Mapping[str, Any], answer: CitedAnswer) -> dict[str, Any]:
     """Return an object with citations in order and once, cut to 400 words by whole sentences, its length right."""
     sentences = within(answer.sentences, MAX_WORDS)
     items = [{**item, "citations": _in_order(item["citations"])} for item in row["answer"][: len(sentences)]]
@@ -281,7 +281,7 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | Non
     return checked
 
 
-def row_2025(answer: Answer, team_id: str) -> dict[str, Any]:
+def row_2025(answer: CitedAnswer, team_id: str) -> dict[str, Any]:
     """Return an answer as the JSON object of its line, citations as positions."""
     metadata = {
         "team_id": team_id,
@@ -364,7 +364,7 @@ def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[Problem]
         )
 
 
-def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> Answer:
+def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> CitedAnswer:
     """Return the answer of a line without problems."""
     metadata, references = row["metadata"], [str(one) for one in row["references"]]
     sentences = tuple(
@@ -376,10 +376,10 @@ def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> Ans
     )
     narrative_id = str(metadata["narrative_id"])
     text = str(metadata.get("narrative", "")) if narratives is None else narratives[narrative_id]
-    return Answer(str(metadata["run_id"]), narrative_id, text, tuple(references), sentences)
+    return CitedAnswer(str(metadata["run_id"]), narrative_id, text, tuple(references), sentences)
 
 
-def _limits(answer: Answer, row: Mapping[str, Any]) -> Iterator[Problem]:
+def _limits(answer: CitedAnswer, row: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the guidelines ask for and the checker lets pass."""
     if answer.length > MAX_WORDS:
         yield "n_words", f"at most {MAX_WORDS} words", answer.length
@@ -399,7 +399,7 @@ def _limits(answer: Answer, row: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CitedAnswer:
     """One line of an answer file."""
 
     run_id: str
@@ -432,7 +432,7 @@ class Answer:
         }
 
 
-def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
+def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAnswer:
     """Return a model's free text as an answer; citations that name no passage are left out."""
     references = tuple(passage.passage_id for passage in response.passages)
     if len(references) > N_PASSAGES:
@@ -447,7 +447,7 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
     text = response.text.encode("utf-8", errors="replace").decode("utf-8")
     sentences = parse_cited(text, len(references))
     kept = within(sentences, MAX_WORDS) if cut else sentences
-    return Answer(run_id, response.task.task_id, response.task.question, references, kept)
+    return CitedAnswer(run_id, response.task.task_id, response.task.question, references, kept)
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:

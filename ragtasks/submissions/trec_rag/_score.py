@@ -40,7 +40,7 @@ from ragtasks.records import Grade, Importance, Nugget, Passage, Qrel, Response,
 from ragtasks.results import evaluation_files, read_results
 from ragtasks.submissions._findings import render_text
 from ragtasks.submissions.trec_rag._check import (
-    Answer,
+    CitedAnswer,
     answer_of,
     check_lines,
     check_lines_2025,
@@ -58,7 +58,7 @@ Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 class ScoredAnswers:
     """Answers with what judges found; sequences have one item an answer."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[CitedAnswer]
     """Those to topics with nuggets."""
     verdicts: Verdicts
     """Under the rubric of nuggets, and that of citations where the segments' texts were there."""
@@ -86,7 +86,7 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
 
 
 def score_answers(
-    answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
+    answers: Sequence[CitedAnswer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
 ) -> ScoredAnswers:
     """Return the scores of answers to topics with nuggets; answers to other topics are left out."""
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
@@ -103,7 +103,7 @@ def score_answers(
     return ScoredAnswers(chosen, verdicts, scores)
 
 
-def first_cited(answers: Sequence[Answer]) -> frozenset[str]:
+def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
     """Return the segments that some sentence cites first: those that judges are shown."""
     return frozenset(
         answer.references[sentence.citations[0]]
@@ -113,7 +113,7 @@ def first_cited(answers: Sequence[Answer]) -> frozenset[str]:
     )
 
 
-def _response(answer: Answer, task: Task, segments: Mapping[str, Passage]) -> Response:
+def _response(answer: CitedAnswer, task: Task, segments: Mapping[str, Passage]) -> Response:
     passages = tuple(segments.get(item, Passage(item, "")) for item in answer.references)
     return Response(task, passages, answer.text)
 

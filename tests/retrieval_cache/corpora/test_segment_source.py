@@ -21,7 +21,7 @@ from retrieval_cache.corpora import passages as segment_source
 from retrieval_cache.corpora.passages import SegmentSource, read_corpus
 from retrieval_cache.queries import build_queries
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import Request, build_run, read_run
+from retrieval_cache.stage import RunRequest, build_run, read_run
 from retrieval_cache.store import RunStore, StoredRun, verify_run
 
 
@@ -271,7 +271,9 @@ def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tupl
         ]
         contents = [lines_of(rows[start::3]) for start in range(3)]
         corpora[domain] = str(write_shards(folder / "corpora" / domain, contents))
-    stored = build_run(Request(sample, build_queries(sample, "last_turn"), lambda: parse("bm25"), 12), RunStore(folder))
+    stored = build_run(
+        RunRequest(sample, build_queries(sample, "last_turn"), lambda: parse("bm25"), 12), RunStore(folder)
+    )
     trec = folder / "all.trec"
     trec.write_bytes(b"".join(path.read_bytes() for path in sorted(stored.folder.glob("*.trec"))))
     return corpora, trec, stored
@@ -296,7 +298,7 @@ def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_cor
 ) -> None:
     corpora, trec, stored = sharded
     queries = build_queries(sample, "last_turn")
-    request = Request(sample, queries, lambda: parse(f"run:{trec}"), 7, corpora=corpora)
+    request = RunRequest(sample, queries, lambda: parse(f"run:{trec}"), 7, corpora=corpora)
     run = build_run(request, RunStore(tmp_path))
     assert verify_run(run) == []
     assert read_run(run) == {query_id: ranking[:7] for query_id, ranking in read_run(stored).items()}
@@ -306,7 +308,7 @@ def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_cor
     assert {corpus["kind"] for corpus in run.manifest.spec["corpora"].values()} == {"shards"}
     read = counted(monkeypatch)
     assert build_run(request, RunStore(tmp_path)).folder == run.folder
-    deeper = build_run(Request(sample, queries, request.make_retriever, 12, corpora=corpora), RunStore(tmp_path))
+    deeper = build_run(RunRequest(sample, queries, request.make_retriever, 12, corpora=corpora), RunStore(tmp_path))
     assert read_run(deeper) == read_run(stored)
     assert read == []
 
@@ -315,7 +317,7 @@ def test_a_whole_corpus_in_shards_is_still_surveyed_for_other_retrievers(
     sample: Benchmark, sharded: tuple[dict[str, str], Path, StoredRun], tmp_path: Path
 ) -> None:
     corpora, _, stored = sharded
-    request = Request(sample, build_queries(sample, "last_turn"), lambda: parse("bm25"), 12, corpora=corpora)
+    request = RunRequest(sample, build_queries(sample, "last_turn"), lambda: parse("bm25"), 12, corpora=corpora)
     assert set(read_run(build_run(request, RunStore(tmp_path)))) == set(read_run(stored))
 
 
@@ -331,6 +333,6 @@ def test_a_broken_run_is_told_before_a_shard_is_read(
         raise AssertionError(f"{path} was read")
 
     monkeypatch.setattr(segment_source, "_sha256", unread)
-    request = Request(sample, build_queries(sample, "last_turn"), lambda: parse(f"run:{broken}"), 5, corpora=corpora)
+    request = RunRequest(sample, build_queries(sample, "last_turn"), lambda: parse(f"run:{broken}"), 5, corpora=corpora)
     with pytest.raises(CacheError, match=r"line 3 .*appears twice"):
         build_run(request, RunStore(tmp_path / "store"))

@@ -11,7 +11,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, build_docs, open_be
 from ragtasks.files import Manifest, Run, write_contexts, write_manifest, write_trec
 from ragtasks.records import Passage, Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._build import SubmittedTask, build
 from ragtasks.submissions.mtrageval._check import benchmark_inputs
 
 TIME = "2026-01-01T00-00-00"
@@ -28,7 +28,7 @@ def lines_of(rows: Iterable[Mapping[str, Any]]) -> list[bytes]:
 def submission(letter: str, benchmark: Benchmark, n_tasks: int) -> list[Any]:
     """Return the rows of a submission for the first tasks that have passages."""
     inputs = dict([pair for pair in benchmark_inputs(benchmark).items() if pair[1].contexts][:n_tasks])
-    entries = {key: Entry(task.contexts or (), None, f"It is {key}.") for key, task in inputs.items()}
+    entries = {key: SubmittedTask(task.contexts or (), None, f"It is {key}.") for key, task in inputs.items()}
     return list(build(SubmissionTask(letter), inputs, entries).rows)
 
 

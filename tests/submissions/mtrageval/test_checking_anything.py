@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._build import SubmittedTask, build
 from ragtasks.submissions.mtrageval._check import RULES, benchmark_inputs
 from tests._commands import run_command
 from tests.submissions.mtrageval._files import lines_of, sample
@@ -67,7 +67,7 @@ def input_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def valid(letter: str) -> list[dict[str, Any]]:
     """Return two rows with nothing wrong; their contexts are the given ones."""
-    entries = {key: Entry(task.contexts or (), None, f"It is {key}.") for key, task in INPUTS.items()}
+    entries = {key: SubmittedTask(task.contexts or (), None, f"It is {key}.") for key, task in INPUTS.items()}
     return list(build(SubmissionTask(letter), INPUTS, entries).rows)
 
 

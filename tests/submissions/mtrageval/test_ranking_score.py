@@ -12,7 +12,7 @@ from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import (
-    Entry,
+    SubmittedTask,
     build,
     dataset_mean,
     describe_answers,
@@ -71,7 +71,7 @@ def test_the_scores_of_a_ranking_are_those_of_a_second_computation() -> None:
     """Official averaging: per collection over its judged queries, then weighted by all predictions."""
     benchmark = sample()
     domains = {task.task_id: task.domain for task in benchmark.tasks}
-    entries = {task.task_id: Entry(task.references[::-1][:2]) for task in benchmark.tasks}
+    entries = {task.task_id: SubmittedTask(task.references[::-1][:2]) for task in benchmark.tasks}
     qrels = [qrel for domain in sorted(set(domains.values())) for qrel in MTRAG.load_qrels(benchmark.root, domain)]
     # A collection of which few tasks are judged: the two ways of averaging then differ.
     kept = [qrel for qrel in qrels if domains[qrel.query_id] != "govt" or qrel.query_id.endswith("<::>1")]

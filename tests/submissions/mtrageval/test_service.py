@@ -17,7 +17,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Answerability, Role, Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import Request, check, submit
+from ragtasks.submissions.mtrageval import Submission, check, submit
 from ragtasks.submissions.mtrageval._check import benchmark_inputs, document_ids_by_domain, read_inputs
 from tests._messages import raises
 from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
@@ -64,7 +64,7 @@ def test_what_submit_makes_of_any_run_passes_and_ranks_as_the_run(
     folder = tmp_path_factory.mktemp("any")
     store_run(folder, "any", BENCHMARK, run)
     target = folder / "a.jsonl"
-    submit(Request(SubmissionTask.A, target, run="any", limit=limit), BENCHMARK, folder)
+    submit(Submission(SubmissionTask.A, target, run="any", limit=limit), BENCHMARK, folder)
     assert check(target, SubmissionTask.A, BENCHMARK, None, documents=True).findings == ()
     assert rejections(target.read_bytes(), "A", IDS) == []
     for row in rows_in(target):
@@ -81,7 +81,7 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
     tied = BENCHMARK.tasks[0].task_id
     run[tied] = in_rank_order(Ranked(item.passage_id, 1.0 + 1e-9 * i) for i, item in enumerate(run[tied]))
     store_run(tmp_path, "r", BENCHMARK, run)
-    said = submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
     scores = {row["task_id"]: [item["score"] for item in row["contexts"]] for row in rows_in(tmp_path / "a.jsonl")}
     assert scores.pop(tied) == [3.0, 2.0, 1.0]
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
@@ -92,7 +92,7 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
 
 def test_a_row_holds_the_input_and_no_target_or_label(tmp_path: Path) -> None:
     write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG)
-    submit(Request(SubmissionTask.C, tmp_path / "c.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
+    submit(Submission(SubmissionTask.C, tmp_path / "c.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
     rows = rows_in(tmp_path / "c.jsonl")
     assert [row["task_id"] for row in rows] == IDS
     keys = {"task_id", "conversation_id", "task_type", "turn", "dataset", "Collection", "input", "contexts"}
@@ -112,7 +112,7 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
     results = write_answers(tmp_path / "out", benchmark, setting)
     target = tmp_path / "file.jsonl"
     allowed = letter == "A"  # some queries of the sample found nothing
-    submit(Request(task, target, results=results, allow_missing=allowed), benchmark, tmp_path)
+    submit(Submission(task, target, results=results, allow_missing=allowed), benchmark, tmp_path)
     report = check(target, task, benchmark, None, documents=True)
     assert report.passes
     assert report.unchecked == ()
@@ -129,24 +129,24 @@ def test_of_an_evaluation_of_several_benchmarks_one_is_submitted(tmp_path: Path)
     path.write_text(json.dumps({key: first[key] | second[key] for key in first}), encoding="utf-8")
     for benchmark in (BENCHMARK, sample("mtrag_un")):
         target = tmp_path / f"{benchmark.name}.jsonl"
-        submit(Request(SubmissionTask.B, target, results=tmp_path / "out"), benchmark, tmp_path)
+        submit(Submission(SubmissionTask.B, target, results=tmp_path / "out"), benchmark, tmp_path)
         assert check(target, SubmissionTask.B, benchmark, None, documents=True).passes
 
 
 def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
     all_scores = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
     write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, scores=all_scores)
-    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
     assert "ranking score, harmonic mean of the three (paper profile): 0.4286" in said
     results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     samples = next(results.parent.glob("samples_*"))
     whole = samples.read_text(encoding="utf-8")
     samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
-    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
     end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
     assert [line.endswith(end) for line in said if line.startswith("ranking score")] == [True]
     write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, scores={"rl_f": 1.0, "rb_alg": float("nan")})
-    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
     assert any("no mean of rb_llm, rb_alg" in line for line in said)
 
 
@@ -155,11 +155,11 @@ def test_tasks_without_an_answer_are_named_and_can_be_handed_in_empty(tmp_path: 
     write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG, conversational=False)
     target = tmp_path / "c.jsonl"
     with pytest.raises(ConfigurationError) as caught:
-        submit(Request(SubmissionTask.C, target, results=tmp_path / "out"), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.C, target, results=tmp_path / "out"), BENCHMARK, tmp_path)
     assert all(task_id in str(caught.value) for task_id in left_out)
     assert '"conversational": true' in str(caught.value)
     assert not target.exists()
-    submit(Request(SubmissionTask.C, target, results=tmp_path / "out", allow_missing=True), BENCHMARK, tmp_path)
+    submit(Submission(SubmissionTask.C, target, results=tmp_path / "out", allow_missing=True), BENCHMARK, tmp_path)
     empty = [row["task_id"] for row in rows_in(target) if row["predictions"] == [{"text": ""}]]
     assert empty == left_out
     assert rejections(target.read_bytes(), "C", IDS) == []
@@ -168,10 +168,10 @@ def test_tasks_without_an_answer_are_named_and_can_be_handed_in_empty(tmp_path: 
 def test_an_empty_answer_counts_as_none_and_keeps_its_contexts(tmp_path: Path) -> None:
     key = next(task.task_id for task in BENCHMARK.tasks if len(task.references) > 1)
     write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE, answers={key: " "})
-    request = Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out")
+    request = Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out")
     with pytest.raises(ConfigurationError, match="none for 1: "):
         submit(request, BENCHMARK, tmp_path)
-    allowing = Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out", allow_missing=True)
+    allowing = Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out", allow_missing=True)
     submit(allowing, BENCHMARK, tmp_path)
     (row,) = [row for row in rows_in(tmp_path / "b.jsonl") if row["task_id"] == key]
     assert len(row["contexts"]) > 1
@@ -182,8 +182,8 @@ def test_a_run_that_found_nothing_for_a_task_needs_the_same_word(tmp_path: Path)
     del run[IDS[3]]
     store_run(tmp_path, "r", BENCHMARK, run)
     with pytest.raises(ConfigurationError, match=f"a ranking for every task(.|\n)*{IDS[3]}"):
-        submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
-    said = submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path)
     assert rows_in(tmp_path / "a.jsonl")[3]["contexts"] == []
     assert "1 tasks: submitted empty" in said
 
@@ -195,10 +195,10 @@ def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Pa
     target = tmp_path / "a.jsonl"
     target.write_text("old", encoding="utf-8")
     with raises(BenchmarkFileError):
-        submit(Request(SubmissionTask.A, target, run="r"), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.A, target, run="r"), BENCHMARK, tmp_path)
     assert target.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
-    said = submit(Request(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
     assert "  not checked: whether documents exist: not asked for" in said
 
 
@@ -215,7 +215,7 @@ def test_an_input_file_decides_tasks_and_spelling(tmp_path: Path) -> None:
     path = tmp_path / "input.jsonl"
     path.write_bytes(b"".join(lines_of(given)))
     target = tmp_path / "a.jsonl"
-    said = submit(Request(SubmissionTask.A, target, run="r", input_file=path), BENCHMARK, tmp_path)
+    said = submit(Submission(SubmissionTask.A, target, run="r", input_file=path), BENCHMARK, tmp_path)
     ids = [row["task_id"] for row in given]
     assert [row["task_id"] for row in rows_in(target)] == ids
     assert rejections(target.read_bytes(), "A", ids) == []
@@ -249,12 +249,12 @@ def test_options_that_do_not_fit_are_refused(
 ) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     with pytest.raises(RagtasksError, match=message):
-        submit(Request(SubmissionTask(letter), tmp_path / "f.jsonl", **options), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask(letter), tmp_path / "f.jsonl", **options), BENCHMARK, tmp_path)
     assert not (tmp_path / "f.jsonl").exists()
 
 
 def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path) -> None:
-    request = Request(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
+    request = Submission(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
     with raises(ConfigurationError):
         submit(request, sample("mtrag_un"), tmp_path)
 
@@ -262,23 +262,23 @@ def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path
 def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     with pytest.raises(CacheError, match="made for other data"):
-        submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), sample("mtrag_un"), tmp_path)
+        submit(Submission(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), sample("mtrag_un"), tmp_path)
     results = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
     with raises(ConfigurationError):
-        submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=results), sample("mtrag_un"), tmp_path)
+        submit(Submission(SubmissionTask.B, tmp_path / "f.jsonl", results=results), sample("mtrag_un"), tmp_path)
     with raises(ConfigurationError):
-        submit(Request(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
 
 
 def test_a_corrupt_run_and_several_results_are_refused(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     (tmp_path / "runs/r/all.trec").write_text("c<::>1 Q0 d 1 1.0 t\n", encoding="utf-8")
     with raises(CacheError):
-        submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), BENCHMARK, tmp_path)
     for name in ("one", "two"):
         write_answers(tmp_path / "out" / name, BENCHMARK, Setting.REFERENCE)
     with raises(BenchmarkFileError):
-        submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
+        submit(Submission(SubmissionTask.B, tmp_path / "f.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
 
 
 # The commands.

@@ -13,7 +13,7 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.run import submission_arguments
 from ragtasks.submissions import SubmissionTask, render_text
-from ragtasks.submissions.mtrageval import Request, check, submit
+from ragtasks.submissions.mtrageval import Submission, check, submit
 from tests._commands import run_command
 from tests._messages import raises
 from tests.conftest import REAL_DATA
@@ -57,7 +57,7 @@ def test_a_file_of_predictions_names_the_command_that_scores_it(tmp_path: Path) 
     path = tmp_path / "mine.jsonl"
     path.write_text('{"task_id": "x<::>1", "predictions": [{"text": "a"}]}\n', encoding="utf-8")
     with raises(BenchmarkFileError) as error:
-        submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=path), sample(), tmp_path)
+        submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=path), sample(), tmp_path)
     assert "one results_*.json" in str(error.value)
 
 

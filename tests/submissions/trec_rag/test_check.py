@@ -18,6 +18,7 @@ from ragtasks.records import Passage, Response
 from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import answer_of, check_answers, read_answers, write_rows
 from ragtasks.submissions.trec_rag._check import check_lines
+from tests._messages import same_message
 from tests.judges._scripted import response
 
 IDS = [f"msmarco_v2.1_doc_{n:02}_{n}#{n}_{n}" for n in range(25)]
@@ -52,55 +53,43 @@ def sentence(**changes: Any) -> list[dict[str, Any]]:
     return [{"text": "Rain fell hard now.", "citations": [0], **changes}]
 
 
-ERRORS: list[tuple[Any, str]] = [
-    ("{", "one JSON object"),
-    ("[]", "one JSON object, not []"),
-    *((without(key), f"`{key}` as") for key in row()),
-    (row("2024-2", run_id="other"), "'demo', as in the lines before, not \"other\""),
-    (row("2024-2", run_id=1), "`run_id` as str"),
-    (row("2024-9"), "a known topic_id"),
-    (row("2024-1"), "the topic of line 1 again"),
-    (row("2024-2", topic="second  topic"), "`topic` as 'second topic', not"),
-    (row("2024-2", references=IDS[:21]), "at most 20 references, not 21"),
-    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "each reference once, not"),
-    (row("2024-2", references=[*IDS[:2], "msmarco_v2.1_doc_00_0"]), "references[2] as the id of a segment"),
-    (row("2024-2", references=[*IDS[:2], 7]), "references[2] as the id of a segment"),
-    (row("2024-2", references=[*IDS[:2], f"{IDS[2]} "]), "references[2] as the id of a segment"),
-    (row("2024-2", references="x"), "`references` as list"),
-    (row("2024-2", response_length="4"), "`response_length` as int"),
-    (row("2024-2", response_length=True), "`response_length` as int"),
-    (row("2024-2", answer=sentence(citations=[3])), "citations from 0 to 2, not 3"),
-    (row("2024-2", answer=sentence(citations=[-1])), "citations from 0 to 2, not -1"),
-    (row("2024-2", answer=sentence(citations=[True])), "citations from 0 to 2, not true"),
-    (row("2024-2", answer=sentence(citations=["0"])), 'citations from 0 to 2, not "0"'),
-    (row("2024-2", answer=sentence(citations=[0.0])), "citations from 0 to 2, not 0.0"),
-    (row("2024-2", answer=sentence(citations=0)), "answer[0] with `text` and a list"),
-    (row("2024-2", answer=sentence(text=None)), "answer[0] with `text` and a list"),
-    (row("2024-2", answer=["Rain fell."]), "answer[0] with `text` and a list"),
-    (row("2024-2", answer="Rain fell."), "`answer` as list"),
+REFUSED: list[Any] = [
+    *("{", "[]"),
+    *map(without, row()),
+    *(row("2024-2", run_id=run_id) for run_id in ("other", 1)),
+    *(row("2024-9"), row("2024-1"), row("2024-2", topic="second  topic")),
+    *(
+        row("2024-2", references=references)
+        for references in (
+            *(IDS[:21], [IDS[0], IDS[1], IDS[0]], [*IDS[:2], "msmarco_v2.1_doc_00_0"]),
+            *([*IDS[:2], 7], [*IDS[:2], f"{IDS[2]} "], "x"),
+        )
+    ),
+    *(row("2024-2", response_length=length) for length in ("4", True)),
+    *(row("2024-2", answer=sentence(citations=citations)) for citations in ([3], [-1], [True], ["0"], [0.0], 0)),
+    *(row("2024-2", answer=answer) for answer in (sentence(text=None), ["Rain fell."], "Rain fell.")),
 ]
 
 
-@pytest.mark.parametrize(("broken", "said"), ERRORS)
-def test_what_the_track_refuses_is_an_error_with_its_line(broken: Any, said: str) -> None:
-    found = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
-    assert len(found) == 1
-    assert said in found[0]
+@pytest.mark.parametrize("broken", REFUSED, ids=range(len(REFUSED)))
+def test_what_the_track_refuses_is_an_error_with_its_line(broken: Any) -> None:
+    (found,) = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
+    same_message(found)
 
 
-WARNINGS: list[tuple[dict[str, Any], str]] = [
-    (row("2024-2", response_length=5), "response_length 4, not 5"),
-    (row("2024-2", answer=sentence(citations=[0, 0])), "each citation once"),
-    (row("2024-2", answer=sentence(text=" "), response_length=4), "response_length 0, not 4"),
-    (row("2024-2", answer=sentence(text="word " * 401), response_length=400), "at most 400 words, not 401"),
+PASSED = [
+    row("2024-2", response_length=5),
+    row("2024-2", answer=sentence(citations=[0, 0])),
+    row("2024-2", answer=sentence(text=" "), response_length=4),
+    row("2024-2", answer=sentence(text="word " * 401), response_length=400),
 ]
 
 
-@pytest.mark.parametrize(("odd", "said"), WARNINGS)
-def test_what_the_track_passes_is_a_warning_with_its_line(odd: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize("odd", PASSED, ids=range(len(PASSED)))
+def test_what_the_track_passes_is_a_warning_with_its_line(odd: dict[str, Any]) -> None:
     ((line, is_error, text),) = remarks(row(), odd)
     assert (line, is_error) == (2, False)
-    assert said in text
+    same_message(text)
 
 
 def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:

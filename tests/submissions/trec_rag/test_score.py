@@ -17,7 +17,7 @@ from ragtasks.judges import Rubric, Verdicts
 from ragtasks.metrics import CitedSentence, nugget_scores
 from ragtasks.records import Grade, Importance, Passage, Qrel, Response, Setting
 from ragtasks.submissions.trec_rag import (
-    Answer,
+    CitedAnswer,
     create_nuggets,
     first_cited,
     pool,
@@ -45,14 +45,16 @@ def judging(*clients: ScriptedClient) -> Judge:
     return ask
 
 
-def answers_to(sample: Benchmark) -> list[Answer]:
+def answers_to(sample: Benchmark) -> list[CitedAnswer]:
     """Answers that state every other nugget, citing the first segment of the run, then one sentence uncited."""
     contexts = sample.read_contexts(Setting.FULL_RAG)
     found = []
     for task in sample.tasks:
         ids = tuple(passage.passage_id for passage in contexts.passages[task.task_id])
         stated = [CitedSentence(f"{nugget['text']}.", (0, 3)) for nugget in task.extra["nuggets"][::2]]
-        found.append(Answer("demo", task.task_id, task.question, ids, (*stated, CitedSentence("Much more is known."))))
+        found.append(
+            CitedAnswer("demo", task.task_id, task.question, ids, (*stated, CitedSentence("Much more is known.")))
+        )
     return found
 
 
