@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
+
+import orjson
 
 from ragtasks.benchmarks import retrieval_side
 from ragtasks.clients import endpoint_of, endpoint_requirements
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches, missing_path
-from ragtasks.files import writable_folder
+from ragtasks.files import disk_space, writable_folder
 from ragtasks.requirements import Requirement
-from retrieval_cache.retrievers.protocol import requirements_of
+from retrieval_cache.corpora.containers import shards_of
+from retrieval_cache.corpora.passages import read_corpus
+from retrieval_cache.retrievers.protocol import NamesPassages, Retriever, index_bytes, requirements_of
 from retrieval_cache.service import Place, Rewriter, check_request
 from retrieval_cache.spec import parse
+
+_ROWS = 200
+"""Rows of a corpus whose mean length tells how many it has."""
+_COMPRESSION = 4
+"""Bytes of English text in a compressed byte."""
 
 
 def retrieval_requirements(
@@ -43,11 +54,48 @@ def retrieval_requirements(
     found += [Requirement("queries", "queries", partial(check_form, form)) for form in forms]
     found.append(Requirement("corpus", "corpora", check_corpora))
     with suppress(RagtasksError):  # reported by the requirement of the queries
-        found += requirements_of(parse(line, place.secrets), place.secrets)
+        retriever = parse(line, place.secrets)
+        found += requirements_of(retriever, place.secrets)
+        found.append(disk_space(place.store, "runs", lambda: _index_bytes(retriever, place, corpora or {})))
     if rewriter.model:
         endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
         found += endpoint_requirements(endpoint, "rewriter", place.secrets)
     return [*found, writable_folder(place.store, "runs")]
+
+
+def _index_bytes(retriever: Retriever, place: Place, others: Mapping[str, str]) -> float:
+    """Return the estimated size of the indexes of all corpora, without what an earlier call left in the store.
+
+    Of a folder of shards only the passages that a run names may be read, so that its size says nothing.
+    """
+    with suppress(RagtasksError):  # reported by the requirement of the corpora
+        sizes = [
+            _size(location)
+            for location in _corpora(place, others)
+            if not (shards_of(location) and isinstance(retriever, NamesPassages))
+        ]
+        needed = sum(index_bytes(retriever, n_passages, n_bytes) for n_passages, n_bytes in sizes)
+        stored = [file for name in ("indexes", "vectors") for file in (place.store / name).rglob("*") if file.is_file()]
+        return max(0.0, needed - sum(file.stat().st_size for file in stored))
+    return 0.0
+
+
+def _size(location: str) -> tuple[float, float]:
+    """Return the passages and bytes of text of a corpus, by the size of its files and its first rows; 0 on the hub."""
+    if location.startswith("hf:"):
+        return 0.0, 0.0
+    path = Path(location).expanduser()
+    n_bytes = sum(map(_uncompressed, [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]))
+    rows = [len(orjson.dumps(passage)) for passage in islice(read_corpus(location), _ROWS)]
+    return n_bytes * len(rows) / sum(rows), n_bytes
+
+
+def _uncompressed(file: Path) -> float:
+    """Return the bytes of a file, those of its content if it is compressed."""
+    if file.suffix == ".zip":
+        with zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    return file.stat().st_size * (_COMPRESSION if file.suffix in {".gz", ".zst", ".parquet"} else 1)
 
 
 def _corpora(place: Place, others: Mapping[str, str]) -> list[str]:

@@ -42,6 +42,7 @@ from retrieval_cache.retrievers.protocol import (
     Retriever,
     Value,
     canonical,
+    index_bytes,
     no_progress,
     requirements_of,
     searched,
@@ -160,7 +161,11 @@ class _Reranking:
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements of both parts."""
-        return [*requirements_of(self._first, secrets), *requirements_of(self._second, secrets)]
+        return [*requirements_of(self._first, secrets), *self._second.requirements(secrets)]
+
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of the first retriever's index and of the passages."""
+        return n_bytes + index_bytes(self._first, n_passages, n_bytes)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings: both parts and the depth."""

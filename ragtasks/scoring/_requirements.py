@@ -56,6 +56,7 @@ def evaluation_requirements(
         *_encoders(parts, config, place, opened, suites or {}),
         *(one for judge in config.judges if isinstance(judge, Endpoint) for one in _of_endpoint(judge, "judge")),
         *_late_options(config, place),
+        *([writable_folder(place.run_store, "cached replies")] if config.judges or config.rewriter else []),
         *_output(output, parts, config, place, opened=opened, needs_passages=needs_passages),
     ]
 

@@ -75,6 +75,10 @@ class ElserRetriever:
         """Return the client's library."""
         return [library("elasticsearch", "elastic", "ELSER retrieval")]
 
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return 0: nothing is kept on this machine."""
+        return 0.0
+
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the cluster's address and the key do not."""
         return {"retriever": "elser", "model_id": self.model_id, "query_type": self._query_type}

@@ -33,7 +33,14 @@ from ragtasks.requirements import Requirement, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress, requirements_of, statistics_of
+from retrieval_cache.retrievers.protocol import (
+    Progress,
+    canonical,
+    index_bytes,
+    no_progress,
+    requirements_of,
+    statistics_of,
+)
 from retrieval_cache.retrievers.vectors import Encoded, Fill, Filled, Place, ShardFolder
 from retrieval_cache.spec import parse
 
@@ -98,6 +105,10 @@ class MilvusRetriever:
         names = ["pymilvus", *(["milvus_lite"] if self._uri.endswith(_EMBEDDED) else [])]
         found = [library(name, "scale", "the milvus engine") for name in names]
         return [*found, *(requirements_of(self._encoder, secrets) if self._encoder is not None else ())]
+
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of the vectors, which are kept beside Milvus."""
+        return index_bytes(self._encoder, n_passages, n_bytes)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder."""

@@ -30,6 +30,7 @@ from retrieval_cache.retrievers.vectors import (
     ShardFolder,
     count_truncated,
     described_name,
+    hidden_size,
     length_batches,
     library_versions,
     load_model,
@@ -89,6 +90,10 @@ class DenseRetriever:
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the library and the weights of the encoder."""
         return model_requirements(self.model, f"encoder {self.model} of the retriever")
+
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of the vectors; 0 if the weights are still on the hub."""
+        return n_passages * hidden_size(self.model) * np.dtype(np.float16).itemsize
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""

@@ -105,6 +105,11 @@ class EndpointDenseRetriever(DenseRetriever):
         """Return the libraries and the key for the server, and its reply."""
         return encoder_endpoint_requirements(_with_dimensions(self._endpoint, self._dimensions), secrets)
 
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of the vectors and of the server's replies; 0 if their dimension is the server's default."""
+        halves, replies = np.dtype(np.float16).itemsize, np.dtype(np.float32).itemsize * 4 / 3
+        return n_passages * (self._dimensions or 0) * (halves + replies)
+
     @cached_property
     def _description(self) -> dict[str, Any]:
         query_prompt, passage_prompt = self._prompts_in_force

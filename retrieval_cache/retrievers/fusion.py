@@ -21,6 +21,7 @@ from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import (
     Progress,
     Retriever,
+    index_bytes,
     no_progress,
     requirements_of,
     searched,
@@ -113,6 +114,10 @@ class HybridRetriever:
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements of all retrievers."""
         return [one for retriever in self._retrievers for one in requirements_of(retriever, secrets)]
+
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of all indexes, and of the passages while they are read."""
+        return n_bytes + sum(index_bytes(retriever, n_passages, n_bytes) for retriever in self._retrievers)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the parameters of the fusion, and what decides each ranking."""

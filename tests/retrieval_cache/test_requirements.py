@@ -1,0 +1,74 @@
+"""Requirements of a run: corpora, and room for indexes and vectors, estimated from the files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ragtasks.files import written_lines
+from ragtasks.requirements import checked
+from retrieval_cache import Place, Rewriter, retrieval_requirements
+
+PASSAGE_BYTES = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(-1.0))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Return a corpus of 20 MB, compressed: twenty thousand passages of 1 kB."""
+    file = tmp_path / "corpus.jsonl.zip"
+    lines = written_lines([{"_id": f"p{n}", "text": "word " * 200} for n in range(20_000)])
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("corpus.jsonl", lines)
+    return file
+
+
+def problems(folder: Path, line: str, forms: Sequence[str] = ("last_turn",), **corpora: str) -> list[str]:
+    place = Place("mtrag", "sample", folder / "data", folder / "store")
+    found = checked(retrieval_requirements(place, line, forms, rewriter=Rewriter(None), corpora=corpora))
+    return [result.problem for result in found if result.problem]
+
+
+def megabytes(folder: Path, line: str, corpus: Path) -> float:
+    (problem,) = problems(folder, line, clapnq=str(corpus))
+    found = re.search(r"runs will take about ([\d.]+) GB", problem)
+    assert found is not None, problem
+    return 1000 * float(found[1])
+
+
+def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path, corpus: Path) -> None:
+    text = 20_000 * PASSAGE_BYTES / 1e6
+    vectors = 20_000 * 384 * 2 / 1e6
+    assert megabytes(tmp_path, "bm25", corpus) == pytest.approx(text, abs=10)
+    assert megabytes(tmp_path, "dense:minilm", corpus) == pytest.approx(vectors, abs=10)
+    assert megabytes(tmp_path, "hybrid(bm25,dense:minilm)", corpus) == pytest.approx(2 * text + vectors, abs=10)
+    served = "dense:m,base_url=http://127.0.0.1:9/v1,dimensions=1536"
+    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    wanted = retrieval_requirements(
+        place, served, ["last_turn"], rewriter=Rewriter(None), corpora={"clapnq": str(corpus)}
+    )
+    (disk,) = [one.problem for one in checked(wanted, with_requests=False) if one.requirement.what == "disk"]
+    assert "about 0.2" in disk
+
+
+def test_indexes_of_an_earlier_call_need_no_room_again(tmp_path: Path, corpus: Path) -> None:
+    stored = tmp_path / "store" / "indexes" / "key"
+    stored.mkdir(parents=True)
+    (stored / "index").write_bytes(b"0" * 15_000_000)
+    assert megabytes(tmp_path, "bm25", corpus) == pytest.approx(10, abs=10)
+
+
+def test_a_corpus_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+    found = problems(tmp_path, "bm25", clapnq=str(tmp_path / "none.jsonl"), other="hf:x")
+    assert any("mtrag has no domain 'other'" in line and "none.jsonl" in line for line in found)
