@@ -20,8 +20,8 @@ import orjson
 
 from ragtasks.clients._endpoint import Credentials, Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, early_end, with_usage
-from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._openai_dialect import Dialect, early_end, usage_in
+from ragtasks.clients._protocol import CallUsage, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32
@@ -71,13 +71,12 @@ def read_vectors(body: bytes) -> Reply:
         reason = f"no list of vectors: {type(error).__name__} {error}"[:_MAX_LENGTH]
         return Reply(Outcome.MALFORMED, reason=reason)
     named = content.get("model")
-    reply = Reply(
+    return Reply(
         Outcome.ANSWERED,
         text=orjson.dumps(texts).decode(),
-        completion_tokens=0,
+        usage=replace(usage_in(content), output_tokens=0),
         served_model=named[:_MAX_LENGTH] if isinstance(named, str) else "",
     )
-    return replace(with_usage(reply, content), completion_tokens=0)
 
 
 def _written(vector: Any) -> str:
@@ -213,6 +212,4 @@ class _Split:
 
 def _without_usage(reply: Reply) -> Reply:
     """Return a reply without the usage of its request, which the first text counts."""
-    return replace(
-        reply, prompt_tokens=None, completion_tokens=None, cached_tokens=None, dollars=None, seconds=None, unused=()
-    )
+    return replace(reply, usage=CallUsage(), unused=())

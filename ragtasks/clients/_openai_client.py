@@ -379,9 +379,9 @@ class Call:
         outcome, headers = found
         seconds = round(time.monotonic() - begin, 4)
         if isinstance(outcome, Reply):
-            outcome = replace(outcome, seconds=seconds)
-        elif outcome.usage:
-            used.unused += calls_of(Reply(Outcome.FAILED, seconds=seconds, **outcome.usage))
+            outcome = replace(outcome, usage=replace(outcome.usage, seconds=seconds))
+        elif outcome.usage.json_values:
+            used.unused.append(replace(outcome.usage, seconds=seconds, is_used=False))
         self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
         if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
@@ -721,8 +721,8 @@ class Failure:
     """Whether no connection could be made at all."""
     setting: str = ""
     """The setting that the server does not take, empty where it is not about one."""
-    usage: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What the server says that it took all the same, by the fields of `Reply`."""
+    usage: CallUsage = field(default=CallUsage(), compare=False)
+    """What the server says that it took all the same."""
 
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:

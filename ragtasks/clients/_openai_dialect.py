@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from ragtasks.clients._endpoint import Endpoint
-from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
+from ragtasks.clients._protocol import CallUsage, Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import masked_text
 from ragtasks.tables import plain
 from ragtasks.thoughts import split_thought
@@ -27,6 +27,7 @@ from ragtasks.thoughts import split_thought
 # ends here, and no body whatsoever makes a function of this module fail in a way that is not said below.
 
 _MAX_CHARACTERS, _MAX_REASON = 200, 40
+_UNKNOWN = CallUsage()
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of parts of a content, each with its text under this key
 
 
@@ -36,8 +37,7 @@ def read_text(
     finish_reason: str = "",
     body: Any = None,
     thinking: str = "",
-    prompt_tokens: int | None = None,
-    completion_tokens: int | None = None,
+    usage: CallUsage = _UNKNOWN,
     raw: str = "",
     served_model: str = "",
 ) -> Reply:
@@ -48,8 +48,7 @@ def read_text(
         finish_reason: the server's reason for the end; only a normal stop leaves an answer (see `early_end`).
         body: the decoded body that it came in, whose errors count too.
         thinking: thinking text that came apart from `text`.
-        prompt_tokens: tokens of the prompt.
-        completion_tokens: tokens of the reply.
+        usage: what the reply took.
         raw: what is kept for the record.
         served_model: the model that the server names.
     """
@@ -61,8 +60,7 @@ def read_text(
         reason=reason,
         thinking="\n".join(part for part in (thinking, marked) if part),
         finish_reason=finish_reason,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
+        usage=usage,
         raw=raw,
         served_model=served_model,
     )
@@ -171,30 +169,29 @@ def read_completion(body: bytes) -> Reply:
         return with_usage(Reply(outcome, reason=reason, raw=raw), completion)
 
 
-def usage_in(completion: Any) -> dict[str, Any]:
-    """Return what a server says that a reply took, by the fields of `Reply`: counts that are none are left out.
+def usage_in(completion: Any) -> CallUsage:
+    """Return what a server reports that a reply took.
 
     Cached tokens as OpenAI and vLLM name them, or DeepSeek; a cost as OpenRouter does, in dollars.
     """
     usage = completion.get("usage") if isinstance(completion, dict) else None
     if not isinstance(usage, dict):
-        return {}
+        return _UNKNOWN
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens")
     cost: Any = usage.get("cost")
     is_cost = isinstance(cost, (int, float)) and not isinstance(cost, bool) and 0 <= cost < math.inf
-    found = {
-        "prompt_tokens": _count(usage, "prompt_tokens"),
-        "completion_tokens": _count(usage, "completion_tokens"),
-        "cached_tokens": _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
-        "dollars": float(cost) if is_cost else None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    return CallUsage(
+        _count(usage, "prompt_tokens"),
+        _count(usage, "completion_tokens"),
+        _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        dollars=float(cost) if is_cost else None,
+    )
 
 
 def with_usage(reply: Reply, completion: Any) -> Reply:
     """Return a reply with what the server says that it took."""
-    return replace(reply, **usage_in(completion))
+    return replace(reply, usage=usage_in(completion))
 
 
 def _read(completion: Any, raw: str) -> Reply:

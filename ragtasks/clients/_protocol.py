@@ -136,7 +136,7 @@ class CallUsage:
     """Tokens of the reply, thinking included."""
     cached_tokens: int | None = None
     """Of the prompt's, those that the server had cached."""
-    seconds: float | None = None
+    seconds: float | None = field(default=None, compare=False)
     """From sending the request to the whole reply."""
     dollars: float | None = None
     """At the price that the user names, else as the reply says; None without either."""
@@ -185,19 +185,11 @@ class Reply:
     """What a thinking model thought aloud."""
     finish_reason: str = ""
     """The server's word for why the reply ended, empty where it said none."""
-    prompt_tokens: int | None = None
-    """Tokens of the prompt, None where not known."""
-    completion_tokens: int | None = None
-    """Tokens of the reply, thinking included, None where not known."""
     raw: str = ""
     served_model: str = ""
     """The model that the server says it answered with, empty where it does not say."""
-    cached_tokens: int | None = None
-    """Of the prompt's tokens, those that the server had cached; None where it does not say."""
-    dollars: float | None = None
-    """What the server says that the reply cost, None where it does not."""
-    seconds: float | None = field(default=None, compare=False)
-    """From sending the request to the whole reply, None where that was not measured."""
+    usage: CallUsage = CallUsage()
+    """What it took."""
     unused: tuple[CallUsage, ...] = field(default=(), compare=False)
     """What earlier replies to the same prompt took that could not be used."""
     is_shared: bool = field(default=False, compare=False)
@@ -280,9 +272,9 @@ class Usage:
     """Of both, those without an answer."""
     n_uncounted: int = 0
     """Of those asked for, replies whose tokens the server did not count; the sums below lack them."""
-    prompt_tokens: int = 0
+    input_tokens: int = 0
     """Tokens of the prompts that were asked."""
-    completion_tokens: int = 0
+    output_tokens: int = 0
     """Tokens of the replies to these, thinking included."""
     cost: float | None = None
 
@@ -294,14 +286,10 @@ class Usage:
             n_cached=self.n_cached + other.n_cached,
             n_failed=self.n_failed + other.n_failed,
             n_uncounted=self.n_uncounted + other.n_uncounted,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
             cost=cost,
         )
-
-    def describe(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
 
     def note(self, seconds: float, *, whole: bool = False) -> str:
         """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
@@ -309,7 +297,7 @@ class Usage:
         parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
         if whole or self.n_cached:
             parts.append(f"{self.n_cached:,} cached")
-        parts += [f"{self.n_failed:,} failed", f"{_short(self.prompt_tokens + self.completion_tokens)} tokens"]
+        parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]
         if self.n_uncounted:
             parts.append(f"{self.n_uncounted:,} uncounted")
         if self.cost is not None:
@@ -331,9 +319,9 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
         n_asked=1,
         n_failed=n_failed,
         # Where no body came there is nothing to count.
-        n_uncounted=int(bool(reply.raw) and (reply.prompt_tokens is None or reply.completion_tokens is None)),
-        prompt_tokens=n_input,
-        completion_tokens=n_output,
+        n_uncounted=int(bool(reply.raw) and None in (reply.usage.input_tokens, reply.usage.output_tokens)),
+        input_tokens=n_input,
+        output_tokens=n_output,
         cost=None if price is None else dollars_of(price, n_input, n_output, n_cached),
     )
 
@@ -341,17 +329,9 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
 def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
     """Return what each reply of a server took that led to this one, itself last; none where nothing came."""
     spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
-    last = CallUsage(
-        reply.prompt_tokens,
-        reply.completion_tokens,
-        reply.cached_tokens,
-        reply.seconds,
-        reply.dollars,
-        is_used=is_used and reply.outcome is Outcome.ANSWERED,
-    )
     calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
-    if last.json_values.keys() - {"is_used"}:
-        calls.append(replace(last, spent=spent))
+    if reply.usage.json_values:
+        calls.append(replace(reply.usage, spent=spent, is_used=is_used and reply.outcome is Outcome.ANSWERED))
     return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
 
 

@@ -357,7 +357,13 @@ _NEW_FILE = (
     f"PRAGMA application_id={_APPLICATION_ID}",
     f"PRAGMA user_version={_FORMAT}",
 )
-_STORED = tuple(field.name for field in fields(Reply) if field.name not in {"from_cache", "is_shared"})
+_STORED = tuple(field.name for field in fields(Reply) if field.name not in {"from_cache", "is_shared", "usage"})
+_STORED_USAGE = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    **{name: name for name in ("cached_tokens", "dollars", "seconds")},
+}
+"""Name in a stored reply -> field of its usage."""
 _ROOM_BYTES = 1 << 20
 
 
@@ -541,8 +547,10 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def _cached_reply(self, key: str, reply: str, kind: str, is_history: int) -> CachedReply:
         try:
             stored = orjson.loads(reply)
-            unused = tuple(map(_call, stored.get("unused", ())))
-            found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "unused": unused, "from_cache": True})
+            usage = CallUsage(**{field: stored.pop(name, None) for name, field in _STORED_USAGE.items()})
+            unused = tuple(map(_call, stored.pop("unused", ())))
+            outcome = Outcome(stored.pop("outcome"))
+            found = Reply(outcome, **stored, usage=usage, unused=unused, from_cache=True)
         except (ValueError, TypeError, KeyError) as error:
             raise self._error(f"a reply that cannot be read: {error}") from error
         return CachedReply(key, {}, found, kind, bool(is_history))
@@ -577,7 +585,7 @@ def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None
         row = (
             item.key,
             orjson.dumps(dict(item.request)).decode(),
-            orjson.dumps({name: getattr(item.reply, name) for name in _STORED}).decode(),
+            _stored(item.reply),
             item.is_history,
             str(item.request.get("client", {}).get("model", "")),
             str(item.request.get("address", "")),
@@ -586,6 +594,11 @@ def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None
             time.time(),
         )
         connection.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _stored(reply: Reply) -> str:
+    usage = {name: getattr(reply.usage, field) for name, field in _STORED_USAGE.items()}
+    return orjson.dumps({**{name: getattr(reply, name) for name in _STORED}, **usage}).decode()
 
 
 def _insert_unused(connection: sqlite3.Connection, key: str, calls: Iterable[CallUsage]) -> None:

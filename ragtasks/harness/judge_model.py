@@ -15,7 +15,18 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 
-from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress, read_text
+from ragtasks.clients import (
+    CallUsage,
+    Decoding,
+    Journal,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    Tally,
+    no_progress,
+    read_text,
+)
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
@@ -173,7 +184,7 @@ class ModelClient:
         if n_tokens is None or not isinstance(n_room, int) or n_tokens + longest <= n_room:
             return None
         reason = f"{n_tokens} tokens of prompt and {longest} of reply exceed the context of {n_room}"
-        return Reply(Outcome.FAILED, reason=reason, prompt_tokens=n_tokens)
+        return Reply(Outcome.FAILED, reason=reason, usage=CallUsage(n_tokens))
 
     def _reply(self, prompt: str, answer: str, longest: int) -> Reply:
         n_tokens = self._n_tokens(answer)
@@ -181,8 +192,7 @@ class ModelClient:
         return read_text(
             answer,
             finish_reason="length" if cut_off else "",
-            prompt_tokens=self._n_tokens(prompt),
-            completion_tokens=n_tokens,
+            usage=CallUsage(self._n_tokens(prompt), n_tokens),
             raw=answer,
         )
 

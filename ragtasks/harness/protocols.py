@@ -346,7 +346,7 @@ def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mappi
             raise _no_tools(f"{reply.reason} with tools, and an answer without")
         _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
         return options
-    message, n_tokens = parts_of(json.loads(reply.raw))[0], reply.prompt_tokens
+    message, n_tokens = parts_of(json.loads(reply.raw))[0], reply.usage.input_tokens
     if not message.get("tool_calls"):
         if is_tool_call(str(message.get("content") or "")):
             raise _no_tools("the model's call as text: the server does not read it")
@@ -365,9 +365,10 @@ def _check_results(model: ServedModel, question: Messages, options: Mapping[str,
     reply = model.probe([*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
     if _is_refused(reply):
         raise _no_tools(f"{reply.reason} for what a call found")
-    if reply.prompt_tokens and reply.prompt_tokens < n_words:
+    n_tokens = reply.usage.input_tokens
+    if n_tokens and n_tokens < n_words:
         raise _no_tools(
-            f"{reply.prompt_tokens} prompt tokens with a result of {n_words} words: the server does not show its model "
+            f"{n_tokens} prompt tokens with a result of {n_words} words: the server does not show its model "
             "what calls found",
             "another chat format or template of the server, one that shows messages of the role tool",
         )

@@ -470,14 +470,14 @@ def check_system_role(model: ServedModel) -> None:
     reply = model.probe([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}], _OPTIONS)
     if not reply.raw:  # whatever keeps a request from being answered is reported by the evaluation
         _LOGGER.debug("the test of the system role got no answer")
-    elif WORD in (reply.text or "").lower() or (reply.prompt_tokens or 0) >= _LEAST_TOKENS:
+    elif WORD in (reply.text or "").lower() or (reply.usage.input_tokens or 0) >= _LEAST_TOKENS:
         return
-    elif not reply.prompt_tokens:
+    elif not reply.usage.input_tokens:
         _LOGGER.info("its reply to a test does not show whether the server reads system messages")
     else:
         raise ConfigurationError(
             "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
-            f"word that only the system message has, and it counted {reply.prompt_tokens} prompt tokens, fewer than "
-            f"that message's {_LEAST_TOKENS} words.\n"
+            f"word that only the system message has, and it counted {reply.usage.input_tokens} prompt tokens, fewer "
+            f"than that message's {_LEAST_TOKENS} words.\n"
             "  next step: --metadata system_role=user puts the passages in front of the first user message"
         )

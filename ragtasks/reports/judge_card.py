@@ -328,7 +328,7 @@ def _cost(judged: JudgedAnswers) -> Iterator[CardRow]:
     if not usage.n_asked:
         return
     n = usage.n_asked
-    yield CardRow("", "tokens a prompt", (usage.prompt_tokens + usage.completion_tokens) / n, n=n)
+    yield CardRow("", "tokens a prompt", (usage.input_tokens + usage.output_tokens) / n, n=n)
     if usage.cost is not None:
         yield CardRow("", "dollars for 1,000 prompts", 1000 * usage.cost / n, n=n)
     yield CardRow("", "seconds a prompt, side by side", judged.seconds / n, n=n)

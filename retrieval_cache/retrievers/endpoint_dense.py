@@ -146,7 +146,7 @@ class EndpointDenseRetriever(DenseRetriever):
         counts: dict[str, Any] = {
             "asked": usage.n_asked,
             "cached": usage.n_cached,
-            "tokens": usage.prompt_tokens,
+            "tokens": usage.input_tokens,
             "tokens_of_cached": self._n_tokens_before,
         }
         return {"embeddings": {**counts, **({} if usage.cost is None else {"dollars": round(usage.cost, 6)})}}
@@ -203,7 +203,7 @@ class EndpointDenseRetriever(DenseRetriever):
         self._spent = added_up([*self._spent, *calls])
         self._spent_on_index = added_up([*self._spent_on_index, *calls])
         self._n_tokens_before += sum(
-            reply.prompt_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
+            reply.usage.input_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
         )
         failed = [reply for reply in replies if reply.outcome is not Outcome.ANSWERED]
         if failed:

@@ -18,6 +18,7 @@ import pytest
 from ragtasks.clients import (
     CachedClient,
     CachedReply,
+    CallUsage,
     Journal,
     OpenAIClient,
     Outcome,
@@ -253,7 +254,7 @@ def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_pat
             if known is not None:
                 return known
             self.asked.append("q")
-            reply = Reply(Outcome.ANSWERED, self.replies["q"], prompt_tokens=100, completion_tokens=len(self.asked))
+            reply = Reply(Outcome.ANSWERED, self.replies["q"], usage=CallUsage(100, len(self.asked)))
             journal.record(index, reply)
             return reply
 

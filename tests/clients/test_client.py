@@ -50,7 +50,7 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
     with chat_server(script) as server:
         replies = client_for(server).answer([Prompt.of(str(number)) for number in range(40)])
     assert [reply.text for reply in replies] == [f"echo {number}" for number in range(40)]
-    assert {reply.prompt_tokens for reply in replies} == {7}
+    assert {reply.usage.input_tokens for reply in replies} == {7}
 
 
 def test_no_prompts_send_nothing() -> None:

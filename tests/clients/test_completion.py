@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import Outcome, Reply, early_end, read_completion, read_text
+from ragtasks.clients import CallUsage, Outcome, Reply, early_end, read_completion, read_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=5),
@@ -81,8 +81,7 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
         "c",
         thinking="a\nb",
         finish_reason="stop",
-        prompt_tokens=7,
-        completion_tokens=3,
+        usage=CallUsage(7, 3),
         raw=sent.decode(),
         served_model="m-1",
     )
@@ -91,8 +90,7 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
         Outcome.REFUSED,
         reason="the model refused: " + ("no " * 200)[:200],
         finish_reason="stop",
-        prompt_tokens=7,
-        completion_tokens=3,
+        usage=CallUsage(7, 3),
         raw=refused.decode(),
         served_model="m-1",
     )
@@ -100,8 +98,7 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
     assert read_completion(odd) == Reply(
         Outcome.MALFORMED,
         reason="no chat completion: TypeError choices is str, expected list",
-        prompt_tokens=7,
-        completion_tokens=3,
+        usage=CallUsage(7, 3),
         raw=odd.decode(),
     )
 
@@ -152,7 +149,7 @@ def test_tokens_that_the_server_does_not_count_are_unknown(
     usage: object, counts: tuple[int | None, int | None]
 ) -> None:
     reply = read_completion(body({"content": "c"}, usage=usage))
-    assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("c", *counts)
+    assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("c", *counts)
 
 
 @pytest.mark.parametrize(("named", "model"), [(None, ""), (5, ""), (["m"], ""), ("m" * 300, "m" * 200)])
@@ -177,7 +174,7 @@ def test_a_text_is_an_answer_where_it_came_to_its_end(
     reply = read_text(text, thinking=thinking, finish_reason=finish_reason, raw="r", served_model="m")
     assert (reply.outcome, reply.reason, reply.finish_reason) == (outcome, reason, finish_reason)
     assert reply.text == ("c" if outcome is Outcome.ANSWERED else None)
-    assert (reply.raw, reply.served_model, reply.prompt_tokens, reply.completion_tokens) == ("r", "m", None, None)
+    assert (reply.raw, reply.served_model, reply.usage) == ("r", "m", CallUsage())
 
 
 COMPLETE = ["stop", "STOP", "end_turn", "endTurn", "stop_sequence", "eos", "eos_token", "COMPLETE", "completed"]
@@ -197,7 +194,7 @@ def test_a_normal_stop_in_any_spelling_or_none_at_all_is_complete(reason: str | 
 @pytest.mark.parametrize(("outcome", "reason"), [(outcome, one) for outcome, all_ in EARLY.items() for one in all_])
 def test_a_reply_that_ended_for_another_reason_is_no_answer(outcome: Outcome, reason: str) -> None:
     reply = read_completion(body({}, choices=[choice("Rating: 1", finish_reason=reason)]))
-    assert (reply.outcome, reply.text, reply.prompt_tokens) == (outcome, None, 7)
+    assert (reply.outcome, reply.text, reply.usage.input_tokens) == (outcome, None, 7)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +244,7 @@ def test_an_error_beside_an_answer_is_a_failed_request(fields: dict[str, Any], s
     for sent in (plain, chat):
         assert early_end({**sent, **fields}) == (Outcome.FAILED, f"an error in place of a reply: {shown}")
     reply = read_completion(body({}, choices=[choice("Nine.")], **fields))
-    assert (reply.outcome, reply.text, reply.prompt_tokens) == (Outcome.FAILED, None, 7)
+    assert (reply.outcome, reply.text, reply.usage.input_tokens) == (Outcome.FAILED, None, 7)
 
 
 @pytest.mark.parametrize("fields", NO_ERRORS)

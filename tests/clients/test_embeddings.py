@@ -181,11 +181,12 @@ def test_what_a_request_took_stands_in_the_reply_to_its_first_text() -> None:
     usage = {"prompt_tokens": 12, "total_tokens": 12, "prompt_tokens_details": {"cached_tokens": 4}, "cost": 0.5}
     with embedding_server(script=lambda texts: reply(words(texts), usage=usage)) as server:
         first, second, third = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
-    counts = [(one.prompt_tokens, one.completion_tokens, one.cached_tokens, one.dollars) for one in (first, second)]
+    used = [one.usage for one in (first, second)]
+    counts = [(one.input_tokens, one.output_tokens, one.cached_tokens, one.dollars) for one in used]
     assert counts == [(12, 0, 4, 0.5), (None, None, None, None)]
-    assert first.seconds is not None
-    assert second.seconds is None
-    assert third.prompt_tokens == 12, "the third is the first of another request"
+    assert first.usage.seconds is not None
+    assert second.usage.seconds is None
+    assert third.usage.input_tokens == 12, "the third is the first of another request"
 
 
 def test_attempts_that_failed_before_count_for_the_first_text_only() -> None:
@@ -233,7 +234,7 @@ def test_known_vectors_stay_in_a_request_with_unknown_ones_and_the_first_of_thes
     assert replies[0] == known
     assert vectors(replies)[1:] == words(TEXTS[1:])
     assert {*journal.written} == {1, 2}
-    assert [reply.prompt_tokens is None for reply in replies[1:]] == [False, True]
+    assert [reply.usage.input_tokens is None for reply in replies[1:]] == [False, True]
 
 
 def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ def test_what_is_wrong_with_a_reply_is_short_and_what_it_took_is_counted_once() 
     assert len(one.reason) <= 200
     with embedding_server(script=lambda _: reply([[1.0]])) as server:
         first, second = client_for(server).answer(prompts("a", "b"))
-    assert (first.prompt_tokens, second.prompt_tokens) == (10, None)
+    assert (first.usage.input_tokens, second.usage.input_tokens) == (10, None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import CachedClient, CachedReply, Decoding, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
+from ragtasks.clients import (
+    CachedClient,
+    CachedReply,
+    CallUsage,
+    Decoding,
+    OpenAIClient,
+    Outcome,
+    Prompt,
+    Reply,
+    ReplyCache,
+)
 from ragtasks.errors import CacheError, JudgeError
 from ragtasks.files import canonical_hash
 from tests._commands import run_command
@@ -174,7 +184,7 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
         st.sampled_from(Outcome),
         st.none() | st.text(st.characters(codec="utf-8")),
         st.text(st.characters(codec="utf-8")),
-        prompt_tokens=st.none() | st.integers(0, 9),
+        usage=st.builds(CallUsage, st.none() | st.integers(0, 9)),
         raw=st.text(st.characters(codec="utf-8")),
     )
 )
@@ -257,8 +267,8 @@ def test_a_stored_file_of_format_3_is_read_as_it_is(tmp_path: Path) -> None:
         assert len(before) == 5
     answered, *others = replies
     assert (answered.text, answered.raw[:12], answered.thinking) == ("verdict: yes", '{"choices":[', "hm")
-    assert (answered.prompt_tokens, answered.completion_tokens, answered.cached_tokens) == (12, 3, 4)
-    assert (answered.served_model, answered.dollars, answered.seconds) == ("m-1", 0.002, 0.5)
+    assert (answered.usage.input_tokens, answered.usage.output_tokens, answered.usage.cached_tokens) == (12, 3, 4)
+    assert (answered.served_model, answered.usage.dollars, answered.usage.seconds) == ("m-1", 0.002, 0.5)
     found = [(reply.outcome, reply.text) for reply in others]
     assert found == [
         (Outcome.REFUSED, None),

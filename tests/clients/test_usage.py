@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import (
+    CallUsage,
     OpenAIClient,
     Outcome,
     Reply,
@@ -32,16 +32,15 @@ COUNTS = st.none() | st.integers(0, 10**6)
 REPLIES = st.builds(
     Reply,
     st.sampled_from(Outcome),
-    prompt_tokens=COUNTS,
-    completion_tokens=COUNTS,
+    usage=st.builds(CallUsage, COUNTS, COUNTS),
     raw=st.sampled_from(["", "{}"]),
     from_cache=st.booleans(),
 )
 
 
 def test_a_reply_costs_its_tokens_at_the_price() -> None:
-    reply = Reply(Outcome.ANSWERED, "8", prompt_tokens=2_000_000, completion_tokens=500_000, raw="{}")
-    assert usage_of(reply, MINI) == Usage(n_asked=1, prompt_tokens=2_000_000, completion_tokens=500_000, cost=0.60)
+    reply = Reply(Outcome.ANSWERED, "8", usage=CallUsage(2_000_000, 500_000), raw="{}")
+    assert usage_of(reply, MINI) == Usage(n_asked=1, input_tokens=2_000_000, output_tokens=500_000, cost=0.60)
     assert usage_of(reply).cost is None
     assert usage_of(as_cached(reply), MINI) == Usage(n_cached=1, cost=0.0)
 
@@ -60,10 +59,9 @@ def test_sums_hold_every_reply_once_and_known_ones_cost_nothing(replies: list[Re
     assert usage.n_asked + usage.n_cached == len(replies)
     assert usage.n_asked == len(asked)
     assert usage.n_failed == sum(reply.outcome is not Outcome.ANSWERED for reply in replies)
-    assert usage.prompt_tokens == sum(reply.prompt_tokens or 0 for reply in asked)
-    assert usage.completion_tokens == sum(reply.completion_tokens or 0 for reply in asked)
-    assert usage.cost == pytest.approx((usage.prompt_tokens * 0.15 + usage.completion_tokens * 0.60) / 1e6)
-    assert json.loads(json.dumps(usage.describe()))["n_asked"] == usage.n_asked
+    assert usage.input_tokens == sum(reply.usage.input_tokens or 0 for reply in asked)
+    assert usage.output_tokens == sum(reply.usage.output_tokens or 0 for reply in asked)
+    assert usage.cost == pytest.approx((usage.input_tokens * 0.15 + usage.output_tokens * 0.60) / 1e6)
 
 
 def test_a_part_without_a_price_adds_no_cost() -> None:
@@ -74,7 +72,7 @@ def test_a_part_without_a_price_adds_no_cost() -> None:
 @pytest.mark.parametrize(
     ("usage", "seconds", "note"),
     [
-        (Usage(1204, n_failed=3, prompt_tokens=811_700, cost=0.314), 29.4, "41/s  3 failed  812k tokens  $0.31"),
+        (Usage(1204, n_failed=3, input_tokens=811_700, cost=0.314), 29.4, "41/s  3 failed  812k tokens  $0.31"),
         (Usage(), 0.0, "0/s  0 failed  0 tokens"),
         (Usage(6, 1082, 0, 0, 999, 0), 4.0, "1.5/s  1,082 cached  0 failed  999 tokens"),
         (Usage(8000, 0, 0, 0, 1_000_000, 240_000, 0.0123), 2.0, "4,000/s  0 failed  1.2M tokens  $0.0123"),
@@ -122,20 +120,19 @@ def test_a_row_costs_its_tokens_unless_it_says_what_it_cost() -> None:
 
 
 def test_a_call_costs_its_tokens_at_a_named_price_and_else_what_the_reply_says() -> None:
-    counted = Reply(Outcome.ANSWERED, "8", prompt_tokens=2_000_000, completion_tokens=1_000_000)
+    counted = Reply(Outcome.ANSWERED, "8", usage=CallUsage(2_000_000, 1_000_000))
     assert [call.dollars for call in calls_of(counted, MINI)] == [0.90]
-    said = replace(counted, dollars=0.1)
+    said = replace(counted, usage=replace(counted.usage, dollars=0.1))
+    uncounted, unsaid = (replace(one, usage=replace(one.usage, output_tokens=None)) for one in (said, counted))
     assert [call.dollars for call in calls_of(said, MINI)] == [0.90], "the user knows the price better"
     assert [call.dollars for call in calls_of(said)] == [0.1]
-    assert [call.dollars for call in calls_of(replace(said, completion_tokens=None), MINI)] == [0.1]
-    assert [call.dollars for call in calls_of(replace(counted, completion_tokens=None), MINI)] == [None]
+    assert [call.dollars for call in calls_of(uncounted, MINI)] == [0.1]
+    assert [call.dollars for call in calls_of(unsaid, MINI)] == [None]
     assert [call.dollars for call in calls_of(counted)] == [None]
 
 
 def test_tokens_that_a_server_had_cached_cost_what_is_named_for_them() -> None:
-    reply = Reply(
-        Outcome.ANSWERED, "8", prompt_tokens=3_000_000, completion_tokens=1_000_000, cached_tokens=2_000_000, raw="{}"
-    )
+    reply = Reply(Outcome.ANSWERED, "8", usage=CallUsage(3_000_000, 1_000_000, 2_000_000), raw="{}")
     assert usage_of(reply, (2.0, 1.0, 0.5)).cost == 2.0 + 1.0 + 1.0
     assert usage_of(reply, (2.0, 1.0)).cost == 7.0, "as others, where no price of their own is named"
     assert dollars_of((2.0, 1.0, 0.5), 1_000_000, 1_000_000) == 3.0

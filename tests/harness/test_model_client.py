@@ -8,7 +8,7 @@ from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from ragtasks.clients import ChatMessage, Decoding, Outcome, Prompt, Reply
+from ragtasks.clients import CallUsage, ChatMessage, Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.judge_model import ModelClient, load_model_client
 
@@ -49,7 +49,7 @@ def test_replies_come_in_order_and_the_same_each_time(network: GPT2LMHeadModel) 
     asked = [Prompt.of("a " * number) for number in range(1, 7)]
     told: list[tuple[str, int, int | None]] = []
     replies = client(network).answer(asked, lambda *call: told.append(call))
-    assert [reply.prompt_tokens for reply in replies] == [number + 2 for number in range(1, 7)]
+    assert [reply.usage.input_tokens for reply in replies] == [number + 2 for number in range(1, 7)]
     assert replies == client(network).answer(asked)
     assert replies[::-1] == client(network).answer(asked[::-1])
     assert told[-1][1:] == (6, 6)
@@ -57,7 +57,7 @@ def test_replies_come_in_order_and_the_same_each_time(network: GPT2LMHeadModel) 
 
 def test_reply_as_long_as_allowed_is_cut_off(network: GPT2LMHeadModel) -> None:
     (reply,) = client(network, max_tokens=3).answer([Prompt.of("a")])
-    assert (reply.outcome, reply.text, reply.completion_tokens) == (Outcome.TRUNCATED, None, 3)
+    assert (reply.outcome, reply.text, reply.usage.output_tokens) == (Outcome.TRUNCATED, None, 3)
     assert reply.raw
 
 
@@ -65,7 +65,7 @@ def test_prompt_that_does_not_fit_is_failed_and_not_cut(network: GPT2LMHeadModel
     fits, does_not = client(network).answer([Prompt.of("a " * 54), Prompt.of("a " * 55)])
     assert fits.outcome is not Outcome.FAILED
     assert does_not == Reply(
-        Outcome.FAILED, reason="57 tokens of prompt and 8 of reply exceed the context of 64", prompt_tokens=57
+        Outcome.FAILED, reason="57 tokens of prompt and 8 of reply exceed the context of 64", usage=CallUsage(57)
     )
 
 

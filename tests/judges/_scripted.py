@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.clients import Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import CallUsage, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.judges._panel import judge
@@ -74,9 +74,7 @@ class ScriptedClient:
             assert known is None
             self.asked.append(prompt)
             said = self.script(prompt.messages[-1].content, len(self.asked) - 1)
-            reply = (
-                said if isinstance(said, Reply) else Reply(Outcome.ANSWERED, said, prompt_tokens=5, completion_tokens=2)
-            )
+            reply = said if isinstance(said, Reply) else Reply(Outcome.ANSWERED, said, usage=CallUsage(5, 2))
             if journal:
                 journal.record(index, reply)
             replies.append(reply)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, Usage, no_progress
+from ragtasks.clients import CallUsage, Journal, Outcome, Progress, Prompt, Reply, Usage, no_progress
 from ragtasks.errors import JudgeError
 from ragtasks.synthesis.asking import (
     Asker,
@@ -56,7 +56,7 @@ def questions(n: int) -> list[Question[str]]:
 
 
 def said(text: str) -> Reply:
-    return Reply(Outcome.ANSWERED, text, prompt_tokens=10, completion_tokens=2, raw=text)
+    return Reply(Outcome.ANSWERED, text, usage=CallUsage(10, 2), raw=text)
 
 
 def without(outcome: Outcome) -> Reply:
@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_asked_once_more_with_what_was_wrong() -> None:
         assert prompt.earlier == ((earlier, said("no")),)
     assert [prompt.is_readable("yes") for prompt in first if prompt.is_readable] == [True] * 3
     assert [prompt.is_readable("no") for prompt in second if prompt.is_readable] == [False] * 2
-    assert asker.usage == Usage(n_asked=5, prompt_tokens=50, completion_tokens=10, cost=pytest.approx(150e-6))
+    assert asker.usage == Usage(n_asked=5, input_tokens=50, output_tokens=10, cost=pytest.approx(150e-6))
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TRUNCATED, Outcome.EMPTY])
@@ -115,7 +115,7 @@ def test_nothing_to_ask_asks_nobody_and_usage_adds_up_over_stages() -> None:
     assert client.asked == []
     asker.ask("one", questions(1))
     asker.ask("two", questions(2))
-    assert asker.usage == Usage(n_asked=3, prompt_tokens=30, completion_tokens=6)
+    assert asker.usage == Usage(n_asked=3, input_tokens=30, output_tokens=6)
     assert shown == [("one: m", 1, 1), ("two: m", 2, 2)]
 
 
