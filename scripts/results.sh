@@ -54,6 +54,6 @@ evaluate multihop_rag "$out/pieces/multihop_rag" mh.bm25
 evaluate trec_rag24_researchy "$out/pieces/trec_rag24"
 
 echo "== Labels of NIST"
-ragtasks score --assignments "$pieces/trec_rag/nist/nugget_assignment.20241108.jl" \
-  --support "$pieces/trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl"
+ragtasks score "$pieces/trec_rag/nist/nugget_assignment.20241108.jl" \
+  "$pieces/trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl"
 for answers in "$pieces"/trec_rag/answers/*.jsonl; do ragtasks check "$answers" --data "$pieces/trec_rag"; done

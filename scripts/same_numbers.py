@@ -98,7 +98,7 @@ retrieval.near      data duplicates files/segments.jsonl --threshold 0.5
 
 score.rows          score files/rows.jsonl {cited} --metadata 'price=[1, 2]' --output scored/rows
 score.judged_rows   score files/rows.jsonl {panel} --output scored/judged
-score.traces        score --traces files/spans.jsonl --rows-output files/traced.jsonl --output scored/traces
+score.traces        score files/spans.jsonl --output scored/traces
 score.export        tasks export --setting full_rag {sample} --output files/tasks_mtrag.jsonl
 score.export_own    tasks export --benchmark custom --setting full_rag {sample} --output files/tasks_custom.jsonl
 score.export_inscit tasks export --benchmark inscit --setting reference {sample} --output files/tasks_inscit.jsonl
@@ -112,11 +112,11 @@ score.inscit        score files/answers_inscit.jsonl --benchmark inscit --settin
                     --metadata max_implausible=1 --output scored/inscit
 score.multihop      score files/answers_hops.jsonl --benchmark multihop_rag --setting full_rag {panel} {sample}
                     --metadata max_implausible=1 --output scored/multihop
-score.endpoint      score --endpoint {server}/answer --protocol plain --setting full_rag {cited} {sample} --name asked
+score.endpoint      score {server}/answer --protocol plain --setting full_rag {cited} {sample} --name asked
                     --metadata max_implausible=1 --output scored/asked
-score.chat          score --endpoint {server}/v1 --setting full_rag {sample} --name chat --metadata max_implausible=1
+score.chat          score {server}/v1 --setting full_rag {sample} --name chat --metadata max_implausible=1
                     --output scored/chat
-score.agent         score --endpoint {server}/answer --protocol plain --benchmark custom --setting agentic {sample}
+score.agent         score {server}/answer --protocol plain --benchmark custom --setting agentic {sample}
                     --name agent --metadata max_implausible=1 --output scored/agent
 score.report        report scored --full {json} {sample}
 
@@ -184,8 +184,8 @@ submit.check_rows   check files/rows.jsonl
 submit.check_given  check files/answers_mtrag.jsonl {sample}
 submit.check_run    check bm25.rewrite.sample
 submit.check_saved  check results/extractive
-submit.scored_2024  score files/trec_2024.jsonl {panel} {sample} {json} --output scored/trec_2024
-submit.scored_2025  score files/trec_2025.jsonl {panel} {sample} {json} --output scored/trec_2025
+submit.scored_2024  score files/trec_2024.jsonl {panel} {sample} --output scored/trec_2024
+submit.scored_2025  score files/trec_2025.jsonl {panel} {sample} --output scored/trec_2025
 
 report.json         report results --full {json} {sample}
 report.text         report results --full {sample}

@@ -66,8 +66,8 @@ def test_the_check_sees_what_is_not_there() -> None:
     assert list(commands("ragtasks report results --html page.html  # a page")) == [
         ["ragtasks", "report", "results", "--html", "page.html"]
     ]
-    (words,) = commands("python x & ragtasks score --endpoint X; kill $!")
-    assert words == ["ragtasks", "score", "--endpoint", "X"]
+    (words,) = commands("python x & ragtasks score --name X; kill $!")
+    assert words == ["ragtasks", "score", "--name", "X"]
     assert "--nope" not in options_of(["ragtasks", "report"])
     with pytest.raises(AssertionError, match="no command"):
         options_of(["ragtasks", "fletch"])

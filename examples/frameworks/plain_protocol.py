@@ -1,4 +1,4 @@
-"""The plain protocol of `ragtasks score --endpoint ADDRESS --protocol plain`, for any function that answers."""
+"""The plain protocol of `ragtasks score ADDRESS --protocol plain`, for any function that answers."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

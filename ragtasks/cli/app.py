@@ -32,7 +32,7 @@ MORE_OPTIONS = {
     "": {"install_completion", "show_completion"},
     "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
     "compare": {"recalibrate"},
-    "score": {"protocol", "rows_output", "probe", "name"},
+    "score": {"protocol", "probe"},
     "retrieve": {"min_rewritten", "probe"},
     "run": {"tokenizer", "prompts_per_minute"},
     "eval": {"tokenizer", "prompts_per_minute"},

@@ -279,9 +279,6 @@ def _score_system(place: _Place) -> None:
     if not scoring.goes_on(pieces, place.requirements()):
         return
     place.keep_file()
-    for piece in pieces:
-        if piece.lines:
-            write_atomically(place.folder / "rows.jsonl", piece.lines)
     done = [scoring.score(piece) for piece in pieces]
     place.end([item.file for item in done], [line for item in done for line in score_notes(item)])
     problems = [problem for item in done for problem in item.problems]

@@ -15,7 +15,15 @@ from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, RUN, given_options
-from ragtasks.cli.trec_rag import scores_track
+from ragtasks.cli.trec_rag import (
+    NARRATIVES_FILE,
+    NUGGETS_FILE,
+    SEGMENTS_FILE,
+    TOPICS,
+    TrackFiles,
+    is_of_track,
+    score_track,
+)
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
@@ -23,6 +31,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.records import Setting
 from ragtasks.requirements import Requirement
+from ragtasks.submissions import first_object
 
 if TYPE_CHECKING:
     from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
@@ -32,15 +41,15 @@ _DEFAULT_OUTPUT = Path("results")
 
 
 @app.command()
-@scores_track
 def score(  # noqa: PLR0917 (one parameter an option)
     answers: Annotated[
-        list[Path] | None,
+        list[str],
         typer.Argument(
-            metavar="ROWS|ANSWERS|RESULTS",
-            help="Your rows (question, answer, contexts), a benchmark's answers (id, answer), or saved results.",
+            metavar="ANSWERS",
+            help="Your rows (question, answer, contexts), a benchmark's answers (id, answer), spans of OpenTelemetry, "
+            "saved results, or the address of a running system (or JSON, docs/endpoints.md).",
         ),
-    ] = None,
+    ],
     benchmark: Annotated[
         str | None, typer.Option(help="What was answered; default: the rows' own questions, else mtrag.")
     ] = None,
@@ -52,15 +61,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
-    ] = None,
-    protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
-    traces: Annotated[
-        Path | None,
-        typer.Option(help="Spans of OpenTelemetry or OpenInference, JSON lines: each trace is a row of your own."),
-    ] = None,
-    rows_output: Annotated[Path | None, typer.Option(help="File for the rows that --traces holds.")] = None,
+    protocol: Annotated[str, typer.Option(help="Protocol of a running system: openai or plain.")] = "openai",
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     data: DATA = None,
     run: RUN = None,
@@ -71,65 +72,84 @@ def score(  # noqa: PLR0917 (one parameter an option)
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
+    topics: TOPICS = None,
+    narratives: NARRATIVES_FILE = None,
+    nuggets: NUGGETS_FILE = None,
+    segments: SEGMENTS_FILE = None,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
-    JSON lines with a question are rows of your own; others answer a benchmark; folders are results.
+    Rows with a question are your own, others answer a benchmark. A folder contains results.
     """
     options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
-    given = answers or []
-    _refuse_mixed(given, endpoint, traces, rows_output, name)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
-    scoring.check_options()
-    _require_there(given)
-    if any(map(_is_saved, given)):
+    config_from_options(options)  # its errors come before those of files
+    paths, track = [Path(one) for one in answers], TrackFiles(topics, narratives, nuggets, segments)
+    if name is not None and len(answers) > 1:
+        raise ConfigurationError("--name is for one file; several have the names of their files")
+    if any(map(_is_address, answers)):
+        if len(answers) > 1:
+            raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
+        _score_endpoint(scoring, answers[0], name, protocol, benchmark, setting)
+    elif is_of_track(paths):
+        unread = [f"--{key}" for key in options if key not in {"data", "judges"}]
+        unread += [f"--{key}" for key, value in (("name", name), ("setting", setting), ("dry-run", dry_run)) if value]
+        if unread:
+            raise ConfigurationError(
+                f"{', '.join(unread)}: answers in the format of TREC RAG are scored as the track does, without"
+            )
+        score_track(paths, track, judges or [], output, data)
+    elif track != TrackFiles():
+        raise ConfigurationError(
+            "--set, --narratives, --nuggets and --segments are for answers in the format of TREC RAG"
+        )
+    elif any(map(_is_saved, _required(paths))):
         if output is None or name is not None:
             raise ConfigurationError(
                 "results that are scored again keep their names and go to another folder: give --output DIR, and no "
                 "--name"
             )
-        _score_again(scoring, given, benchmark, setting)
-        return
-    if endpoint is not None:
-        found = system_endpoint(endpoint, name or "rag-system", protocol)
-        chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
-        pieces = [Piece(name or found[0].model, scoring.output, None, chosen, where, found)]
-    elif traces is not None:
-        _refuse_setting(options, traces, setting)
-        pieces = [piece_of_traces(options, traces, name)]
-        if rows_output is not None and not dry_run:
-            _write_rows(rows_output, pieces[0].lines, force=force)
+        _score_again(scoring, paths, benchmark, setting)
     else:
-        pieces = [piece_of_file(options, file, name, benchmark, setting) for file in given]
-    if scoring.goes_on(pieces):
-        for piece in pieces:
-            _show(scoring.score(piece), scoring.output)
+        _score_pieces(scoring, [piece_of_file(options, file, name, benchmark, setting) for file in paths])
 
 
-def _require_there(paths: Sequence[Path]) -> None:
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://", "{"))
+
+
+def _required(paths: Sequence[Path]) -> Sequence[Path]:
     for path in paths:
         if not path.exists():
             found, next_step = missing_path(path)
             raise ConfigurationError(
                 "answers",
                 where=str(path),
-                expected="a file of rows or answers, JSON lines, or a folder of results",
+                expected="a file of rows, answers or spans, JSON lines, a folder of results, or an address",
                 found=found,
                 next_step=next_step,
             )
+    return paths
 
 
-def _refuse_mixed(
-    given: Sequence[Path], endpoint: str | None, traces: Path | None, rows_output: Path | None, name: str | None
+def _score_endpoint(  # noqa: PLR0917 (as the options)
+    scoring: Scoring,
+    address: str,
+    name: str | None,
+    protocol: str,
+    benchmark: str | None,
+    setting: Setting | None,
 ) -> None:
-    if [bool(given), endpoint is not None, traces is not None].count(True) != 1:
-        raise ConfigurationError(
-            "name a file of answers or a folder of results, or --endpoint, or --traces: one of them"
-        )
-    if rows_output is not None and traces is None:
-        raise ConfigurationError("--rows-output writes the rows of --traces; name these, or leave it out")
-    if name is not None and len(given) > 1:
-        raise ConfigurationError("--name is for one file; several have the names of their files")
+    """Request the answers of a running system and score them."""
+    found = system_endpoint(address, name or "rag-system", protocol)
+    chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
+    _score_pieces(scoring, [Piece(name or found[0].model, scoring.output, None, chosen, where, found)])
+
+
+def _score_pieces(scoring: Scoring, pieces: Sequence[Piece]) -> None:
+    if scoring.goes_on(pieces):
+        for piece in pieces:
+            _show(scoring.score(piece), scoring.output)
 
 
 @dataclass(frozen=True)
@@ -158,10 +178,6 @@ class Scoring:
     look: LookAhead
     force: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
-
-    def check_options(self) -> None:
-        """Find what is wrong with the options before any file is read."""
-        config_from_options(self.options)
 
     def goes_on(self, pieces: Sequence[Piece], further: Sequence[Requirement] = ()) -> bool:
         """Return whether to score, after a check of all requirements."""
@@ -217,10 +233,15 @@ class Scoring:
         return goes_on
 
     def score(self, piece: Piece) -> SystemScores:
-        """Score one and save it."""
+        """Score one and save it, and the rows of spans next to its results."""
         from ragtasks.scoring import score_answers
 
-        return score_answers(self._read(piece), own_place(), _local_judge, self.notes)
+        done = score_answers(self._read(piece), own_place(), _local_judge, self.notes)
+        if piece.lines:
+            rows = done.file.with_name("rows.jsonl")
+            write_atomically(rows, piece.lines)
+            echo(f"wrote {rows} ({len(piece.lines.splitlines())} rows)")
+        return done
 
     def _read(self, piece: Piece) -> SystemAnswers:
         """Return the answers that one will be scored by: those of its file, or what its system replies."""
@@ -279,9 +300,12 @@ def is_of_own_rows(file: Path, benchmark: str | None) -> bool:
 def piece_of_file(
     options: Mapping[str, Any], file: Path, name: str | None, benchmark: str | None, setting: Setting | None
 ) -> Piece:
-    """Return what a file holds: rows of one's own where no benchmark is named and it has questions, else answers."""
-    from ragtasks.results import read_own_rows
+    """Return what a file contains: spans, rows of one's own where no benchmark is named, else answers."""
+    from ragtasks.results import is_own_row, is_span, read_own_rows
 
+    first = first_object(file)
+    if benchmark is None and is_span(first) and not is_own_row(first):
+        return piece_of_traces(options, file, name)
     name = name or file.stem
     if is_of_own_rows(file, benchmark):
         _refuse_setting(options, file, setting)
@@ -304,13 +328,6 @@ def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
     rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems, problems
     return Piece(name or traces.stem, traces, rows, lines=written_lines(found.rows))
-
-
-def _write_rows(target: Path, lines: bytes, *, force: bool) -> None:
-    if target.exists() and not may_be_replaced([target], force=force):
-        raise ConfigurationError(f"--rows-output {target} is there already: name another file, or add --force")
-    write_atomically(target, lines)
-    echo(f"wrote {target} ({len(lines.splitlines())} rows)")
 
 
 def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | None) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from inspect import Parameter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +32,19 @@ NARRATIVES_FILE = Annotated[
     typer.Option(
         "--narratives",
         help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.",
+        rich_help_panel=TREC_RAG,
+    ),
+]
+NUGGETS_FILE = Annotated[
+    Path | None, typer.Option("--nuggets", help="Nuggets; default: the benchmark's.", rich_help_panel=TREC_RAG)
+]
+NO_SUPPORT = "none"
+"""Value of `--segments` that leaves support unjudged on purpose."""
+SEGMENTS_FILE = Annotated[
+    str | None,
+    typer.Option(
+        "--segments",
+        help="Segment records or retrieval results, or `none`: only nuggets are judged; default: the benchmark's.",
         rich_help_panel=TREC_RAG,
     ),
 ]
@@ -173,94 +183,49 @@ def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | No
 
 
 @dataclass(frozen=True, slots=True)
-class TrackScoring:
-    """The options of `score` that only the track's answers have."""
+class TrackFiles:
+    """The topics and files that answers in the track's format are scored with."""
 
-    topics: TOPICS = None
-    narratives: NARRATIVES_FILE = None
-    nuggets: Annotated[
-        Path | None, typer.Option(help="Nuggets; default: the benchmark's.", rich_help_panel=TREC_RAG)
-    ] = None
-    segments: Annotated[
-        Path | None,
-        typer.Option(help="Segment records or retrieval results; default: the benchmark's.", rich_help_panel=TREC_RAG),
-    ] = None
-    no_support: Annotated[
-        bool,
-        typer.Option(
-            "--no-support", help="Judge nuggets only; no text of a segment is needed.", rich_help_panel=TREC_RAG
-        ),
-    ] = False
-    assignments: Annotated[
-        Path | None,
-        typer.Option(help="Nugget assignments, such as NIST's, scored as they are.", rich_help_panel=TREC_RAG),
-    ] = None
-    support: Annotated[
-        Path | None, typer.Option(help="Support judgements of people, such as NIST's.", rich_help_panel=TREC_RAG)
-    ] = None
-    form: Annotated[
-        Format, typer.Option("--format", help="How the scores of labels are written.", rich_help_panel=TREC_RAG)
-    ] = Format.MARKDOWN
+    topics: str | None = None
+    narratives: Path | None = None
+    nuggets: Path | None = None
+    segments: str | None = None
 
 
-def scores_track(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `score` the options of the track, which scores labels and files in the track's format in its place."""
-    signature = inspect.signature(command, eval_str=True)
-    kinds = inspect.get_annotations(TrackScoring, eval_str=True)
-    added = [
-        Parameter(item.name, Parameter.KEYWORD_ONLY, default=item.default, annotation=kinds[item.name])
-        for item in fields(TrackScoring)
-    ]
-
-    @functools.wraps(command)
-    def call(**given: Any) -> None:
-        track = TrackScoring(**{item.name: given.pop(item.name) for item in fields(TrackScoring)})
-        files = given.get("answers") or []
-        if (len(files) == 1 and _is_of_track(files[0])) or track.assignments or track.support:
-            _refuse_others(given)
-            score_track(files[0] if files else None, track, given.get("judges") or [], given["output"], given["data"])
-        elif track != TrackScoring():
-            raise ConfigurationError(
-                "--set, --narratives, --nuggets, --segments and --no-support are for answers in the format of TREC RAG"
-            )
-        else:
-            command(**given)
-
-    vars(call)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *added])
-    return call
-
-
-def _is_of_track(file: Path) -> bool:
-    """Return whether a file is in the track's format; rows of one's own may have keys of the same names."""
+def is_of_track(paths: Sequence[Path]) -> bool:
+    """Return whether files contain labels of people, or one file answers in the track's format."""
     from ragtasks.results import is_own_row
 
-    return file.is_file() and form_of_file(file) in FORMS and not is_own_row(first_object(file))
+    if len(paths) == 1 and paths[0].is_file() and form_of_file(paths[0]) in FORMS:
+        return not is_own_row(first_object(paths[0]))  # rows of one's own may have keys of the same names
+    return all(_labels_in(path) for path in paths)
 
 
-def _refuse_others(given: Mapping[str, Any]) -> None:
-    """Raise where an option is given that the track's own scoring does not read."""
-    unread = ("encoder", "endpoint", "metadata", "metrics", "name", "run", "setting")
-    named = [name for name in unread if given.get(name) not in (None, [])]
-    if named := [*named, *(["dry_run"] if given["dry_run"] else [])]:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in named)
-        raise ConfigurationError(f"{options}: answers in the format of TREC RAG are scored as the track does, without")
+def _labels_in(file: Path) -> str:
+    """Return the kind of labels in a file, by its first object: `assignments`, `support`, or nothing."""
+    keys = first_object(file).keys() if file.is_file() else set()
+    if {"qid", "run_id", "nuggets"} <= keys:
+        return "assignments"
+    return "support" if {"topic_id", "run_id", "sentences"} <= keys else ""
 
 
 def score_track(
-    file: Path | None, track: TrackScoring, judges: list[Any], output: Path | None, data: str | None
+    paths: Sequence[Path], track: TrackFiles, judges: list[Any], output: Path | None, data: str | None
 ) -> None:
     """Score an answer file by judges, or any runs by labels that people gave."""
-    if not (track.assignments or track.support):
-        assert file is not None
-        _score_answers(file, track, judges, output or Path("results") / file.stem, data)
+    kinds = [_labels_in(path) for path in paths]
+    if not all(kinds):
+        _score_answers(paths[0], track, judges, output or Path("results") / paths[0].stem, data)
         return
-    by_judge = {"FILE": file, "--judge": judges, "--nuggets": track.nuggets, "--segments": track.segments}
-    if extra := [name for name, value in by_judge.items() if value]:
-        raise ConfigurationError(f"{', '.join(extra)}: labels are scored as they are; leave this out, or the labels")
-    _score_labels(track.assignments, track.support, track.form, output)
+    if judges or track != TrackFiles():
+        raise ConfigurationError("--judge, --set, --narratives, --nuggets, --segments: labels are scored as they are")
+    if len(set(kinds)) < len(kinds):
+        raise ConfigurationError(f"score: {len(kinds)} files of labels, and one of each kind is scored at a time")
+    found = dict(zip(kinds, paths, strict=True))
+    _score_labels(found.get("assignments"), found.get("support"), output)
 
 
-def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: Path, data: str | None) -> None:
+def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Path, data: str | None) -> None:
     from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, topic_task
     from ragtasks.submissions.trec_rag import (
         read_answers,
@@ -271,8 +236,7 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
 
     if not judges:
         raise ConfigurationError(
-            f"{file}: answers of TREC RAG are scored by judges, or labels by --assignments and --support. Next step: "
-            "add --judge, such as openai/gpt-4o"
+            f"{file}: answers of TREC RAG are scored by judges. Next step: add --judge, such as openai/gpt-4o"
         )
     with asking(judges) as ask:
         domain = _set_of(file, form_of_file(file) or FileForm.TREC_2024, track.topics, data)
@@ -286,7 +250,7 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
         given = read_answers(file, _topics(tasks), is_2025=is_2025)
         nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
         tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
-        segments = None if track.no_support else _cited_segments(root, given, track.segments)
+        segments = None if track.segments == NO_SUPPORT else _cited_segments(root, given, track.segments)
         scored = score_answers(given, tasks, segments, ask)
     paths = write_scores(output, scored)
     echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
@@ -295,18 +259,18 @@ def _score_answers(file: Path, track: TrackScoring, judges: list[Any], output: P
     echo(*(f"wrote {path}" for path in paths))
 
 
-def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
+def _cited_segments(root: Path, answers: Any, file: str | None) -> Any:
     """Return the segments that are cited first, None where no texts of segments are at hand."""
     from ragtasks.benchmarks.trec_rag import has_segments, load_segments
     from ragtasks.submissions.trec_rag import first_cited
 
     if file or has_segments(root):
-        return load_segments(root, first_cited(answers), file)
+        return load_segments(root, first_cited(answers), Path(file) if file else None)
     echo(f"support is not judged: no texts of segments in {root}; name a file with --segments")
     return None
 
 
-def _score_labels(assignments: Path | None, support: Path | None, form: Format, output: Path | None) -> None:
+def _score_labels(assignments: Path | None, support: Path | None, output: Path | None) -> None:
     from ragtasks.benchmarks.trec_rag import read_assignments, read_support
     from ragtasks.submissions.trec_rag import (
         assigned_runs,
@@ -325,6 +289,6 @@ def _score_labels(assignments: Path | None, support: Path | None, form: Format, 
         files["support.jsonl"] = supported_runs(read_support(support))
         tables += labelled_tables("Support", files["support.jsonl"])
     labels = {"labels": ", ".join(path.name for path in (assignments, support) if path)}
-    put(render([Section("TREC RAG", labels, tuple(tables))], form), None)
+    put(render([Section("TREC RAG", labels, tuple(tables))], Format.MARKDOWN), None)
     for path in write_labelled(output, files) if output else ():
-        typer.echo(f"wrote {path}", err=True)  # standard output may be JSON or CSV
+        echo(f"wrote {path}")

@@ -49,7 +49,7 @@ class RagEndpoint(AnswersOnly):
         if setting is Setting.AGENTIC:  # it searches by itself, and knows no tools of ours
             raise ConfigurationError(
                 "ragtasks-endpoint: a system's own searches are not those of an agentic harness task. Next step: "
-                "`ragtasks score --endpoint ADDRESS --setting agentic` scores what its replies say as `searches`"
+                "`ragtasks score ADDRESS --setting agentic` scores what its replies say as `searches`"
             )
         gives = self._system.gives_passages(setting)
         return request_body(request.doc, with_passages=gives)

@@ -77,7 +77,7 @@ from ragtasks.results._scored_answer import (
     scored_answer,
 )
 from ragtasks.results._summary import UNKNOWN, Summary, saved_summary, summaries_of
-from ragtasks.results._traces import read_traces
+from ragtasks.results._traces import is_span, read_traces
 
 __all__ = [
     "CAUSES",
@@ -118,6 +118,7 @@ __all__ = [
     "has_own_history",
     "holds_own_rows",
     "is_own_row",
+    "is_span",
     "joined_usage",
     "logged_sample",
     "mapped_rows",

@@ -164,6 +164,14 @@ def _span_rows(row: Any) -> Iterator[Any]:
             yield from _objects(scope.get("spans"))
 
 
+def is_span(row: Mapping[str, Any]) -> bool:
+    """Return whether a row is a span, or several that an exporter wrote together."""
+    try:
+        return any(_span(span) for span in _span_rows(row))
+    except ValueError:
+        return False
+
+
 def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 

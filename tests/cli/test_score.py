@@ -196,10 +196,12 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         with tracer.start_as_current_span("rag", openinference_span_kind="chain") as chain:
             chain.set_input("what failed")
     options = ("--encoder", "none", "--metadata", "max_implausible=1")
-    status, out, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
+    status, out, err = ask("spans.jsonl", *options)
     assert status == 0
     assert "1 traces without an answer: " in err
-    assert "wrote rows.jsonl (24 rows)" in out
+    (written_rows,) = (tmp_path / "results" / "spans").rglob("rows.jsonl")
+    assert f"wrote {written_rows.relative_to(tmp_path)} (24 rows)" in out
+    written_rows.rename(tmp_path / "rows.jsonl")
     scores = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in out.splitlines() if line[:1] == "|"}
     assert scores["k_precision"].startswith("0.500 [")  # twelve sessions are enough for an interval
     assert scores["output_tokens"].startswith("20.000 [")
@@ -209,23 +211,17 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
     (traced,), (written,) = (read_evaluations([tmp_path / "results" / name]) for name in ("spans", "rows"))
     assert [row.values for row in traced.rows] == [row.values for row in written.rows]
     assert {row.task.turn for row in traced.rows} == {1, 2}
-    status, _, err = ask("--traces", "spans.jsonl", "--rows-output", "rows.jsonl", *options)
-    assert status == 1
-    assert "--rows-output rows.jsonl is there already" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "name a file of answers or a folder of results, or --endpoint"),
-        (["mine.jsonl", "--endpoint", "http://127.0.0.1:1"], "one of them"),
+        (["mine.jsonl", "http://127.0.0.1:1"], "an address is scored alone"),
         (["mine.jsonl", "--setting", "reference"], "--setting: rows of your own rest on the contexts that they name"),
         (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
         (["."], "give --output DIR"),
-        (["mine.jsonl", "--rows-output", "x"], "--rows-output writes the rows of --traces"),
-        (["--traces", "mine.jsonl"], "ids of trace and span are missing"),
-        (["--traces", "mine.jsonl", "mine.jsonl"], "name a file of answers"),
+        (["mine.jsonl", "--nuggets", "x"], "are for answers in the format of TREC RAG"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

@@ -160,13 +160,13 @@ WALKS: dict[str, Walk] = {
     "docs/score-your-system.md": Walk(
         before=(*ANSWERED, OWN_ROWS),
         changes={
-            "ragtasks score --endpoint": "ragtasks score --force --encoder none --endpoint",
+            "ragtasks score http": "ragtasks score --force --encoder none http",
             "ragtasks score (?=a)": r"\g<0>--force ",
             "--model ragtasks-endpoint .*": NO_ENCODER,
         },
         left_out={
             r"local-chat-completions$": FRAGMENT,
-            "--traces": "needs the spans of a system; tests/cli has the SDK write some",
+            "score spans.jsonl": "needs the spans of a system; tests/cli has the SDK write some",
         },
     ),
     "docs/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),

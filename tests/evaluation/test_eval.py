@@ -188,7 +188,8 @@ def test_traces_are_rows_of_ones_own(command: Command) -> None:
     done = command("eval", "evaluation.yaml", *LIGHT)
     assert done.status == 0, done.err
     folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
-    row = json.loads((folder / "rows.jsonl").read_text("utf-8"))
+    (rows,) = folder.rglob("rows.jsonl")
+    row = json.loads(rows.read_text("utf-8"))
     assert (row["question"], row["answer"], row["seconds"]) == ("How long is it?", "Two years.", 2.0)
     assert len(read_evaluations([folder])[0].rows) == 1
     refused = command("eval", "evaluation.yaml", "--set", "benchmark=mtrag")

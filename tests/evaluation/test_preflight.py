@@ -252,7 +252,7 @@ def test_score_looks_at_everything_before_it_asks_a_judge(command: Command, serv
     (unfetched,) = problems(command("score", "rows.jsonl", "--encoder", "none", "--benchmark", "mtrag"))
     assert "ragtasks data fetch mtrag" in unfetched
     nowhere = f"http://127.0.0.1:{closed_port()}"
-    (found,) = problems(command("score", "--endpoint", nowhere, "--data", "sample", "--encoder", "none"))
+    (found,) = problems(command("score", nowhere, "--data", "sample", "--encoder", "none"))
     assert found.startswith(f"endpoint {nowhere} (openai protocol): no connection")
 
 

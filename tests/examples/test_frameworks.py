@@ -56,7 +56,7 @@ def test_the_spans_of_a_framework_s_own_instrumentation_are_rows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     check_traces(HERE / "traces" / f"{name}.jsonl")
-    scored("--traces", str(HERE / "traces" / f"{name}.jsonl"))
+    scored(str(HERE / "traces" / f"{name}.jsonl"))
     (evaluation,) = read_evaluations([Path("results")])
     assert [(row.task.conversation_id, row.task.turn, len(row.response.passages)) for row in evaluation.rows] == [
         ("session-1", 1, 1),
@@ -103,9 +103,7 @@ def test_pipelines_answer_the_plain_protocol_and_are_traced(
         try:
             wait_for(port)
             address = f"http://127.0.0.1:{port}"
-            scored(
-                "--endpoint", address, "--protocol", "plain", "--name", name, "--benchmark", "mtrag", "--data", "sample"
-            )
+            scored(address, "--protocol", "plain", "--name", name, "--benchmark", "mtrag", "--data", "sample")
         finally:
             server.kill()
             server.wait()

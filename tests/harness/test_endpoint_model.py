@@ -43,9 +43,7 @@ def everything_in(folder: Path) -> str:
 def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_used(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain()) as server:
         endpoint = json.dumps(asked(server))
-        done = run_command(
-            "score", "--endpoint", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path
-        )
+        done = run_command("score", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path)
     assert done.status == 0, done.err
     assert "| mine   | 108 of 108 |" in done.out
     assert {path.split("?")[0] for path in server.paths} == {"/v1"}
@@ -62,10 +60,9 @@ def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_us
 def test_a_setting_that_gives_passages_sends_them(tmp_path: Path) -> None:
     place = ("--benchmark", "multihop_rag", "--setting", "reference", "--data", "sample", "--output", tmp_path)
     with chat_server(lambda *_: plain("Yes", None)) as server:
-        options = ("--endpoint", server.base_url)
-        done = run_command("score", *options, "--protocol", "plain", *place)
+        done = run_command("score", server.base_url, "--protocol", "plain", *place)
         assert done.status == 0, done.err
-        refused = run_command("score", *options, *place, "--force")
+        refused = run_command("score", server.base_url, *place, "--force")
     asked = [body for body in server.bodies if "contexts" in body]  # not the short question before the first request
     assert {frozenset(body) for body in asked} == {frozenset({"id", "messages", "contexts"})}
     given = {body["id"]: [item["text"] for item in body["contexts"]] for body in asked}
@@ -123,7 +120,7 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
             ).status
             == 0
         )
-        command = ("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
+        command = ("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
         assert run_command(*command).status == 0
     shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")
     found = [
@@ -144,7 +141,7 @@ def test_requests_that_failed_are_asked_again_by_the_same_command(tmp_path: Path
         return refusal(500) if failing and "?" not in text else plain(f"On {text}")
 
     with chat_server(script) as server:
-        command = ("score", "--no-probe", "--endpoint", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
+        command = ("score", "--no-probe", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
         first = run_command(*command, "--output", tmp_path)
         n_first, failing = len(server.asked), False
         second = run_command(*command, "--output", tmp_path)
@@ -160,7 +157,7 @@ def test_requests_that_failed_are_asked_again_by_the_same_command(tmp_path: Path
 
 def test_a_reply_of_another_form_says_what_is_wrong(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain(contexts=[{"id": "x"}])) as server:
-        options = ("--endpoint", json.dumps(asked(server)), "--protocol", "plain")
+        options = (json.dumps(asked(server)), "--protocol", "plain")
         done = run_command("score", *options, *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
     assert "`contexts`: expected context 1: a text, or an object with `text`" in done.err
@@ -168,7 +165,7 @@ def test_a_reply_of_another_form_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
-        done = run_command("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
+        done = run_command("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
     assert "does not accept the key" in done.err
     assert KEY not in everything_in(tmp_path) + done.out + done.err
@@ -189,7 +186,7 @@ def test_a_killed_call_asks_only_the_rest(tmp_path: Path, command: str) -> None:
         endpoint = {**asked(server), "slots": 2, "model": "mine"}
         metadata = '{"data": "sample", "encoder": "none"}'
         options = {
-            "score": ["--no-probe", "--endpoint", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
+            "score": ["--no-probe", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
             "run": [
                 "--model", "ragtasks-endpoint", "--model_args", json.dumps(endpoint), "--tasks", "mtrag_full_rag",
                 "--metadata", metadata, "--log_samples", "--output_path", str(out), "--no-probe",

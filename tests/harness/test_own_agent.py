@@ -70,7 +70,7 @@ def agent(_: str, n: int) -> Action:
 
 def test_an_endpoint_that_says_its_searches_stands_beside_its_full_rag(tmp_path: Path) -> None:
     with chat_server(agent) as server:
-        asked = ("--endpoint", server.base_url, "--protocol", "plain", "--name", "mine", "--output", tmp_path)
+        asked = (server.base_url, "--protocol", "plain", "--name", "mine", "--output", tmp_path)
         agentic = score(*asked, "--setting", "agentic")
         full = score(*asked, "--setting", "full_rag")
     assert {frozenset(body) for body in server.bodies if "id" in body} == {frozenset({"id", "messages"})}

@@ -139,7 +139,7 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
 
     options = ("--judge", named, "--output", str(tmp_path / "recall"))
     answers.write_text(answers.read_text().replace('"citations": [20]', '"citations": [0]'))
-    assert command("score", str(answers), *options, "--no-support")[0] == 0
+    assert command("score", str(answers), *options, "--segments", "none")[0] == 0
     alone = json.loads((tmp_path / "recall/metrics.jsonl").read_text().splitlines()[-1])
     assert alone == {**mean, "support_precision": None, "support_recall": None}
 

@@ -115,7 +115,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp
     # As NIST has it, such a sentence is in no denominator; one that does not cite stays in that of recall.
     assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
     assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
-    done = run_command("score", "--support", path)
+    done = run_command("score", path)
     assert done.status == 0
     assert "Citations not judged: 3. Of these 2 come first in a sentence" in done.out
 
@@ -123,9 +123,9 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "name a file of answers"),
-        (["FILE", "--assignments", "FILE"], "FILE: labels are scored as they are"),
-        (["--support", "FILE"], "support` as 0, 1 or 2"),
+        (["FILE", "FILE"], "one of each kind"),
+        (["FILE", "--judge", "openai/x"], "labels are scored as they are"),
+        (["FILE"], "support` as 0, 1 or 2"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_nist_s_judgements_are_read_and_counted_again(nist: Path, tmp_path: Path
         found = runs.values[row["run_id"]][row["topic_id"]]
         assert found["support_recall"] == pytest.approx(sum(levels) / 2 / len(row["sentences"]))
         assert found["support_precision"] == (pytest.approx(sum(levels) / 2 / len(levels)) if levels else None)
-    done = run_command("score", "--assignments", ASSIGNMENTS, "--support", SUPPORT, "--format", "csv")
+    done = run_command("score", SUPPORT, ASSIGNMENTS)
     assert done.status == 0
     assert "ldilab_gpt_4o" in done.out
