@@ -227,6 +227,11 @@ class Response:
     trajectory: Trajectory | None = None
     """What the model searched for before it answered; None where it could not search."""
 
+    @property
+    def as_given(self) -> str:
+        """The answer with the blanks around it."""
+        return self.text if self.verbatim is None else self.verbatim
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -328,7 +328,7 @@ def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], res
         "question": question,
         "reference": response.task.target,
         "passages": "\n\n".join(passage.text for passage in response.passages),
-        "answer": response.text if response.verbatim is None else response.verbatim,
+        "answer": response.as_given,
     }
     return Question(prompt.fill(fields), read)
 
@@ -376,7 +376,7 @@ def unjudged_rl_f(reason: str) -> Rubric:
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
     question = ibm_conversation(response.task.messages)
-    answer = response.text if response.verbatim is None else response.verbatim
+    answer = response.as_given
     prompt_input = first.input_model(question=_whole(question), answer=_whole(answer))
 
     def read(reply: str) -> Question | Finding:

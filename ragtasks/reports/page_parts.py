@@ -7,17 +7,15 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError
 from ragtasks.judges import UNASKED, VerdictOutcome
 from ragtasks.metrics import TURN_ERROR_NAMES, GroundedAnswer, Metric, Source, TurnErrorKind, k_precision
-from ragtasks.records import Setting
+from ragtasks.records import Setting, Task, Trajectory
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
-from ragtasks.results import TURN_ERROR, UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names, samples_of
+from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
 
 # What can go wrong with a response, as kinds to filter by: what went wrong in its turn, for results where nobody looked
 # the classes of the tables of losses, and gaps.
@@ -57,7 +55,7 @@ def explained(metric: str) -> list[Failure]:
     return [Failure(name, meanings[name]) for name in FAILURES]
 
 
-def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
+def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str | None]) -> list[str]:
     """Return the names of the kinds that a response has, in the order of `FAILURES`."""
     found = {failure_kind(row, loss) if row.turn_error_kind is None else _TURN_ERRORS.get(row.turn_error_kind, "")}
     if row.values.get(metric) is None:
@@ -100,18 +98,15 @@ class Part:
         """Return the number of responses."""
         return len(self._columns["task"])
 
-    def add(self, logged: Logged, text_store: TextStore, loss: float | None) -> None:
+    def add(self, row: ScoredAnswer, text_store: TextStore, loss: float | None) -> None:
         """Append one response; its task and passages go to the store."""
-        row, notes = logged.row, logged.doc.get("scoring", {})
-        verdicts, place = notes.get("verdicts", ()), len(self)
-        failures = sum(
-            _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
-        )
-        passages = text_store.passages(logged.doc)
-        why = notes.get(TURN_ERROR, {}).get("reason", "")
-        task = text_store.task(logged.doc)
-        cells = (task, logged.answer, passages, row.idk, notes.get("idk_reason", ""), failures, why)
-        self._support.add(_support(logged))
+        place = len(self)
+        outcomes = [item.get("outcome") for item in row.verdicts]
+        failures = sum(_BITS[name] for name in failures_of(row, self.metric, loss, outcomes))
+        task, passages = text_store.task(row.task), text_store.passages(row)
+        why = (row.turn_error or {}).get("reason", "")
+        cells = (task, row.response.as_given, passages, row.idk, row.idk_reason, failures, why)
+        self._support.add(_support(row))
         for column, cell in zip(self._columns.values(), cells, strict=True):
             column.append(cell)
         for name in row.values.keys() - self._values.keys() - TURN_ERROR_NAMES:
@@ -121,10 +116,10 @@ class Part:
             values.append(None if value is None else round(value, _DIGITS))
         for name, reason in row.unscored.items():
             self._reasons.setdefault(name, {})[str(place)] = reason
-        if "trajectory" in logged.doc:
-            self._trajectories[str(place)] = _trajectory_cells(logged.doc, logged.answer)
-        self._verdicts.add([[item.get(key) for key in _VERDICT] for item in verdicts])
-        self._has_verdicts = self._has_verdicts or bool(verdicts)
+        if row.response.trajectory is not None:
+            self._trajectories[str(place)] = _trajectory_cells(row, row.response.trajectory)
+        self._verdicts.add([[item.get(key) for key in _VERDICT] for item in row.verdicts])
+        self._has_verdicts = self._has_verdicts or bool(row.verdicts)
 
     def pack_scores(self, order: Sequence[str]) -> str:
         """Return the block of all columns but the verdicts, with the metrics in the order given, others behind them."""
@@ -142,30 +137,29 @@ class Part:
         return self._verdicts.finish() if self._has_verdicts else None
 
 
-def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
+def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, Any]:
     """Return what the page says of a trajectory: calls with what they found, and what became of that.
 
     A passage is named by its place among those that the answer rests on, and by its id where it is not among them.
     """
-    trajectory, passages = doc["trajectory"], doc["passages"]
-    place_of = {item["passage_id"]: place for place, item in enumerate(passages)}
-    relevant, held = set(trajectory.get("relevant", ())), [k_precision(answer, [item["text"]]) for item in passages]
-    seen = dict.fromkeys(name for step in trajectory["steps"] for name in step.get("passages", ()))
+    passages = row.response.passages
+    place_of = {item.passage_id: place for place, item in enumerate(passages)}
+    held = [k_precision(row.response.as_given, [item.text]) for item in passages]
     steps = [
         {
-            "tool": step["tool"],
-            "text": " ".join(str(value) for name, value in step["arguments"].items() if name != "k"),
-            "found": [place_of.get(name, name) for name in step.get("passages", ())],
-            "problem": step.get("problem"),
-            "repeat": step.get("is_repeat", False),
+            "tool": step.tool,
+            "text": " ".join(str(value) for name, value in step.arguments.items() if name != "k"),
+            "found": [place_of.get(name, name) for name in step.passages],
+            "problem": step.problem,
+            "repeat": step.is_repeat,
         }
-        for step in trajectory["steps"]
+        for step in trajectory.steps
     ]
     return {
         "steps": steps,
-        "ending": trajectory["ending"],
-        "relevant": [place_of.get(name, name) for name in seen if name in relevant],
-        "n_relevant": len(relevant),
+        "ending": trajectory.ending,
+        "relevant": [place_of.get(name, name) for name in trajectory.seen if name in row.relevant],
+        "n_relevant": len(row.relevant),
         "held": [None if share is None else round(share, 2) for share in held],
     }
 
@@ -173,14 +167,13 @@ def _trajectory_cells(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
 _SOURCES = {source: place for place, source in enumerate(Source)}
 
 
-def _support(logged: Logged) -> list[list[Any]]:
+def _support(row: ScoredAnswer) -> list[list[Any]]:
     """Return a row a sentence: start, end, share in percent, source, [passage, start, end], words nowhere, flipped."""
-    passages = [passage["text"] for passage in logged.doc["passages"]]
-    if not logged.answer or not passages:
+    answer, passages = row.response.as_given, row.response.passages
+    if not answer or not passages:
         return []
-    history = [*(message["content"] for message in logged.doc["history"]), logged.doc["question"]]
     rows: list[list[Any]] = []
-    for one in GroundedAnswer(logged.answer, logged.doc["passages"], history).sentences:
+    for one in GroundedAnswer(answer, passages, row.task.messages).sentences:
         best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
         share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
         known = set(one.from_conversation)
@@ -202,28 +195,21 @@ def collect_parts(
         by_model.setdefault((named.group, named.model), []).append(named)
     text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
     parts: dict[tuple[Group, str], dict[str, Part]] = {model: {} for model in by_model}
-    for named, logged in _in_turn(list(by_model.values())):
-        part = _part_of(named, logged, parts[named.group, named.model])
-        part.add(logged, text_stores[named.evaluation.kind[0]], named.loss(logged.row))
+    for named, row in _in_turn(list(by_model.values())):
+        part = _part_of(named, row, parts[named.group, named.model])
+        part.add(row, text_stores[named.evaluation.kind[0]], named.loss(row))
     return [part for of_setting in parts.values() for part in of_setting.values()], text_stores
 
 
-_OPEN_FILES = 32
-
-
-def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, Logged]]:
+def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, ScoredAnswer]]:
     """Yield one response of each model in turn, so that what a task's passages say is still known from the last one."""
-    for first in range(0, len(models), _OPEN_FILES):
-        for responses in zip_longest(*map(_logged, models[first : first + _OPEN_FILES])):
-            yield from filter(None, responses)
+    rows_of = (((named, row) for named in evaluations for row in named.evaluation.rows) for evaluations in models)
+    for responses in zip_longest(*rows_of):
+        yield from filter(None, responses)
 
 
-def _logged(evaluations: Sequence[Named]) -> Iterator[tuple[Named, Logged]]:
-    return ((named, logged) for named in evaluations for logged in read_logged(named.evaluation))
-
-
-def _part_of(named: Named, logged: Logged, of_setting: dict[str, Part]) -> Part:
-    setting = logged.row.setting
+def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, Part]) -> Part:
+    setting = row.setting
     if setting not in of_setting:
         of_setting[setting] = Part(named.group, named.model, setting, named.metric.name if named.metric else "")
     return of_setting[setting]
@@ -348,30 +334,30 @@ class TextStore:
         self._tasks: dict[tuple[Any, ...], int] = {}
         self._texts: dict[str, _Texts] = {}
 
-    def task(self, doc: Mapping[str, Any]) -> int:
-        """Return the place of a doc's task; one that is there already, with the same texts, keeps its place."""
-        texts = self._texts.setdefault(doc["domain"], _Texts())
-        history = tuple((message["role"], message["content"]) for message in doc["history"])
+    def task(self, task: Task) -> int:
+        """Return the place of a task; one that is there already, with the same texts, keeps its place."""
+        texts = self._texts.setdefault(task.domain, _Texts())
+        history = tuple((message.role.value, message.text) for message in task.messages[:-1])
         record = (
-            doc["task_id"],
-            doc["conversation_id"],
-            doc["turn"],
-            doc["domain"],
-            doc["answerability"],
-            tuple(doc["question_types"]),
-            doc["multi_turn"],
-            doc["question"],
-            doc["target"],
-            tuple(doc["references"]),
+            task.task_id,
+            task.conversation_id,
+            task.turn,
+            task.domain,
+            task.answerability,
+            task.question_types,
+            task.multi_turn,
+            task.question,
+            task.target,
+            tuple(passage.passage_id for passage in task.references),
             texts.histories.setdefault(history, len(texts.histories)),
         )
         return self._tasks.setdefault(record, len(self._tasks))
 
-    def passages(self, doc: Mapping[str, Any]) -> list[int]:
-        """Return the places of the passages that a doc shows, in its order, among those of its domain."""
-        texts = self._texts.setdefault(doc["domain"], _Texts())
-        rows = [(item["passage_id"], item["title"], item["text"]) for item in doc["passages"]]
-        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in rows]
+    def passages(self, row: ScoredAnswer) -> list[int]:
+        """Return the places of the passages that a response was given, in order, among those of its domain."""
+        texts = self._texts.setdefault(row.task.domain, _Texts())
+        found = [(item.passage_id, item.title, item.text) for item in row.response.passages]
+        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in found]
 
     def pack_tasks(self) -> str:
         """Return the block of tasks: one array each, in the order of the fields in `task`."""
@@ -383,51 +369,3 @@ class TextStore:
             domain: packed({"passages": list(texts.passages), "histories": list(texts.histories)})
             for domain, texts in self._texts.items()
         }
-
-
-# The logged samples of an evaluation with their texts, one at a time: all of them together would fill the memory.
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """One response with its scores and its texts."""
-
-    row: ScoredAnswer
-    doc: Mapping[str, Any]
-    """The task as the model saw it, with what the scoring noted."""
-    answer: str
-    """What the model said, thinking text removed; empty where the log has no text."""
-
-
-def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
-    """Yield the responses of an evaluation, in the order of its rows."""
-    rows = iter(evaluation.rows)
-    for path in evaluation.samples.values():
-        yield from _file(path, rows)
-    left = next(rows, None)
-    if left is not None:
-        raise _changed(
-            str(evaluation.source), f"task {left.task.task_id}, as when the rows were read", "a log that ends before"
-        )
-
-
-def _file(path: Path, rows: Iterator[ScoredAnswer]) -> Iterator[Logged]:
-    for line in samples_of(path):
-        row = next(rows, None)
-        doc = line.sample.get("doc")
-        if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task.task_id:
-            found = doc.get("task_id") if isinstance(doc, dict) else doc
-            expected = f"task {row.task.task_id}, as when the rows were read" if row else "no more line"
-            raise _changed(f"{path}: line {line.number}", expected, repr(found))
-        yield Logged(row, doc, _text(line.sample.get("filtered_resps")))
-
-
-def _changed(where: str, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError(
-        "logged samples", where=where, expected=expected, found=found, next_step="read the results again"
-    )
-
-
-def _text(replies: object) -> str:
-    """Return the answer; what is no text, such as a likelihood, is no answer."""
-    return replies[0] if isinstance(replies, list) and replies and isinstance(replies[0], str) else ""

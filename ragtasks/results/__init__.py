@@ -61,7 +61,6 @@ from ragtasks.results._saved import (
     SavedTask,
     evaluation_files,
     read_results,
-    samples_of,
     unused_note,
     value_at,
 )
@@ -137,7 +136,6 @@ __all__ = [
     "read_traces",
     "recalibrated",
     "request_differences",
-    "samples_of",
     "saved_summary",
     "scored_answer",
     "scored_on",

@@ -172,13 +172,8 @@ class LoggedSamples:
     """The logged samples of one harness task."""
 
     path: Path
-    n: int | None
-    """Samples that the results say were logged; None where the lines were counted before."""
-
-    def require(self, n_found: int) -> None:
-        """Refuse a file of more or fewer samples."""
-        if self.n not in {None, n_found}:
-            raise unusable("results", self.path, f"{self.n} lines, as its results file says", str(n_found), _BRING_ALL)
+    n: int
+    """Samples that the results say were logged."""
 
 
 def time_of(file: Path) -> str | None:
@@ -361,9 +356,6 @@ def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
         n_found += 1
         yield SampleLine(number, sample, problems)
     problems.raise_if_any()
-    logged.require(n_found)
-
-
-def samples_of(path: Path) -> Iterator[SampleLine]:
-    """Yield the lines of a file that was read before, so that the number of its lines is known to be right."""
-    return sample_lines(LoggedSamples(path, None))
+    if n_found != logged.n:
+        expected = f"{logged.n} lines, as its results file says"
+        raise unusable("results", logged.path, expected, str(n_found), _BRING_ALL)

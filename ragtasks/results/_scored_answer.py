@@ -291,7 +291,7 @@ class ScoredAnswer:
     def answer_hash(self) -> str:
         """Hash of the answer and its passages, by which an unchanged answer is recognised."""
         texts = [passage.text for passage in self.response.passages]
-        return canonical_hash([self.response.verbatim or self.response.text, texts])[:16]
+        return canonical_hash([self.response.as_given, texts])[:16]
 
     @property
     def recall_after(self) -> tuple[float, ...]:

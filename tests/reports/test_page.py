@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.errors import BenchmarkFileError
 from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.page_parts import (
     FAILURES,
@@ -33,10 +32,9 @@ from ragtasks.reports.page_parts import (
     packed,
 )
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
-from ragtasks.results import Evaluation, Group, ScoredAnswer, read_evaluations
+from ragtasks.results import Group, ScoredAnswer, read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, TURNS, always, blocks_of, known_results, poison, write
-from tests.reports._rows import changed
 from tests.reports._rows import row as any_row
 from tests.reports._saved import Values, facts_of, save
 
@@ -371,33 +369,6 @@ def test_evaluations_without_logged_samples_have_tables_only(results: Path, tmp_
 def test_a_page_of_nothing_is_a_page(tmp_path: Path) -> None:
     write_page([], [], tmp_path / "page.html")
     assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
-
-
-def reread(evaluation: Evaluation, n_rows: int, first: str | None = None) -> Evaluation:
-    rows = list(evaluation.rows[:n_rows])
-    if first is not None:
-        rows[0] = changed(rows[0], task_id=first)
-    return replace(evaluation, rows=tuple(rows))
-
-
-@pytest.mark.parametrize(("n_rows", "first", "message"), [(3, None, "no more line"), (4, "z<::>1", "task z<::>1")])
-def test_samples_that_changed_since_they_were_read_are_an_error(
-    tmp_path: Path, n_rows: int, first: str | None, message: str
-) -> None:
-    save(tmp_path)
-    (evaluation,) = read_evaluations([tmp_path])
-    with pytest.raises(BenchmarkFileError, match=message):
-        write_page([reread(evaluation, n_rows, first)], [], tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_samples_that_lost_lines_since_they_were_read_are_an_error(tmp_path: Path) -> None:
-    save(tmp_path)
-    (evaluation,) = read_evaluations([tmp_path])
-    (path,) = evaluation.samples.values()
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    with pytest.raises(BenchmarkFileError, match="ends before"):
-        write_page([evaluation], [], tmp_path / "page.html")
 
 
 def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks.files import canonical_hash
-from ragtasks.reports.page_parts import name_evaluations, read_logged
+from ragtasks.reports.page_parts import name_evaluations
 from ragtasks.results import (
     Evaluation,
     comparable_evaluations,
@@ -47,7 +47,7 @@ def test_parts_of_one_harness_task_keep_their_answers_and_facts(tmp_path: Path) 
     for name, tasks in (("1", TASKS[2:]), ("2", TASKS[:1]), ("3", TASKS[1:2])):
         save(tmp_path / name, tasks=tasks, change=facts(part=name))
     (merged,) = merge_evaluations(read(tmp_path))
-    assert [item.answer for item in read_logged(merged)] == [
+    assert [row.response.text for row in merged.rows] == [
         f"answer to {conversation} {turn}" for conversation, turn in (*TASKS[2:], *TASKS[:2])
     ]
     assert (

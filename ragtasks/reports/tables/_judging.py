@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
 from ragtasks.metrics import EncoderIdk, IdkLabel, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
-from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
+from ragtasks.records import IdkVerdict, Score
 from ragtasks.reports.judge_card import card_table
 from ragtasks.reports.tables._scores import plain_mean
-from ragtasks.results import Evaluation, ScoredAnswer, samples_of, value_at
+from ragtasks.results import Evaluation, ScoredAnswer, value_at
 from ragtasks.tables import Cell, Table, Value, fixed
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
@@ -130,12 +129,11 @@ def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
-    lines = (line for path in evaluation.samples.values() for line in samples_of(path))
-    samples = [line.sample for line in lines if line.sample.get("filtered_resps")]
-    responses = list(map(_response, samples))
+    rows = evaluation.rows if evaluation.samples else ()
+    responses = [row.response for row in rows]
     pairs = list(zip(NgramIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
-    for setting in dict.fromkeys(sample["doc"]["setting"] for sample in samples):
-        inside = [place for place, sample in enumerate(samples) if sample["doc"]["setting"] == setting]
+    for setting in dict.fromkeys(row.setting for row in rows):
+        inside = [place for place, row in enumerate(rows) if row.setting == setting]
         differ = [place for place in inside if pairs[place][0].verdict is not pairs[place][1].verdict]
         yield (
             setting,
@@ -145,17 +143,8 @@ def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
             fixed(len(differ) / len(inside)),
             sum(_alone(*pairs[place]) for place in differ),
             sum(_alone(*reversed(pairs[place])) for place in differ),
-            samples[differ[0]]["doc"]["task_id"] if differ else "-",
+            rows[differ[0]].task.task_id if differ else "-",
         )
-
-
-def _response(sample: Mapping[str, Any]) -> Response:
-    """Return what the detectors read of a logged sample, which is its text and where it belongs."""
-    doc = sample["doc"]
-    answerability, question = Answerability(doc["answerability"]), Message(Role.USER, doc.get("question", ""))
-    ids = (doc["task_id"], doc["conversation_id"], doc["turn"], doc["domain"])
-    task = Task(*ids, (question,), doc.get("target", ""), answerability, (), doc["multi_turn"], ())
-    return Response(task, (), sample["filtered_resps"][0])
 
 
 def _alone(one: IdkLabel, other: IdkLabel) -> bool:
