@@ -39,6 +39,8 @@ ALLOWED = {
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
     *("eval_response", "start_char", "end_char"),
+    # Keys of logged verdicts, which are written from the fields of a record.
+    *("prompt_tokens", "completion_tokens"),
     # Said by the arena's interface, field by field.
     *("is_live", "response_length", "rating_at_equal_length"),
 }
