@@ -4,6 +4,7 @@ from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
+from ragtasks.scoring._judging import LocalJudge, given_metrics
 from ragtasks.scoring._plausibility import (
     EXEMPT,
     CheckedAnswers,
@@ -17,14 +18,7 @@ from ragtasks.scoring._plausibility import (
 from ragtasks.scoring._requirements import data_requirements, evaluation_requirements
 from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._retrieval import LiveRetrieval
-from ragtasks.scoring._scoring import (
-    LocalJudge,
-    ResponseScorer,
-    ScoredResponse,
-    given_metrics,
-    ready_judge,
-    shared_scorer,
-)
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.scoring._system import (
     ScoredSystem,
     System,
@@ -73,7 +67,6 @@ __all__ = [
     "note_turn_errors",
     "open_named",
     "plausibility_of",
-    "ready_judge",
     "record_checked",
     "record_failure",
     "record_unanswered",

@@ -20,8 +20,9 @@ from ragtasks.records import Response
 from ragtasks.results import SavedEvaluation, SavedTask, model_of
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
+from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.statistics import ENOUGH_ALIKE, LEVEL, Race, Values
 from ragtasks.suites import suite_named
 
@@ -340,7 +341,7 @@ def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, 
         "metric": pool.metric.name,
         "n_asked": n_asked,
         "n_tasks": len(pool.conversation_of),
-        "left_out": list(next(iter(done.values()))[1].left_out_rubrics),
+        "left_out": list(next(iter(done.values()))[1].judging.left_out),
         "conclusion": race.conclusion(pool.metric.name) if race.verdict else "",
     }
     return replace(task, provenance={**task.provenance, "decision": decision})
@@ -419,7 +420,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
         sum(counts.count(0) for counts in n_requests.values()),
         len(pool.conversation_of),
         sum(map(sum, n_requests.values())),
-        scorer.left_out_rubrics,
+        scorer.judging.left_out,
         {name: sum(values) / len(values) if values else None for name, values in scored.items()},
         output,
         tuple(notes),

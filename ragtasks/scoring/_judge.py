@@ -27,9 +27,10 @@ from ragtasks.results import (
     unused_note,
 )
 from ragtasks.scoring._failures import take_failures
+from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
 
 _LOGGER = logging.getLogger(__name__)
 

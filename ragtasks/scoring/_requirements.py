@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from ragtasks.benchmarks import SAMPLE, Benchmark, contexts_for
-from ragtasks.clients import Endpoint, endpoint_requirements
-from ragtasks.config import NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
+from ragtasks.clients import endpoint_requirements
+from ragtasks.config import EvaluationConfig
 from ragtasks.config.environment import secret
 from ragtasks.errors import RagtasksError
 from ragtasks.files import disk_space, writable_folder
-from ragtasks.metrics import encoder_requirement
 from ragtasks.records import Passage, Setting, Task
 from ragtasks.requirements import Requirement
+from ragtasks.scoring._encoding import Encoding
 from ragtasks.scoring._judge import Place, open_named
+from ragtasks.scoring._judging import Judging
+from ragtasks.scoring._refusals import Refusals
 from ragtasks.scoring._retrieval import check_retrieval
 from ragtasks.suites import suite_named
 
@@ -54,7 +56,8 @@ def evaluation_requirements(
     return [
         *data_requirements(parts, config, place, needs_passages=needs_passages),
         *_encoders(parts, config, place, opened, suites or {}),
-        *(one for judge in config.judges if isinstance(judge, Endpoint) for one in _of_endpoint(judge, "judge")),
+        *Refusals.requirements(config),
+        *Judging.requirements(config),
         *_late_options(config, place),
         *([writable_folder(place.run_store, "cached replies")] if config.judges or config.rewriter else []),
         *_output(output, parts, config, place, opened=opened, needs_passages=needs_passages),
@@ -125,17 +128,18 @@ def _n_letters(answer: tuple[Task, Sequence[Passage]]) -> int:
 
 def _encoders(
     parts: Parts, config: EvaluationConfig, place: Place, opened: Sequence[Benchmark], suites: Mapping[str, str]
-) -> Iterator[Requirement]:
-    """Yield the requirement of the encoder; the user's own rows require one only if the configuration names it."""
+) -> list[Requirement]:
+    """Return the requirement of the encoder; the user's own rows require one only if the configuration names it."""
     own = [(benchmark, benchmark.is_sample, True) for benchmark in opened]
     named = [_opened_or_sample(name, config, place) for name in dict.fromkeys(name for name, _ in parts)]
-    for benchmark, is_sample, is_own in [*own, *((*found, False) for found in named if found)]:
+    for benchmark, is_sample, is_own in [*own, *((*one, False) for one in named if one)]:
         suite = suite_named(suites.get(benchmark.name, benchmark.suite))
-        encoder = config.encoder or (SAMPLE_ENCODER if is_sample else suite.encoder)
-        if suite.uses_encoder and encoder != NO_ENCODER and (config.encoder or not is_own):
-            lost = "BERTScore" if is_own else "the main score rb_alg"
-            yield encoder_requirement(encoder, config.encoder_device, lost)
-            return
+        found = Encoding(suite, config, is_sample=is_sample).requirements(
+            "BERTScore" if is_own else "the main score rb_alg"
+        )
+        if found and (config.encoder or not is_own):
+            return found
+    return []
 
 
 def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tuple[Benchmark, bool] | None:
@@ -149,10 +153,6 @@ def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tupl
     return benchmark, benchmark.is_sample
 
 
-def _of_endpoint(endpoint: Endpoint, role: str) -> list[Requirement]:
-    return endpoint_requirements(endpoint, role, secret)
-
-
 def _late_options(config: EvaluationConfig, place: Place) -> list[Requirement]:
     """Return the requirements of options that are read once the first answers exist: retriever, queries, rewriter."""
 
@@ -161,4 +161,4 @@ def _late_options(config: EvaluationConfig, place: Place) -> list[Requirement]:
         return config.retriever
 
     found = [Requirement("retriever", "retrieval", check)] if config.model_fields_set & {"retriever", "queries"} else []
-    return [*found, *(_of_endpoint(config.rewriter, "rewriter") if config.rewriter else ())]
+    return [*found, *(endpoint_requirements(config.rewriter, "rewriter", secret) if config.rewriter else ())]

@@ -31,9 +31,9 @@ from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_unanswered, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
+from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import LocalJudge
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 

@@ -17,7 +17,7 @@ from ragtasks.metrics import NgramIdk, is_settled, parse_cited
 from ragtasks.records import IdkVerdict, Response
 from ragtasks.results import SavedTask
 from ragtasks.scoring._judge import Place, open_named
-from ragtasks.scoring._scoring import given_metrics
+from ragtasks.scoring._judging import given_metrics
 from ragtasks.scoring._tokens import Count, tokens_of_text
 from ragtasks.suites import Suite, suite_named
 

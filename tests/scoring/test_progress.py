@@ -28,8 +28,8 @@ def test_bertscore_shows_its_encoder_and_the_texts_of_all(tmp_path: Path, monkey
         loads.append(what)
         return nullcontext()
 
-    monkeypatch.setattr("ragtasks.scoring._scoring.progress_bars", bars)
-    monkeypatch.setattr("ragtasks.scoring._scoring.step", step)
+    monkeypatch.setattr("ragtasks.scoring._encoding.progress_bars", bars)
+    monkeypatch.setattr("ragtasks.scoring._encoding.step", step)
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     scorer = ResponseScorer(sample, config_from_options({"encoder": "minilm"}))
     scorer.score([response("From April."), response("It opens in April.")])

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.scoring import Place, rescore
-from ragtasks.scoring._scoring import judged_again
+from ragtasks.scoring._judging import judged_again
 from ragtasks.tables import Section
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_judge import SAMPLE, predictions, written

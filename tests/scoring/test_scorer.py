@@ -11,15 +11,16 @@ import pytest
 
 import ragtasks
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.clients import Usage, endpoint_of
-from ragtasks.config import config_from_options
+from ragtasks.clients import Usage
+from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.config.environment import card_folder
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.judges import IDK, CardRow, JudgeCard, Verdict, VerdictOutcome, Verdicts, store_card
 from ragtasks.metrics import IdkLabel, NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-from ragtasks.scoring import ResponseScorer, _scoring, given_metrics, ready_judge, take_failures
-from ragtasks.scoring._scoring import best_scores, notes_of, refusal_labels
+from ragtasks.scoring import ResponseScorer, _encoding, given_metrics, take_failures
+from ragtasks.scoring._refusals import Refusals
+from ragtasks.scoring._scoring import best_scores, notes_of
 from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, refusal
 from tests.judges._demo import QUICK
@@ -78,17 +79,17 @@ def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_
     def missing(*_: Any) -> None:
         raise MissingExtraError("torch", "torch", "BERTScore")
 
-    monkeypatch.setattr(_scoring, "check_encoder", missing)
-    monkeypatch.setattr(_scoring, "_shared_bert", _scoring._shared_bert.__wrapped__)
+    monkeypatch.setattr(_encoding, "check_encoder", missing)
+    monkeypatch.setattr(_encoding, "_shared_bert", _encoding._shared_bert.__wrapped__)
     unnamed = scorer(encoder=None)
     (found,) = unnamed.score([Response(TASKS[0], (), TASKS[0].target)])
-    assert found.notes["unscored"]["rb_alg"] == f"encoder {unnamed.encoder} is not available"
+    assert found.notes["unscored"]["rb_alg"] == f"encoder {unnamed.encoding.name} is not available"
     assert found.scores["rouge_l"] == Score(1.0)
     assert unnamed.provenance()["encoder"] == "none"
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("BERTScore and rb_alg will be unscored. ")
     with pytest.raises(MissingExtraError):
-        scorer(encoder=unnamed.encoder)
+        scorer(encoder=unnamed.encoding.name)
 
 
 def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are_not() -> None:
@@ -136,6 +137,10 @@ def test_provenance_names_the_encoder_and_counts_what_it_cut(caplog: pytest.LogC
     assert f"1 of {said['n_texts']} texts are longer than the encoder reads" in caplog.messages
 
 
+def refusals(judges: str) -> Refusals:
+    return Refusals(suite_named("mtrag"), EvaluationConfig(), judges)
+
+
 def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why() -> None:
     responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "From April.")]
     table = {
@@ -143,15 +148,17 @@ def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why(
         (1, IDK, "j"): Verdict("b", IDK, "j", VerdictOutcome.GIVEN, value=1.0, label="yes"),
     }
     verdicts = Verdicts(responses, [IDK], ["j"], table, {"j": Usage()})
-    found = refusal_labels(responses, verdicts, NgramIdk())
-    assert (found.n_by_judges, found.n_stand_ins) == (1, 1)
-    assert found.labels[0].verdict is IdkVerdict.YES
-    assert found.labels[0].reason.startswith("ngrams-1 stands in (")
-    assert "no verdict in it" in found.labels[0].reason
-    assert found.labels[0].reason.endswith(": i do not know.")
-    assert "stand in" not in found.labels[1].reason
-    alone = refusal_labels(responses, None, NgramIdk())
-    assert (alone.labels, alone.n_by_judges, alone.n_stand_ins) == (NgramIdk().detect(responses), 0, 0)
+    judged = refusals("j")
+    labels = judged.score(responses, verdicts)
+    assert judged.provenance() == {"idk_detector": "judge j", "idk_by_stand_in": 1}
+    assert labels[0].verdict is IdkVerdict.YES
+    assert labels[0].reason.startswith("ngrams-1 stands in (")
+    assert "no verdict in it" in labels[0].reason
+    assert labels[0].reason.endswith(": i do not know.")
+    assert "stand in" not in labels[1].reason
+    alone = refusals("j")
+    assert alone.score(responses, None) == NgramIdk().detect(responses)
+    assert alone.provenance() == {"idk_detector": NgramIdk().name}
 
 
 def test_results_hold_the_cards_of_their_judges() -> None:
@@ -219,18 +226,21 @@ def test_notes_name_what_is_unscored_and_why() -> None:
 
 def test_without_judges_the_rules_say_who_refuses() -> None:
     responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "It is blue.")]
-    found = refusal_labels(responses, None, NgramIdk())
-    assert [label.verdict for label in found.labels] == [IdkVerdict.YES, IdkVerdict.NO]
-    assert (found.n_by_judges, found.n_stand_ins) == (0, 0)
+    alone = refusals("")
+    assert [label.verdict for label in alone.score(responses, None)] == [IdkVerdict.YES, IdkVerdict.NO]
+    assert alone.provenance() == {"idk_detector": NgramIdk().name}
 
 
 def test_a_judge_of_this_process_is_loaded_by_whoever_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    (local,) = config_from_options({"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x"}}]}).judges
+    local = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
     with pytest.raises(ConfigurationError, match="judges: hf/x is a model of this process, and nothing here loads one"):
-        ready_judge(local, None)
-    assert ready_judge(local, lambda judge: judge.model) == "hf/x"  # type: ignore[arg-type,return-value]
-    endpoint = endpoint_of({"model": "j", "base_url": "http://h", "api_key_env": "NOT_SET"})
+        scorer(judges=[local])
+    config = config_from_options({"data": "sample", "encoder": "none", "judges": [local]})
+    loaded: list[Any] = []
+    ResponseScorer(BENCHMARK, config, local_judge=lambda judge: loaded.append(judge.model))  # type: ignore[arg-type,return-value]
+    assert loaded == ["hf/x"]
+    endpoint = {"model": "j", "base_url": "http://h", "api_key_env": "NOT_SET"}
     with pytest.raises(ConfigurationError, match="NOT_SET, which is not set"):
-        ready_judge(endpoint, None)
+        scorer(judges=[endpoint])
     monkeypatch.setenv("NOT_SET", "a-key-of-a-test")
-    assert ready_judge(endpoint, None) is endpoint
+    assert scorer(judges=[endpoint]).provenance()["judges"] == "j"

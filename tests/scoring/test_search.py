@@ -16,8 +16,8 @@ from ragtasks.clients import no_secrets
 from ragtasks.config import config_from_options
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.records import Setting
-from ragtasks.scoring import LiveRetrieval, check_retrieval, take_failures
-from ragtasks.scoring._retrieval import CorpusSearch
+from ragtasks.scoring import LiveRetrieval, take_failures
+from ragtasks.scoring._retrieval import CorpusSearch, check_retrieval
 from retrieval_cache import RunStore
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.judges._demo import QUICK

@@ -14,7 +14,7 @@ from ragtasks.metrics import IdkLabel
 from ragtasks.records import IdkVerdict
 from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.scoring import Place, rescore
-from ragtasks.scoring._scoring import _is_settled
+from ragtasks.scoring._judging import _is_settled
 from tests.judges._scripted import response
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_judge import SAMPLE, predictions, written
