@@ -24,7 +24,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, close_matches, first_ones
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches, first_ones
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
@@ -42,6 +42,7 @@ from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Ta
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
 from ragtasks.reports.outcome import decision_text
 from ragtasks.reports.tables import overview_sections
+from ragtasks.requirements import importing
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
     AnswerReader,
@@ -118,10 +119,8 @@ class Results:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        try:
+        with importing("pandas", "frames", "to_pandas()"):
             import pandas
-        except ImportError as error:
-            raise MissingExtraError("pandas", "frames", "to_pandas()") from error
         return pandas.DataFrame(self.rows).astype(dict.fromkeys(self._metrics, float))
 
     def to_polars(self) -> polars.DataFrame:
@@ -130,10 +129,8 @@ class Results:
         Raises:
             MissingExtraError: polars is not installed.
         """
-        try:
+        with importing("polars", "frames", "to_polars()"):
             import polars
-        except ImportError as error:
-            raise MissingExtraError("polars", "frames", "to_polars()") from error
         floats = dict.fromkeys(self._metrics, polars.Float64)  # a metric without any value has no type of its own
         return polars.DataFrame(self.rows, schema_overrides=floats, infer_schema_length=None)
 

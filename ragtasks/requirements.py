@@ -6,8 +6,9 @@ one error; `ragtasks doctor` and `--dry-run` print the same records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
@@ -64,6 +65,15 @@ def library(name: str, extra: str, part: str, more: str = "") -> Requirement:
         return f"{distribution} is installed"
 
     return Requirement("library", part, check)
+
+
+@contextmanager
+def importing(libraries: str, extra: str, purpose: str) -> Iterator[None]:
+    """Import optional libraries inside of the block; a missing one is reported with its install line."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(libraries, extra, purpose) from error
 
 
 def checked(requirements: Iterable[Requirement], *, with_requests: bool = True) -> list[Checked]:

@@ -43,11 +43,12 @@ from ragtasks.clients import (
     no_progress,
     spent_on,
 )
-from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, close_matches
+from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Role, Task
+from ragtasks.requirements import importing
 
 _REWRITE = "rewrite"
 """The form that a benchmark publishes as texts of its own."""
@@ -504,10 +505,8 @@ class TrainedRewriter:
 
 def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
     """Return tokeniser and model of a folder or a name on the Hugging Face hub."""
-    try:
+    with importing("transformers", "train", "a trained rewriter"):
         import transformers
-    except ImportError as error:
-        raise MissingExtraError("transformers", "train", "a trained rewriter") from error
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
     instead = "take a folder with a trained rewriter, or a language model"
     with loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP), whole_weights("rewriter", name, instead):

@@ -12,7 +12,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.files import disk_space, weights_of, writable_file, writable_folder
-from ragtasks.requirements import Phase, Requirement, checked, library, require
+from ragtasks.requirements import Phase, Requirement, checked, importing, library, require
 
 
 def requirement(part: str, problem: str = "", phase: Phase = Phase.LOCAL, next_step: str = "") -> Requirement:
@@ -74,6 +74,14 @@ def test_a_missing_library_is_reported_with_its_install_line() -> None:
     with pytest.raises(MissingExtraError, match=r"the retriever needs no-such-library.*'ragtasks\[dense\]'"):
         wanted.check()
     assert library("pytest", "dense", "a test").check() == "pytest is installed"
+
+
+def test_an_import_that_fails_names_the_extra() -> None:
+    with (
+        pytest.raises(MissingExtraError, match=r"a test needs this or that.*'ragtasks\[dense\]'"),
+        importing("this or that", "dense", "a test"),
+    ):
+        import no_such_library  # type: ignore[import-not-found]  # noqa: F401
 
 
 @pytest.mark.parametrize("kind", [writable_folder, lambda path, part: writable_file(path / "page.html", part)])

@@ -49,7 +49,8 @@ from ragtasks.clients._protocol import (
     calls_of,
     no_progress,
 )
-from ragtasks.errors import JudgeError, MissingExtraError, ModelError
+from ragtasks.errors import JudgeError, ModelError
+from ragtasks.requirements import importing
 
 # Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
 # Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below
@@ -200,10 +201,8 @@ def _warn_of_plain_http(address: str) -> None:
 def _require_libraries() -> None:
     """Raise what to install where a library of endpoints is missing."""
     for library in ("openai", "aiohttp"):
-        try:
+        with importing(library, "judge", "an OpenAI-compatible endpoint"):
             __import__(library)
-        except ImportError as error:
-            raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
 
 
 def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:

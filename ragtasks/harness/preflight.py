@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragtasks.clients import (
     DEFAULT_KEY,
@@ -37,21 +35,6 @@ _SECONDS = 20.0  # for one short request
 _FEW_TOKENS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model behind an OpenAI-compatible server, as the harness will ask it."""
-
-    name: str
-    address: str
-    """Where prompts are sent, the path included."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent along; they may hold a key."""
-    is_chat: bool = True
-    """Whether it takes messages."""
-    is_of_openai: bool = False
-    """Whether it is OpenAI's own, which wants a key and has another name for the longest reply."""
-
-
 def run_requirements(
     request: Request, *, tokenizer: str | None = None, with_requests: bool = True
 ) -> list[Requirement]:
@@ -63,7 +46,7 @@ def run_requirements(
 
     parts = parts_of(request.tasks)
     suites = {part.benchmark: part.suite for part in parts if part.suite is not None}
-    model = served_model(request)
+    server = server_of(request)
     found = evaluation_requirements(
         [(part.benchmark, part.setting) for part in parts],
         config_from_metadata(request.metadata),
@@ -71,7 +54,7 @@ def run_requirements(
         Place(data_folder(), run_store()),
         suites=suites,
     )
-    found += [] if model is None else _of_served(model)
+    found += [] if server is None else _of_served(request, *server)
     if weights := request.model_args.get("pretrained"):
         found.append(Requirement("weights", f"model {weights}", partial(_check_weights, str(weights))))
     if request.model == "ragtasks-endpoint":
@@ -80,55 +63,49 @@ def run_requirements(
         found += system_requirements(*system, secret)
     has_prompts = not request.model.startswith(("ragtasks-", "dummy")) and not request.limit
     if has_prompts and parts and not suites:
-        check = partial(_check_context, request, tokenizer, model if with_requests else None)
+        check = partial(_check_context, request, tokenizer, server if with_requests else None)
         found.append(Requirement("context", "prompts", check, phase=Phase.PROMPTS))
     return found
 
 
-def served_model(request: Request) -> ServedModel | None:
-    """Return the model behind a server that the harness will send prompts to, if there is one."""
-    if not request.model.endswith("completions"):
-        return None
-    is_of_openai = request.model.startswith("openai-") and "base_url" not in request.model_args
-    is_chat = "chat" in request.model
-    path = "/chat/completions" if is_chat else "/completions"
-    address = request.model_args.get("base_url") or (f"{OPENAI_URL}{path}" if is_of_openai else None)
-    if address is None or "model" not in request.model_args:
-        return None  # the harness says what it lacks
+def server_of(request: Request) -> tuple[str, dict[str, str]] | None:
+    """Return the address that the harness will send prompts to, and its headers, which may contain a key."""
+    if not request.model.endswith("completions") or "model" not in request.model_args:
+        return None  # the harness reports a missing name
+    path = "/chat/completions" if "chat" in request.model else "/completions"
+    default = f"{OPENAI_URL}{path}" if request.model.startswith("openai-") else None
+    address = request.model_args.get("base_url") or default
     key = secret(DEFAULT_KEY)
     headers = request.model_args.get("header") or ({"Authorization": f"Bearer {key}"} if key else {})
-    name = str(request.model_args["model"])
-    return ServedModel(name, str(address), dict(headers), is_chat=is_chat, is_of_openai=is_of_openai)
+    return None if address is None else (str(address), dict(headers))
 
 
-def _of_served(model: ServedModel) -> list[Requirement]:
+def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[Requirement]:
     """Return the requirements of a model behind a server: a key, if it is OpenAI's, and a reply."""
-    part = f"model {model.name}"
+    name = str(request.model_args["model"])
+    part = f"model {name}"
 
     def key() -> str:
-        if model.is_of_openai and not model.headers:
+        if not headers and request.model.startswith("openai-") and "base_url" not in request.model_args:
             raise ConfigurationError(
                 f"{part}: {DEFAULT_KEY} is not set, and OpenAI wants a key. Next step: export {DEFAULT_KEY}"
             )
-        return "a key is sent" if model.headers else "no key is sent"
+        return "a key is sent" if headers else "no key is sent"
 
     def reply() -> str:
-        limit = "max_completion_tokens" if model.is_of_openai else "max_tokens"
-        body: dict[str, Any] = {"model": model.name, limit: _FEW_TOKENS}
-        body |= (
-            {"messages": [{"role": "user", "content": PROBE_QUESTION}]} if model.is_chat else {"prompt": PROBE_QUESTION}
-        )
-        where = f"{part} at {model.address}"
+        where, question = f"{part} at {address}", {"prompt": PROBE_QUESTION}
+        messages = {"messages": [{"role": "user", "content": PROBE_QUESTION}]}
+        body = {"model": name, "max_tokens": _FEW_TOKENS, **(messages if "chat" in request.model else question)}
         try:
-            client = model_client(model.name, model.address, model.headers)
+            client = model_client(name, address, headers)
         except ConfigurationError as error:
             example = "base_url=http://localhost:8000/v1/completions"
             raise ConfigurationError(f"{where}: {one_line(error)}. Next step: such as {example}") from None
-        reply = client.probe(Prompt((), body=body), _SECONDS)
+        found = client.probe(Prompt((), body=body), _SECONDS)
         # A slow server is no problem: the evaluation waits longer. The content is for the evaluation to score.
-        if not reply.raw and reply.reason != SLOW:
-            raise ModelError(no_reply(where, reply.reason))
-        return f"{model.address} replies"
+        if not found.raw and found.reason != SLOW:
+            raise ModelError(no_reply(where, found.reason))
+        return f"{address} replies"
 
     return [Requirement("key", part, key), Requirement("endpoint", part, reply, phase=Phase.REQUEST)]
 
@@ -162,15 +139,15 @@ def _check_weights(name: str) -> str:
 _TOLERANCE = 1.25  # of an estimate, where weights in this process are asked with their own tokeniser
 
 
-def _check_context(request: Request, tokenizer: str | None, model: ServedModel | None) -> str:
+def _check_context(request: Request, tokenizer: str | None, server: tuple[str, dict[str, str]] | None) -> str:
     """Refuse settings with prompts that do not fit the model's context, if that is known and nothing is left out."""
     from ragtasks.harness.planning import plan
     from ragtasks.harness.prompts import context_of_server
 
     config, weights = config_from_metadata(request.metadata), str(request.model_args.get("pretrained") or "")
     context = config.context_tokens
-    if context is None and model is not None:
-        context = context_of_server(model.address, model.name, model.headers)
+    if context is None and server is not None:
+        context = context_of_server(server[0], request.model_args["model"], server[1])
     if context is None and weights:
         context = _context_of_weights(weights)
     if context is None:

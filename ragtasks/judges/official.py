@@ -17,12 +17,13 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import ValidationError
 
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError, read_decision, read_label, read_rating
 from ragtasks.judges._question import Finding, Question, Rubric, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, RL_F, label_finding
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role
+from ragtasks.requirements import importing
 
 # Reads judges' replies as the official scripts do, quirks included: the ibm profile.
 # Source of everything here: IBM/mt-rag-benchmark, scripts/evaluation (`judge_utils.py`, `judge_wrapper.py`), commit
@@ -357,11 +358,9 @@ def ragas_rl_f() -> Rubric:
     Range 0 to 1, higher is better. No statements: no value. It divides by the verdicts, not by the statements, and
     counts every number but 0 as support, as ragas does.
     """
-    try:
+    with importing("ragas", "ragas", "RL_F by the prompts of ragas"):
         prompts = importlib.import_module("ragas.metrics._faithfulness")
         extract_json = importlib.import_module("ragas.prompt.utils").extract_json
-    except ImportError as error:
-        raise MissingExtraError("ragas", "ragas", "RL_F by the prompts of ragas") from error
     first, second = prompts.StatementGeneratorPrompt(), prompts.NLIStatementPrompt()
     step = partial(_statements, first, second, extract_json)
     description = "share of the answer's statements that the passages support, by ragas's prompts"

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.languages import ENGLISH
 from ragtasks.metrics._metric import Metric, Scores
 from ragtasks.metrics.lexical import word_count
 from ragtasks.records import Qrel, Score, Task, compact
+from ragtasks.requirements import importing
 
 # Scores of a run against relevance judgements: one value a judged query and metric.
 # Every judged query counts: a run that leaves the hard ones out cannot gain by it. trec_eval's code computes
@@ -202,11 +203,9 @@ def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
 
 def _provider() -> Any:
     """Return the one backend that is used: another that ir-measures might pick orders ties its own way."""
-    try:
+    with importing("pytrec-eval-terrier and ir-measures", "retrieval", "Evaluating a run"):
         import ir_measures
         import pytrec_eval  # noqa: F401  ir-measures itself would only say that a provider is not available
-    except ImportError as error:
-        raise MissingExtraError("pytrec-eval-terrier and ir-measures", "retrieval", "Evaluating a run") from error
     return ir_measures.pytrec_eval
 
 

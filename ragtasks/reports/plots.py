@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.reports.panels import Panel, Picture, finding, pictures_of
 from ragtasks.reports.tables import is_baseline
+from ragtasks.requirements import importing
 from ragtasks.tables import Section, Value
 
 if TYPE_CHECKING:
@@ -103,11 +104,9 @@ def draw_picture(picture: Picture, path: Path) -> Path:
             found=path.name,
             next_step="choose another name",
         )
-    try:
+    with importing("matplotlib", "report", "a picture of scores"):
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "report", "a picture of scores") from error
     defaults = dict[Any, Any](mpl.rcParamsDefault)
     defaults.pop("backend", None)  # setting it loads pyplot
     with mpl.rc_context({**defaults, **_STYLE}):

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, injected
 from ragtasks.clients import Secrets, no_secrets
-from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, masked_text
+from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.records import READ, SEARCH, CallProblem, Ending, Passage, ToolStep, Trajectory
+from ragtasks.requirements import importing
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -397,12 +398,10 @@ def serve_tools(
 
 def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
     """Return an MCP server with the tools of a toolbox."""
-    try:
+    with importing("mcp", "mcp", "a server of tools"):
         import anyio.to_thread
         from mcp import types
         from mcp.server import Server
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("mcp", "mcp", "a server of tools") from error
 
     tools = [
         types.Tool(name=one["name"], description=one["description"], input_schema=_with_domain(one, domains))

@@ -20,6 +20,7 @@ from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.files import BoundedProcess, OutOfBoundsError
 from ragtasks.records import Passage
+from ragtasks.requirements import importing
 from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
 
 # One file of text, Markdown, HTML or PDF to a title and a text: the formats, and whoever reads them.
@@ -120,10 +121,8 @@ def _markdown(content: bytes) -> Extracted:
 
 def _html(content: bytes) -> Extracted:
     """Return what trafilatura takes for the content of a page, else all of its text."""
-    try:
+    with importing("trafilatura", "synthesis", _PURPOSE):
         import trafilatura
-    except ImportError as error:
-        raise MissingExtraError("trafilatura", "synthesis", _PURPOSE) from error
     source, encoding = _decoded(content)
     with _quiet("trafilatura"):
         try:
@@ -137,10 +136,8 @@ def _html(content: bytes) -> Extracted:
 
 
 def _pdf(content: bytes) -> Extracted:
-    try:
+    with importing("pypdf", "synthesis", _PURPOSE):
         import pypdf
-    except ImportError as error:
-        raise MissingExtraError("pypdf", "synthesis", _PURPOSE) from error
     with _quiet("pypdf"):
         try:
             reader = pypdf.PdfReader(BytesIO(content))
@@ -179,10 +176,8 @@ def _decoded(content: bytes) -> tuple[str, str]:
 
 
 def _guessed(content: bytes) -> tuple[str, str]:
-    try:
+    with importing("charset-normalizer", "synthesis", _PURPOSE):
         from charset_normalizer import from_bytes
-    except ImportError as error:
-        raise MissingExtraError("charset-normalizer", "synthesis", _PURPOSE) from error
     best = from_bytes(content).best()
     if best is None:
         raise UnreadableFileError("no single encoding fits its bytes: save it as UTF-8")

@@ -15,10 +15,11 @@ import orjson
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Progress, Secrets, no_progress, no_secrets
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import retrieval_metric, score_run, whole_weights
 from ragtasks.records import Answerability, Qrel, Task
+from ragtasks.requirements import importing
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.training import MEASURES, relevant
@@ -347,10 +348,8 @@ class QRelScore:
 
 
 def _language_model(name: str) -> tuple[Any, Any]:
-    try:
+    with importing("transformers", "train", _PURPOSE):
         from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("transformers", "train", _PURPOSE) from error
     with (
         loading(
             _PURPOSE,

@@ -19,10 +19,11 @@ from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark, ret
 from ragtasks.benchmarks.custom import REWRITE as OWN_REWRITE
 from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.clients import Progress, no_progress
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import NO_CODE, Problems, Ranked, canonical_hash, loading, parse_json
 from ragtasks.metrics import retrieval_metric, score_run, token_f1, without_bars
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task, task_id
+from ragtasks.requirements import importing
 from retrieval_cache import (
     REWRITE,
     DenseRetriever,
@@ -276,10 +277,8 @@ def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) 
 
 
 def _kind(base: str) -> Any:
-    try:
+    with importing("transformers", "train", "training a rewriter"):
         from transformers import AutoConfig
-    except ImportError as error:
-        raise MissingExtraError("transformers", "train", "training a rewriter") from error
     next_step = "check the name; without a network, name a folder"
     with loading("--base", base, expected="a language model", next_step=next_step):
         config = AutoConfig.from_pretrained(base, **NO_CODE)
@@ -297,12 +296,10 @@ def _checksum(rows: Iterable[tuple[str, ...]]) -> str:
 def _trainer(
     base: str, recipe: Recipe, fitting: Fitting, work: Path, sets: Sequence[Sequence[tuple[Task, str]]]
 ) -> Any:
-    try:
+    with importing("transformers with accelerate", "train", "training a rewriter"):
         import accelerate  # noqa: F401  the trainer's own error names no extra of ours
         from datasets import Dataset
         from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
-    except ImportError as error:
-        raise MissingExtraError("transformers with accelerate", "train", "training a rewriter") from error
     set_seed(fitting.seed)  # tokens that are added have new weights
     tokenizer, model = load_language_model(base, recipe.kind)
     if tokenizer.pad_token is None:
@@ -454,15 +451,13 @@ def _pairs(
 
 
 def _retriever_trainer(base: str, fitting: Fitting, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:
-    try:
+    with importing("sentence-transformers with accelerate", "train", "training a retriever"):
         import accelerate  # noqa: F401  the trainer's own error names no extra of ours
         from datasets import Dataset
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
         from sentence_transformers.sentence_transformer.training_args import BatchSamplers
         from transformers import EarlyStoppingCallback, set_seed
-    except ImportError as error:
-        raise MissingExtraError("sentence-transformers with accelerate", "train", "training a retriever") from error
     if not all(pairs):
         raise ConfigurationError("training a retriever needs judged questions in training and validation dialogues")
     set_seed(fitting.seed)

@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import sentence_ends
 from ragtasks.records import Passage
+from ragtasks.requirements import importing
 
 Span: TypeAlias = tuple[int, int]
 """Character offsets, the end excluded."""
@@ -47,10 +48,8 @@ def plain_tokenizer(text: str) -> list[Span]:
 
 def encoder_tokenizer(name: str) -> Tokenizer:
     """Return the tokeniser of an encoder, without its special tokens and without its limit on length."""
-    try:
+    with importing("tokenizers", "dense", "segmenting with an encoder's tokeniser"):
         from tokenizers import Tokenizer as Loaded
-    except ImportError as error:
-        raise MissingExtraError("tokenizers", "dense", "segmenting with an encoder's tokeniser") from error
     path = Path(name)
     try:
         loaded = Loaded.from_file(str(path / "tokenizer.json" if path.is_dir() else path)) if path.exists() else None

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from ragtasks.clients import Secrets
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, RagtasksError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement, library
+from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import passage_text
 
@@ -226,10 +226,8 @@ class ElserRetriever:
 
 
 def _elasticsearch() -> Any:
-    try:
+    with importing("elasticsearch", "elastic", "ELSER retrieval"):
         import elasticsearch
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("elasticsearch", "elastic", "ELSER retrieval") from error
     return elasticsearch
 
 

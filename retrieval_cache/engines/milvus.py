@@ -29,7 +29,7 @@ from ragtasks.clients import Secrets
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement, library
+from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
@@ -235,10 +235,8 @@ class Server:
         return self._client
 
     def _connected(self) -> Any:
-        try:
+        with importing("pymilvus", "scale", "the milvus engine"):
             from pymilvus import MilvusClient
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("pymilvus", "scale", "the milvus engine") from error
         if self._uri.endswith(_EMBEDDED):
             if find_spec("milvus_lite") is None:
                 raise MissingExtraError("milvus-lite", "scale", "the embedded milvus engine")

@@ -25,9 +25,10 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import write_atomically
 from ragtasks.records import Passage
+from ragtasks.requirements import importing
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.vectors import Fill, Filled, ShardFolder, chunks
@@ -118,11 +119,9 @@ class RayWorkers:
 def _connected(address: str | None) -> Any:
     """Return Ray, connected and without reports of its use; a connected process stays with its cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
+    with importing("ray[data]", "scale", "encoding on several machines"):
         import ray
         import ray.data
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("ray[data]", "scale", "encoding on several machines") from error
     try:
         _reach(address)
         if not ray.is_initialized():

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.records import Passage
+from ragtasks.requirements import importing
 from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -286,10 +287,8 @@ def text_analyser(name: str) -> tantivy.TextAnalyzer:
     """Return a new tantivy analyser by its name in `ANALYSERS`."""
     if name not in ANALYSERS:
         raise ConfigurationError(f"unknown analyser {name!r}: {close_matches(name, ANALYSERS)}")
-    try:
+    with importing("tantivy", "retrieval", "lexical retrieval"):
         from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
-    except ImportError as error:
-        raise MissingExtraError("tantivy", "retrieval", "lexical retrieval") from error
     # A length of n is already too long for tantivy's filter.
     words = Tokenizer.regex(rf"[{_CJK}]|[\p{{L}}\p{{N}}--[{_CJK}]]+") if name == "cjk" else Tokenizer.simple()
     builder = TextAnalyzerBuilder(words).filter(Filter.remove_long(_LONGEST_TERM + 1)).filter(Filter.lowercase())

@@ -20,11 +20,10 @@ from ragtasks.clients import Secrets
 from ragtasks.errors import (
     CacheError,
     ConfigurationError,
-    MissingExtraError,
 )
 from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement, library
+from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
 from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
@@ -236,8 +235,6 @@ def _top(
 
 
 def _scipy_sparse() -> Any:
-    try:
+    with importing("scipy", "dense", "learned sparse retrieval"):
         from scipy import sparse
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("scipy", "dense", "learned sparse retrieval") from error
     return sparse

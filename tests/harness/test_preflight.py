@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.harness.preflight import ServedModel, run_requirements, served_model
+from ragtasks.harness.preflight import run_requirements, server_of
 from ragtasks.harness.run import Request
 from ragtasks.requirements import checked
 from tests.clients._server import Action, ChatServer, chat_server, closed_port, completion, refusal
@@ -172,16 +172,16 @@ def test_a_name_without_weights_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "address"),
     [
-        ({}, ServedModel("m", "http://x/v1/chat/completions")),
+        ({}, "http://x/v1/chat/completions"),
         (
             {"model": "local-completions", "model_args": {"model": "m", "base_url": "http://x/v1/completions"}},
-            ServedModel("m", "http://x/v1/completions", is_chat=False),
+            "http://x/v1/completions",
         ),
         (
             {"model": "openai-chat-completions", "model_args": {"model": "m"}},
-            ServedModel("m", "https://api.openai.com/v1/chat/completions", is_of_openai=True),
+            "https://api.openai.com/v1/chat/completions",
         ),
         ({"model": "ragtasks-oracle"}, None),
         ({"model_args": {"model": "m"}}, None),
@@ -189,16 +189,14 @@ def test_a_name_without_weights_is_reported(
         ({"model": "hf", "model_args": {"pretrained": "some/weights"}}, None),
     ],
 )
-def test_each_kind_of_model_is_asked_in_its_way(changes: dict[str, Any], expected: ServedModel | None) -> None:
-    assert served_model(request(**changes)) == expected
+def test_each_kind_of_model_has_its_server(changes: dict[str, Any], address: str | None) -> None:
+    assert server_of(request(**changes)) == (None if address is None else (address, {}))
 
 
 def test_the_key_goes_to_the_model_s_server_as_the_harness_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "sk-of-a-test-0123456789")
-    found = served_model(request())
-    assert found is not None
-    assert found.headers == {"Authorization": "Bearer sk-of-a-test-0123456789"}
-    assert "sk-of" not in repr(found)
-    own = served_model(served("http://x", header={"X": "y"}))
-    assert own is not None
-    assert own.headers == {"X": "y"}
+    assert server_of(request()) == (
+        "http://x/v1/chat/completions",
+        {"Authorization": "Bearer sk-of-a-test-0123456789"},
+    )
+    assert server_of(served("http://x", header={"X": "y"})) == ("http://x", {"X": "y"})
