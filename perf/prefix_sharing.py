@@ -1,11 +1,11 @@
-"""How much of what judges read is a repeated beginning of an earlier prompt, in each version of the prompts.
+"""How much of what judges read is a repeated beginning of an earlier prompt.
 
 A server with a prefix cache (vLLM, SGLang, llama.cpp, the large services) reads only what no earlier prompt began with.
 The answers are one model's (the reference answers stand in for it) to MTRAG's tasks, or with `--rated` those of the
 three models that people rated. Prompts are taken in the order in which one judge with one open request is asked. Tokens
 are estimated at 4 characters. Columns: what begins as any earlier prompt did, and what is left to read; the same where
-a server holds only so many tokens (`--cache`); the change of what is read, and of what a service charges that discounts
-beginnings from 1,024 tokens on in steps of 128, to a half or to a tenth.
+a server holds only so many tokens (`--cache`); and tokens to pay at a service that discounts beginnings from 1,024
+tokens on in steps of 128, to a half or to a tenth.
 
 With `--server` the prompts are sent one by one, for one token each, and timed; with `--pid`, the server's process on
 this machine, in CPU seconds too, which say more where the machine has other work.
@@ -36,7 +36,6 @@ from ragtasks.metrics import parse_cited
 from ragtasks.records import Response, Setting
 from ragtasks.suites import suite_named
 
-VERSIONS = ("ours", "material_first")
 _TOKEN = 4  # characters
 _BLOCK = 16  # tokens, as in vLLM
 _LEAST, _STEP = 1024, 128  # tokens of a beginning that services discount
@@ -103,10 +102,10 @@ def rated(data: str) -> list[Response]:
     return [row.response for row in load_human_evaluation(benchmark_folder("mtrag", data, Path()).resolve())]
 
 
-def prompts_of(responses: Sequence[Response], version: str) -> list[str]:
-    """Return what a judge is asked about some answers, in the order sent, equal prompts once."""
+def prompts_of(responses: Sequence[Response]) -> list[str]:
+    """Return the prompts to a judge about some answers, in the order sent, equal prompts once."""
     recorder = Recorder()
-    judge(responses, suite_named("mtrag").rubrics_in(version), [recorder])
+    judge(responses, suite_named("mtrag").rubrics(), [recorder])
     return recorder.asked
 
 
@@ -166,18 +165,15 @@ def _in_cache(prompts: Sequence[str], cache_tokens: int) -> float:
     return n_held / n_blocks
 
 
-def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> dict[str, Shares]:
-    """Return version -> what is read, and print it."""
+def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> Shares:
+    """Return what is read, and print it."""
+    found = shares(prompts_of(responses), cache_tokens)
+    columns = ("prompts", "tokens", "shared", f"in {cache_tokens:,}", "read", "at 1/2", "at 1/10")
+    cells = [f"{found.n_prompts:,}", f"{found.n_tokens:,.0f}", f"{found.shared:.1%}", f"{found.in_cache:.1%}"]
+    cells += [f"{number:,.0f}" for number in (found.n_read, found.price(0.5), found.price(0.9))]
     print(f"\n{heading}: {len(responses):,} answers")
-    found = {version: shares(prompts_of(responses, version), cache_tokens) for version in VERSIONS}
-    before = found["ours"]
-    columns = ("n", "tokens", "shared", f"in {cache_tokens:,}", "read", "to read", "at 1/2", "at 1/10")
-    print(" ".join([f"{'prompts':15}", *(f"{column:>11}" for column in columns)]))
-    for version, item in found.items():
-        pairs = [(one.n_read, one.price(0.5), one.price(0.9)) for one in (item, before)]
-        cells = [f"{item.n_prompts:,}", f"{item.n_tokens:,.0f}", f"{item.shared:.1%}", f"{item.in_cache:.1%}"]
-        cells += [f"{item.n_read:,.0f}", *(f"{now / then - 1:+.0%}" for now, then in zip(*pairs, strict=True))]
-        print(" ".join([f"{version:15}", *(f"{cell:>11}" for cell in cells)]), flush=True)
+    for row in (columns, cells):
+        print(" ".join(f"{cell:>11}" for cell in row), flush=True)
     return found
 
 
@@ -199,7 +195,7 @@ def seconds(prompts: Sequence[str], server: str) -> float:
 
 
 def main() -> None:
-    """Print the shares of each version, and where there is a server the time it takes."""
+    """Print the shares, and with a server the time it takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="sample")
     parser.add_argument("--setting", type=Setting, default=Setting.FULL_RAG)
@@ -213,10 +209,10 @@ def main() -> None:
     table(
         responses, options.cache, "three models in one call" if options.rated else f"one model, {options.setting.value}"
     )
-    for version in VERSIONS if options.server else ():
-        prompts = prompts_of(responses, version)
+    if options.server:
+        prompts = prompts_of(responses)
         before = cpu_seconds(options.pid) if options.pid else 0.0
-        line = f"{version:15} {seconds(prompts, options.server):6.1f} s for {len(prompts)} prompts"
+        line = f"{seconds(prompts, options.server):6.1f} s for {len(prompts)} prompts"
         print(line + (f" ({cpu_seconds(options.pid) - before:.1f} s of CPU)" if options.pid else ""), flush=True)
 
 

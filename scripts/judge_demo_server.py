@@ -100,7 +100,7 @@ def _judged(prompt: str) -> str:
     code, parts = sections(prompt)
     form = prompt.rstrip().rpartition("\n")[2]
     if form.startswith("Rating"):
-        answer = parts.get("answer to be graded") or parts.get("answer", "")
+        answer = parts.get("answer", "")
         wanted = parts.get("reference answer") or " ".join(parts[name] for name in parts if name.startswith("passage"))
         rating = 1 + round(9 * overlap(wanted, answer))
         return f"The words of the reference answer were counted.\nRating {code}: {rating}"

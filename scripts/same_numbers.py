@@ -128,7 +128,7 @@ judges.repeats      score scored/answers {sample} --judge {noisy} --metadata rep
 judges.anchors      score scored/answers {sample} --judge {noisy} --metadata anchors=40 --output judged/anchors
 judges.drift        score scored/answers {sample} --judge {noisy} --metadata anchors=40
                     --metadata skip_settled=true --output judged/drift
-judges.first        score scored/answers {sample} {panel} --metadata prompts=material_first --metric support_precision
+judges.first        score scored/answers {sample} {panel} --metric support_precision
                     --metric support_recall --output judged/first
 judges.ngrams       score scored/answers {sample} {panel} --metadata idk=ngrams --output judged/ngrams
 judges.report       report judged --full {json} {sample}

@@ -46,7 +46,6 @@ def calibrate(
         int,
         typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
     ] = 1,
-    prompts: Annotated[str, typer.Option(help="Version of the judge prompts: ours or material_first.")] = "ours",
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.")
     ] = False,
@@ -67,7 +66,6 @@ def calibrate(
         picture=plot,
         cards=card_folder(),
         repeats=repeats,
-        prompts=prompts,
         pairs=pairs,
         ragchecker=ragchecker,
     )

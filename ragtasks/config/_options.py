@@ -213,10 +213,9 @@ class EvaluationConfig(BaseModel):
         description='detector of refusals ("I do not know"); default: judges if there are any, '
         "else ngrams (docs/metrics.md)",
     )
-    prompts: Literal["ours", "material_first", "official"] = Field(
+    prompts: Literal["ours", "official"] = Field(
         default="ours",
-        description="judge prompts: shipped; shipped, with the conversation before the instructions, which costs less "
-        "on servers with a prefix cache (docs/judges.md); or those of the official checkout in the data folder",
+        description="judge prompts: shipped, or those of the official checkout in the data folder",
     )
     skip_settled: bool = Field(
         default=False,
@@ -397,7 +396,9 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
         return EvaluationConfig.model_validate(dict(options))
     except ValidationError as error:
         problems = "; ".join(problems_of_options(options))
-        raise ConfigurationError(f"evaluation options: {problems}") from error
+        raise ConfigurationError(
+            f"evaluation options: {problems}\n  next step: correct these values, or leave them out for the defaults"
+        ) from error
 
 
 # What `ragtasks gate` tests: the section `gate` of a file.

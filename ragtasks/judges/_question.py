@@ -74,24 +74,15 @@ class Rubric:
     """Response -> the first question, or what is known without one."""
     prompts: tuple[str, ...] = ()
     """The texts that its questions are made of; results keep a hash of them."""
-    material_first: Rubric | None = None
-    """The same rubric in the prompt version `material_first`; None where its prompt is the same in both."""
 
     @property
     def fingerprint(self) -> str:
         """Hash of the texts: verdicts by other words do not compare."""
         return canonical_hash(list(self.prompts))[:16]
 
-    def changed(self, change: Callable[[Rubric], Rubric]) -> Rubric:
-        """Return the rubric changed in both versions of its prompts."""
-        other = self.material_first
-        return replace(change(self), material_first=other and change(other))
-
     def only_where(self, holds: Callable[[Response], bool], finding: Finding) -> Rubric:
         """Return the rubric as one that asks nothing about other responses: there it has this finding."""
-        return self.changed(
-            lambda one: replace(one, open=lambda response: one.open(response) if holds(response) else finding)
-        )
+        return replace(self, open=lambda response: self.open(response) if holds(response) else finding)
 
 
 def rating_finding(rating: int) -> Finding:
@@ -132,21 +123,6 @@ def ask(
     filled = form.replace("CODE", code)
     text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
     return Question(text, lambda reply: read(as_text(reply), code), filled, schema_of(filled))
-
-
-def material_first(name: str, *shown: str) -> PromptTemplate:
-    """Return the prompt that begins with the task's material and ends with what one rubric adds.
-
-    Prompts of several rubrics about one task so begin alike, and a server with a prefix cache reads that once. What is
-    `shown` of `passages` and `answer` stands between the conversation and the file `name`.
-    """
-    parts = [shipped_template(f"judges/material_first/{part}") for part in ("task", *shown, name)]
-    return PromptTemplate(parts[-1].name, "".join(part.source for part in parts))
-
-
-def in_two_versions(name: str, version: Callable[[PromptTemplate], Rubric], *shown: str) -> Rubric:
-    """Return a rubric with its shipped prompt, and beside it with `material_first` of the same name."""
-    return replace(version(shipped_template(f"judges/{name}")), material_first=version(material_first(name, *shown)))
 
 
 def _flat(value: Any) -> list[str]:

@@ -25,7 +25,7 @@ from ragtasks.judges._parsers import (
     read_texts,
     read_yes_no,
 )
-from ragtasks.judges._question import Finding, Question, Rubric, ask, in_two_versions, material_first, rating_finding
+from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome, Verdicts
 from ragtasks.metrics import CitedSentence, nugget_scores, parse_cited, support_precision
 from ragtasks.plugins import ExtensionPoint
@@ -142,9 +142,19 @@ def rl_f() -> Rubric:
     The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
     reason. Statements and no passages: 0, without the second question, since nothing can support them.
     """
-    ours = _faithfulness(shipped_template("judges/statements"), shipped_template("judges/support"), False)
-    other = _faithfulness(material_first("statements", "answer"), material_first("support", "passages"), True)
-    return replace(ours, material_first=other)
+    first, second = shipped_template("judges/statements"), shipped_template("judges/support")
+
+    def open_(response: Response) -> Question | Finding:
+        if not response.text.strip():
+            return _NO_STATEMENTS
+
+        def read(reply: str, code: str) -> Question | Finding:
+            return _check(second, response, read_texts(reply, code, "statements"))
+
+        return ask(first, _STATEMENTS_FORM, read, **_task_of(response), answer=response.text)
+
+    description = "share of the answer's statements that the passages support, judged"
+    return Rubric(RL_F, description, open_, (first.source, second.source))
 
 
 _EARLIER = "Earlier in the conversation, by the {speaker}: {text}"
@@ -156,15 +166,13 @@ def rl_f_conversation() -> Rubric:
     A claim that rests on what was said before is no invention. The first question is that of `rl_f`, so that one reply
     serves both.
     """
+    asked = rl_f()
 
-    def version(asked: Rubric) -> Rubric:
-        def open_(response: Response) -> Question | Finding:
-            return asked.open(replace(response, passages=(*response.passages, *_earlier_turns(response))))
+    def open_(response: Response) -> Question | Finding:
+        return asked.open(replace(response, passages=(*response.passages, *_earlier_turns(response))))
 
-        description = "share of the answer's statements that the passages or earlier turns support, judged"
-        return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
-
-    return rl_f().changed(version)
+    description = "share of the answer's statements that the passages or earlier turns support, judged"
+    return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
 
 
 def _earlier_turns(response: Response) -> Iterator[Passage]:
@@ -172,26 +180,7 @@ def _earlier_turns(response: Response) -> Iterator[Passage]:
         yield Passage(f"turn-{number}", _EARLIER.format(speaker=message.role.value, text=message.text))
 
 
-def _faithfulness(first: PromptTemplate, second: PromptTemplate, shows_task: bool) -> Rubric:
-    """Return the rubric in one version of its prompts, the second of which shows the conversation or does not."""
-
-    def open_(response: Response) -> Question | Finding:
-        if not response.text.strip():
-            return _NO_STATEMENTS
-
-        def read(reply: str, code: str) -> Question | Finding:
-            return _check(second, response, read_texts(reply, code, "statements"), task if shows_task else {})
-
-        task = _task_of(response)
-        return ask(first, _STATEMENTS_FORM, read, **task, answer=response.text)
-
-    description = "share of the answer's statements that the passages support, judged"
-    return Rubric(RL_F, description, open_, (first.source, second.source))
-
-
-def _check(
-    template: PromptTemplate, response: Response, statements: list[str], task: dict[str, Any]
-) -> Question | Finding:
+def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
     """Return the second question."""
     if not statements:
         return _NO_STATEMENTS
@@ -202,7 +191,8 @@ def _check(
     def read(reply: str, code: str) -> Finding:
         return _share(read_yes_no(reply, code, "supported", len(statements)))
 
-    return ask(template, _SUPPORT_FORM, read, **task, passages=passages, statements=statements)
+    # The prompt shows no conversation; its code follows from it, so that prompts about one task begin alike.
+    return ask(template, _SUPPORT_FORM, read, **_task_of(response), passages=passages, statements=statements)
 
 
 # Context precision and recall by a judge: how good the passages are that a model was given, whatever it answered.
@@ -224,25 +214,23 @@ def context_precision() -> Rubric:
     The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
     where none is useful or there is none.
     """
+    prompt = shipped_template("judges/context_precision")
 
-    def version(prompt: PromptTemplate) -> Rubric:
-        def open_(response: Response) -> Question | Finding:
-            if response.task.answerability not in _ANSWERABLE:
-                return _NO_ANSWER
-            if not response.passages:
-                return Finding("0/0", 0.0)
-            return ask(
-                prompt,
-                _CONTEXTS_FORM,
-                lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
-                **_task_of(response),
-                passages=[passage.text for passage in response.passages],
-                reference=response.task.target,
-            )
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability not in _ANSWERABLE:
+            return _NO_ANSWER
+        if not response.passages:
+            return Finding("0/0", 0.0)
+        return ask(
+            prompt,
+            _CONTEXTS_FORM,
+            lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
+            **_task_of(response),
+            passages=[passage.text for passage in response.passages],
+            reference=response.task.target,
+        )
 
-        return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
-
-    return in_two_versions("context_precision", version, "passages")
+    return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
 
 
 def _precision(useful: list[bool]) -> Finding:
@@ -257,17 +245,15 @@ def context_recall() -> Rubric:
     Range 0 to 1, higher is better; without passages 0. It asks what `rl_f` asks, of the reference answer: its prompts
     are the same, and one reply serves all models that were given the same passages.
     """
+    asked = rl_f()
 
-    def version(asked: Rubric) -> Rubric:
-        def open_(response: Response) -> Question | Finding:
-            if response.task.answerability not in _ANSWERABLE:
-                return _NO_ANSWER
-            return asked.open(replace(response, text=response.task.target))
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability not in _ANSWERABLE:
+            return _NO_ANSWER
+        return asked.open(replace(response, text=response.task.target))
 
-        description = "share of the reference answer's statements that the passages support, judged"
-        return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
-
-    return rl_f().changed(version)
+    description = "share of the reference answer's statements that the passages support, judged"
+    return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
 
 
 RB_LLM = "rb_llm"
@@ -310,19 +296,17 @@ def clarification() -> Rubric:
 
     Asked of questions only that a label calls underspecified (MTRAG-UN, INSCIT): no other score depends on it.
     """
+    prompt = shipped_template("judges/clarification")
 
     def read(reply: str, code: str) -> Finding:
         return label_finding(read_coded_label(reply, code, YES_NO))
 
-    def version(prompt: PromptTemplate) -> Rubric:
-        def open_(response: Response) -> Question | Finding:
-            if all(task.answerability is not Answerability.UNDERSPECIFIED for task in response.task.variants):
-                return NOT_UNDERSPECIFIED
-            return ask(prompt, _LABEL_FORM, read, **_task_of(response), answer=response.text)
+    def open_(response: Response) -> Question | Finding:
+        if all(task.answerability is not Answerability.UNDERSPECIFIED for task in response.task.variants):
+            return NOT_UNDERSPECIFIED
+        return ask(prompt, _LABEL_FORM, read, **_task_of(response), answer=response.text)
 
-        return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
-
-    return in_two_versions("clarification", version, "answer")
+    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
 
 
 def label_finding(label: str) -> Finding:
@@ -381,20 +365,18 @@ _RATING_FORM = "Rating CODE: N"
 
 def rating_rubric(name: str, description: str, *, with_reference: bool = False) -> Rubric:
     """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
+    prompt = shipped_template(f"judges/{name}")
 
     def read(reply: str, code: str) -> Finding:
         return rating_finding(read_coded_rating(reply, code))
 
-    def version(prompt: PromptTemplate) -> Rubric:
-        def open_(response: Response) -> Question:
-            reference = {"reference": response.task.target} if with_reference else {}
-            passages = [passage.text for passage in response.passages]
-            texts = {**_task_of(response), **reference, "answer": response.text}
-            return ask(prompt, _RATING_FORM, read, passages=passages, **texts)
+    def open_(response: Response) -> Question:
+        reference = {"reference": response.task.target} if with_reference else {}
+        passages = [passage.text for passage in response.passages]
+        texts = {**_task_of(response), **reference, "answer": response.text}
+        return ask(prompt, _RATING_FORM, read, passages=passages, **texts)
 
-        return Rubric(name, description, open_, (prompt.source,))
-
-    return in_two_versions(name, version, "passages", "answer")
+    return Rubric(name, description, open_, (prompt.source,))
 
 
 # MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.

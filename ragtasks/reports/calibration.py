@@ -16,7 +16,7 @@ from ragtasks.benchmarks.mtrag import (
 )
 from ragtasks.benchmarks.ragchecker import load_labelled_pairs
 from ragtasks.clients import Secrets, endpoint_of
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges import (
     PAIRWISE,
     RB_LLM,
@@ -81,7 +81,6 @@ def calibrate_judges(
     metrics: Sequence[str] = (),
     picture: Path | None = None,
     repeats: int = 1,
-    prompts: str = "ours",
     pairs: bool = False,
     ragchecker: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
@@ -93,7 +92,7 @@ def calibrate_judges(
     """
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
-    rubrics = _rubrics(metrics, prompts)
+    rubrics = _rubrics(metrics)
     known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
     with step("answers that people rated, and who refuses by n-grams"):
@@ -219,10 +218,8 @@ def _repeated(
     }
 
 
-def _rubrics(metrics: Sequence[str], prompts: str) -> Sequence[Rubric]:
-    if prompts not in ("ours", "material_first"):
-        raise ConfigurationError(f"--prompts {prompts!r}: {close_matches(prompts, ['ours', 'material_first'])}")
-    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics_in(prompts)
+def _rubrics(metrics: Sequence[str]) -> Sequence[Rubric]:
+    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
     for metric in metrics:
         if metric not in {rubric.name for rubric in rubrics}:
             raise ConfigurationError(f"calibrate: judges are not asked for {metric!r}; take rl_mtb or rl_r")

@@ -228,7 +228,7 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     # Weights of this package. Judges decide only where the user names some, and do so without this.
     "idk": lambda value: value in ("ngrams", "encoder"),
     # Wordings that the package has, or that lie in the user's own data folder; they are sent to the user's judges only.
-    "prompts": lambda value: value in ("ours", "material_first", "official"),
+    "prompts": lambda value: value in ("ours", "official"),
     # What the user has installed.
     "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
 }

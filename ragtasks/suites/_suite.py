@@ -84,11 +84,9 @@ class Suite:
             raise ConfigurationError(f"Suite: two metrics of one name among {', '.join(names)}")
 
     def rubrics_in(self, prompts: str, benchmark: Benchmark | None = None) -> Sequence[Rubric]:
-        """Return what judges are asked in `ours`, `material_first` or `official`, of the benchmark's files."""
+        """Return the rubrics with prompts `ours`, or `official` from the benchmark's files."""
         if prompts == "ours":
             return self.rubrics()
-        if prompts == "material_first":
-            return [rubric.material_first or rubric for rubric in self.rubrics()]
         if self.official_rubrics is None or benchmark is None:
             raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
         return self.official_rubrics(benchmark)

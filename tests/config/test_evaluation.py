@@ -141,3 +141,10 @@ def test_any_metadata_gives_a_configuration_or_a_clear_error(metadata: dict[str,
     except ConfigurationError:
         return
     assert config == EvaluationConfig(**{key: metadata[key] for key in metadata.keys() & KEYS})
+
+
+def test_prompts_that_do_not_exist_are_one_error_with_the_next_step() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        config_from_options({"prompts": "material_first"})
+    assert "prompts: expected 'ours' or 'official', found 'material_first'" in str(caught.value)
+    assert "next step: " in str(caught.value)

@@ -58,11 +58,11 @@ def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> N
     sent: list[str] = []
     (setting,), judging = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, count)
     asked = [text for text in sent if "Everything between two lines" in text]
-    second = [text for text in asked if "numbered statements" in text]
+    second = [text for text in asked if "Decide for each statement" in text]
     n_refusals = 4
     assert (len(asked), len(second)) == (4 * len(setting.tokens) - n_refusals, len(setting.tokens) - n_refusals)
     assert judging.tokens == sum(map(len, asked))
-    assert all("evidence: passage 5]" in text and "statements]\n1. " in text for text in second)
+    assert all("passage 5]" in text and "statements]\n1. " in text for text in second)
     first = [text for text in asked if "List what the answer claims" in text]
     lengths = [sum(map(len, texts)) / len(texts) for texts in (first, second)]
     assert lengths[1] > 1.3 * lengths[0], "it shows five passages, however short the sample's are"

@@ -15,7 +15,7 @@ import pytest
 
 from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Reply, ReplyCache, Usage
 from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.judges import Rubric, Verdict, VerdictOutcome, rubrics_named
+from ragtasks.judges import Verdict, VerdictOutcome, rubrics_named
 from ragtasks.judges._panel import judge
 from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm
 from ragtasks.records import Response
@@ -188,10 +188,6 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     assert seen[-1][1:] == (12, 12)
 
 
-def material_first() -> list[Rubric]:
-    return [rubric.material_first or rubric for rubric in rubrics_named(["rb_llm", "rl_f", "idk"])]
-
-
 def of_conversations(count: int) -> list[Response]:
     return [response(history=(f"About ferry {number}.", "Yes?"), task_id=f"{number}<::>2") for number in range(count)]
 
@@ -199,15 +195,16 @@ def of_conversations(count: int) -> list[Response]:
 def kinds(prompts: list[str]) -> list[str]:
     """Return what each prompt asks for, by the form that it ends with."""
     words = {"statements": '"statements"', "support": '"supported"', "rating": "Rating", "idk": "Verdict"}
+    words |= {"questions": '"questions"', "same": '"same"'}
     return [next(kind for kind, word in words.items() if word in form_of(prompt)) for prompt in prompts]
 
 
 def test_a_second_step_that_begins_alike_is_asked_next(tmp_path: Path) -> None:
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}), cache)
-        first = judge(of_conversations(3), material_first(), [client])
+        first = judge(of_conversations(3), rubrics_named(["rb_llm", "rl_f", "idk"]), [client])
         asked = kinds(server.asked)
-        again = judge(of_conversations(3), material_first(), [client])
+        again = judge(of_conversations(3), rubrics_named(["rb_llm", "rl_f", "idk"]), [client])
     assert {verdict.outcome for verdict in first.all()} == {VerdictOutcome.GIVEN}
     assert [asked[place + 1] for place, kind in enumerate(asked) if kind == "statements"] == ["support"] * 3
     assert len(server.asked) == 10  # the question and its answer are the same three times: one idk verdict
@@ -217,14 +214,14 @@ def test_a_second_step_that_begins_alike_is_asked_next(tmp_path: Path) -> None:
 def test_a_second_step_that_begins_otherwise_waits_for_its_likes(tmp_path: Path) -> None:
     with chat_server(as_server(obedient())) as server:
         client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK})
-        judge(of_conversations(3), rubrics_named(["rl_f"]), [client])
-    assert kinds(server.asked) == ["statements"] * 3 + ["support"] * 3  # equal prompts, and no cache
+        judge(of_conversations(3), rubrics_named(["rl_r"]), [client])
+    assert kinds(server.asked) == ["questions"] * 3 + ["same"] * 3  # equal prompts, and no cache
 
 
 def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path: Path) -> None:
     """One first step serves three answers; two of them were given the same passages."""
     answers = [response(passages=("It runs.",)), response(passages=("It runs.",)), response(passages=("In May.",))]
-    (_, rl_f, _) = material_first()
+    (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
         verdicts = judge(answers, [rl_f], [client])
@@ -235,7 +232,7 @@ def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path
 
 def test_a_second_step_that_another_answer_led_to_is_asked_once(tmp_path: Path) -> None:
     """Other answers, the same statements, the same passages: one second step for all three."""
-    (_, rl_f, _) = material_first()
+    (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
         verdicts = judge(many(3), [rl_f], [client])
@@ -249,7 +246,8 @@ def test_calls_at_the_same_time_ask_each_step_once(tmp_path: Path) -> None:
     def work() -> None:
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
             endpoint = {"model": "m", "base_url": server.base_url, "slots": 4, **QUICK}
-            found.append(judge(of_conversations(12), material_first(), [CachedClient(OpenAIClient(endpoint), cache)]))
+            rubrics = rubrics_named(["rb_llm", "rl_f", "idk"])
+            found.append(judge(of_conversations(12), rubrics, [CachedClient(OpenAIClient(endpoint), cache)]))
 
     with chat_server(as_server(obedient())) as server:
         threads = [threading.Thread(target=work) for _ in range(3)]
@@ -267,7 +265,7 @@ def test_what_is_known_of_a_first_step_is_not_asked_again(tmp_path: Path) -> Non
     def problems(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if fails["now"] and '"supported"' in form_of(prompt) else None
 
-    (_, rl_f, _) = material_first()
+    (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient(), problems)) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
         broken = judge(of_conversations(2), [rl_f], [client])

@@ -1,4 +1,4 @@
-"""How much of what judges read is a beginning that a server has read before, in each version of the prompts."""
+"""How much of what judges read is a beginning that a server has read before."""
 
 from __future__ import annotations
 
@@ -20,30 +20,20 @@ def test_equal_beginnings_are_counted_once_and_a_small_cache_forgets() -> None:
     assert shares([one + "1", two + "1", one + "2", two + "2"], 2048).in_cache == 0
 
 
-def test_one_models_prompts_about_the_sample_begin_alike(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_models_prompts_about_the_sample_begin_alike() -> None:
     found = table(one_model("sample", Setting.FULL_RAG), 100_000, "sample")
-    assert capsys.readouterr().out.count("material_first") == 1
-    assert found["material_first"].shared > 0.53
-    assert found["material_first"].n_read < found["ours"].n_read
-    assert found["material_first"].in_cache > found["material_first"].shared - 0.03  # nothing comes too late
+    assert found.shared > 0.4
+    assert found.in_cache > found.shared - 0.03  # nothing comes too late
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", [Setting.REFERENCE, Setting.FULL_RAG])
-def test_more_than_half_of_one_models_prompts_about_real_tasks_is_read_before(
-    mtrag_root: Path, setting: Setting
-) -> None:
+def test_two_fifths_of_one_models_prompts_about_real_tasks_is_read_before(mtrag_root: Path, setting: Setting) -> None:
     found = table(one_model(str(mtrag_root), setting), 100_000, f"one model, {setting.value}")
-    assert found["material_first"].shared >= 0.53
-    assert found["material_first"].in_cache >= 0.53
-    assert found["material_first"].n_read < 0.8 * found["ours"].n_read
-    assert found["ours"].shared < 0.4
+    assert found.shared >= 0.41
+    assert found.in_cache >= 0.4
 
 
 @pytest.mark.slow
-def test_three_models_judged_at_once_share_most_in_either_version(
-    mtrag_root: Path,
-) -> None:
-    found = table(rated(str(mtrag_root)), 100_000, "three models in one call")
-    assert found["ours"].shared > 0.6
-    assert found["material_first"].shared > 0.6
+def test_three_models_judged_at_once_share_most(mtrag_root: Path) -> None:
+    assert table(rated(str(mtrag_root)), 100_000, "three models in one call").shared > 0.6

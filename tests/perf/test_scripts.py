@@ -48,7 +48,7 @@ SCRIPTS = {
     "listing RESULTS/oracle --megabytes 1 --repeats 1": (2, rf"^means .*: {MEDIANS}, "),
     "mean_tests --benchmarks 5 --conversations 10": (20, rf"^\| .* \|( {NUMBER}( /)?)+ \|$"),
     "page PAGE --repeats 1": (5, rf": median {NUMBER} m?s, "),
-    "prefix_sharing --tasks 4": (2, rf"^(ours|material_first) .* {NUMBER}% +{NUMBER}% "),
+    "prefix_sharing --tasks 4": (1, rf"^ .* {NUMBER}% +{NUMBER}% "),
     "rate_limits --minute 1 --prompts 20 --limit 10 --kind bucket --processes 1 --style none": (
         1,
         rf"^\| ours .*\| 20 of 20 \|( {NUMBER} \|){{4}}$",

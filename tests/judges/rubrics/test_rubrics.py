@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import takewhile
 from pathlib import Path
 
@@ -94,6 +95,18 @@ def test_earlier_turns_are_evidence_where_they_count() -> None:
     assert second.index(passage) < second.index("Earlier in the conversation, by the user: ")
     assert turns.fingerprint != rl_f().fingerprint
     assert asked(turns.open(response(passages=()))).text == asked(rl_f().open(response(passages=()))).text
+
+
+def test_prompts_about_one_answer_begin_alike_through_all_that_both_show() -> None:
+    texts = rendered()
+    shared = {
+        ("rb_llm", "rl_mtb"): "last message of the user]",
+        ("rb_llm", "context_precision"): "reference answer]",
+        ("rb_llm", "rl_f_support"): "from April to October.",
+        ("rl_f", "clarification"): "The ferry runs from April.",
+    }
+    for (one, other), part in shared.items():
+        assert part in os.path.commonprefix([texts[one], texts[other]])  # noqa: RUF071 (texts, not paths)
 
 
 @pytest.mark.parametrize("name", sorted(rendered()))
