@@ -36,13 +36,11 @@ TYPED_NAMES = Annotated[
         "Default: invited people only.",
     ),
 ]
-NAMES = Annotated[list[str], typer.Argument(help="Names of raters; a new link replaces an earlier one.")]
-ADDRESS = Annotated[str, typer.Option(help="Where raters reach the server.")]
 
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
 _SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
-_VOTES = Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")]
+_VOTES = Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena copy`.")]
 _REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.")]
 
 
@@ -219,36 +217,63 @@ def _live(systems: list[str], benchmark: str | None, data: str | None, domain: s
 
 @commands.command(epilog="Example: ragtasks arena invite Ann Bob")
 def invite(
-    names: NAMES,
-    database: _DATABASE = Path("arena.sqlite"),
-    address: ADDRESS = "http://127.0.0.1:8765",
+    names: Annotated[list[str], typer.Argument(help="Names of raters; a new link replaces an earlier one.")],
+    database: Annotated[
+        Path, typer.Option(help="File of votes (SQLite), or of reviews: FOLDER/reviews.sqlite.")
+    ] = Path("arena.sqlite"),
+    address: Annotated[str, typer.Option(help="Where raters reach the server.")] = "http://127.0.0.1:8765",
 ) -> None:
-    """Print a personal link for each rater."""
-    echo(*invited(database, names, address))
+    """Print a personal link for each rater, or each reviewer."""
+    from ragtasks.arena.store import VoteStore
+
+    store = VoteStore(database)
+    try:
+        for name in names:
+            rater, token = store.invite(name)
+            echo(f"{rater}: {address.rstrip('/')}/enter?invitation={token}")
+    finally:
+        store.close()
 
 
-@commands.command(epilog="Example: ragtasks arena export --output people.jsonl")
-def export(
+@commands.command(
+    epilog="Example: ragtasks arena copy arena.sqlite --output people.jsonl; "
+    "ragtasks arena copy votes.jsonl --output arena.sqlite"
+)
+def copy(
+    sources: Annotated[list[Path], typer.Argument(help="A database of votes, or files of votes (.jsonl).")],
     output: Annotated[
-        Path | None, typer.Option(help="File for the votes, .jsonl; what happened comes beside it, .events.jsonl.")
-    ] = None,
-    copy: Annotated[Path | None, typer.Option(help="File for a copy of the database, without invitations.")] = None,
-    database: _DATABASE = Path("arena.sqlite"),
+        Path, typer.Option(help="File of votes (.jsonl), or a database: of files their votes, of one a copy to read.")
+    ],
 ) -> None:
-    """Write the votes of a database as JSON lines, with skips, undone votes and what each rater had seen."""
-    from ragtasks.arena.votes import write_events, write_votes
+    """Copy votes from a database to a file, or from files to a database, each vote once.
 
-    if output is None and copy is None:
-        raise ConfigurationError("nothing to write: name a file with --output, one with --copy, or both")
-    store = served_votes(database)
-    if output is not None:
+    A file of votes gets one with all events next to it: skips, undone votes and what each rater had seen.
+    A copy of a database has no invitations.
+    """
+    from ragtasks.arena.store import VoteStore
+    from ragtasks.arena.votes import read_votes, write_events, write_votes
+
+    are_files = [source.suffix == ".jsonl" for source in sources]
+    if all(are_files):
+        if output.suffix == ".jsonl":
+            raise ConfigurationError(
+                f"--output {output}: expected a database, such as arena.sqlite, for votes of files"
+            )
+        votes = read_votes(sources)
+        n_new = VoteStore(output).import_votes(votes)
+        echo(f"{output}: {n_new} of {len(votes)} votes were new")
+        return
+    if len(sources) > 1:
+        raise ConfigurationError("arena copy: a database is copied alone. Next step: leave the others out")
+    store = served_votes(sources[0])
+    if output.suffix == ".jsonl":
         votes, events = store.votes(), output.with_suffix(".events.jsonl")
         write_votes(output, votes)
         n_events = write_events(events, store.events())
         echo(f"wrote {output}: {len(votes)} votes", f"wrote {events}: {n_events} events")
-    if copy is not None:
-        store.database.copy_to(copy)
-        echo(f"wrote {copy}: a copy to read")
+    else:
+        store.database.copy_to(output)
+        echo(f"wrote {output}: a copy to read")
 
 
 @commands.command(epilog="Example: ragtasks arena forms results")
@@ -277,38 +302,10 @@ def forms(  # noqa: PLR0917 (one parameter an option)
         echo(f"wrote {write_human_evaluation(output, pool, found)}")
 
 
-@commands.command("import", epilog="Example: ragtasks arena import votes.jsonl")
-def import_votes(
-    files: _VOTES,
-    database: _DATABASE = Path("arena.sqlite"),
-) -> None:
-    """Take votes of files into a database; each is taken once."""
-    from ragtasks.arena.store import VoteStore
-    from ragtasks.arena.votes import read_votes
-
-    votes = read_votes(files)
-    n_new = VoteStore(database).import_votes(votes)
-    echo(f"{database}: {n_new} of {len(votes)} votes were new")
-
-
-def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
-    """Return one line per rater: the name and the personal link."""
-    from ragtasks.arena.store import VoteStore
-
-    store = VoteStore(database)
-    try:
-        known = [store.invite(name) for name in names]
-    finally:
-        store.close()
-    return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
-
-
 def served_votes(database: Path) -> Any:
     """Return the votes of a server's existing database, read-only."""
     from ragtasks.arena.store import VoteStore
 
     if not database.is_file():
-        raise ConfigurationError(
-            f"--database {database}: there is no such file. Next step: name the one that was served"
-        )
+        raise ConfigurationError(f"{database}: there is no such file. Next step: name the database that was served")
     return VoteStore(database, is_read_only=True)

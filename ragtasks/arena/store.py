@@ -382,8 +382,8 @@ def _unusable(path: Path, found: str) -> CacheError:
         where=str(path),
         expected="a database of votes that this process may use, or no file",
         found=found,
-        next_step="name another file with --database, which is made anew; `ragtasks arena import` takes votes that "
-        "were exported",
+        next_step="name another file with --database, which is made anew; `ragtasks arena copy` copies votes of "
+        "files into it",
     )
 
 

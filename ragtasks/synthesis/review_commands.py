@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.arena.commands import ADDRESS, HOST, NAMES, PORT, TOKEN_VARIABLE, TYPED_NAMES, invited, served_votes
+from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, served_votes
 from ragtasks.cli.app import echo, put
 from ragtasks.cli.options import FORMAT, REWRITER, REWRITER_ADDRESS, TABLES
 from ragtasks.config.environment import run_store, secret
@@ -51,47 +51,32 @@ def serve(
     )
 
 
-@commands.command(epilog="Example: ragtasks review invite benchmark Ann Bob")
-def invite(
-    folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
-) -> None:
-    """Print a personal link for each reviewer."""
-    echo(*invited(_file(folder, database), names, address))
-
-
-@commands.command(epilog="Example: ragtasks review export benchmark --out reviewed")
-def export(
+@commands.command("results", epilog="Example: ragtasks review results benchmark --accepted reviewed")
+def review_results(  # noqa: PLR0917 (one parameter an option)
     folder: _FOLDER,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the accepted pairs, as a benchmark.")] = None,
+    accepted: Annotated[Path | None, typer.Option(help="Folder for the accepted pairs, as a benchmark.")] = None,
     output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
     database: _DATABASE = None,
     reviewer: _REVIEWER = None,
+    form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Write the decisions as JSON lines, and the pairs that no reviewer rejected as a benchmark."""
-    from ragtasks.synthesis.review import export_reviewed, write_reviews
+    """Print each reviewer's decisions and their agreement: kappa of two, alpha of all; write what was kept."""
+    from ragtasks.synthesis.review import export_reviewed, review_section, write_reviews
 
-    if out is None and output is None:
-        raise ConfigurationError("nothing to write: name a folder with --out, a file with --output, or both")
-    found = _reviews(folder, database, reviewer)
+    every = _reviews(folder, database)
+    names = sorted({review.reviewer for review in every})
+    if reviewer is not None and reviewer not in names:
+        raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
+    found = [review for review in every if reviewer in {None, review.reviewer}]
+    put(render([review_section(folder.resolve().name, _pairs(folder), every)], form), None)
+    lines = []
     if output is not None:
         write_reviews(output, found)
-        echo(f"wrote {output}: {len(found)} decisions")
-    if out is not None:
-        echo(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
-
-
-@commands.command(epilog="Example: ragtasks review agreement benchmark")
-def agreement(
-    folder: _FOLDER,
-    database: _DATABASE = None,
-    form: FORMAT = Format.MARKDOWN,
-    output: TABLES = None,
-) -> None:
-    """Print each reviewer's decisions and their agreement: kappa of two, alpha of all."""
-    from ragtasks.synthesis.review import review_section
-
-    section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
-    put(render([section], form), output)
+        lines.append(f"wrote {output}: {len(found)} decisions")
+    if accepted is not None:
+        lines += [*export_reviewed(folder, accepted, found), f"next: ragtasks check {accepted}"]
+    for line in lines:
+        typer.echo(line, err=True)  # standard output may be JSON or CSV
 
 
 def _pairs(folder: Path) -> Any:
@@ -104,7 +89,7 @@ def _file(folder: Path, database: Path | None) -> Path:
     return database or folder / "reviews.sqlite"
 
 
-def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
+def _reviews(folder: Path, database: Path | None) -> Any:
     """Return the decisions of a database on the pairs of a folder, and print the number of those on other texts."""
     from ragtasks.synthesis.review import read_reviews
 
@@ -112,10 +97,7 @@ def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
     found, n_others = read_reviews(pairs, served_votes(file).reviews())
     if n_others:
         typer.echo(f"{n_others} decisions are on other texts than these", err=True)
-    names = sorted({review.reviewer for review in found})
-    if reviewer is not None and reviewer not in names:
-        raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
-    return [review for review in found if reviewer in {None, review.reviewer}]
+    return found
 
 
 @commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")

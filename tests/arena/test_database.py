@@ -79,7 +79,7 @@ def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it
         connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     for line in (
-        ["arena", "export", "--database", path, "--output", tmp_path / "people.jsonl"],
+        ["arena", "copy", path, "--output", tmp_path / "people.jsonl"],
         ["arena", "invite", "Ann", "--database", path],
     ):
         done = run_command(*line)

@@ -56,10 +56,10 @@ def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command
     assert "## Position bias" in out
     assert f"wrote {votes}: 4 votes" in err
     assert command("ratings", votes, "--format", "csv")[1].startswith("context,section,")
-    assert "4 of 4 votes were new" in command("import", votes, "--database", database)[1]
-    assert "0 of 4 votes were new" in command("import", votes, "--database", database)[1]
+    assert "4 of 4 votes were new" in command("copy", votes, "--output", database)[1]
+    assert "0 of 4 votes were new" in command("copy", votes, "--output", database)[1]
     again = tmp_path / "again.jsonl"
-    assert "4 votes" in command("export", "--database", database, "--output", again)[1]
+    assert "4 votes" in command("copy", database, "--output", again)[1]
     assert again.read_bytes() == votes.read_bytes()
     assert (tmp_path / "again.events.jsonl").read_bytes() == b"", "judges were given nothing"
 
@@ -102,7 +102,8 @@ def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp
     assert skipped
     queue.skip(skipped)
     store.close()
-    status, out, err = command("export", "--database", database, "--output", tmp_path / "v.jsonl", "--copy", copy)
+    assert command("copy", database, "--output", copy)[:2] == (0, f"wrote {copy}: a copy to read\n")
+    status, out, err = command("copy", database, "--output", tmp_path / "v.jsonl")
     assert (status, err) == (0, "")
     assert f"wrote {tmp_path / 'v.jsonl'}: 1 votes" in out
     events = [json.loads(line) for line in (tmp_path / "v.events.jsonl").read_text().splitlines()]
@@ -115,10 +116,11 @@ def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp
         ("given", None, "blinded"),
         ("skipped", None, "blinded"),
     ]
-    assert "1 votes" in command("export", "--database", copy, "--output", tmp_path / "again.jsonl")[1]
+    assert "1 votes" in command("copy", copy, "--output", tmp_path / "again.jsonl")[1]
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "v.jsonl").read_bytes()
     assert "a copy to read" in command("invite", "Eve", "--database", copy)[2]
-    assert "nothing to write" in command("export", "--database", database)[2]
+    assert "copied alone" in command("copy", database, copy, "--output", tmp_path / "two.jsonl")[2]
+    assert "expected a database" in command("copy", "v.jsonl", "--output", tmp_path / "w.jsonl")[2]
 
 
 def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results: Path, command: Command) -> None:
@@ -145,7 +147,7 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
 
 
 def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Path, command: Command) -> None:
-    assert "there is no such file" in command("export", "--database", tmp_path / "no", "--output", "x")[2]
+    assert "there is no such file" in command("copy", tmp_path / "no", "--output", "x")[2]
     assert "nothing to compare" in command("serve")[2]
     (tmp_path / "other").write_text("no database", encoding="utf-8")
     assert "a database of votes" in command("serve", results, "--database", tmp_path / "other", "--port", 0)[2]

@@ -32,9 +32,9 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path) -> None:
-    assert "| Ann, Bob      | kappa" in "\n".join(printed("review", "agreement", "towns"))
-    lines = printed("review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
-    assert lines == [
+    done = run_command("review", "results", "towns", "--accepted", "kept", "--output", "said.jsonl")
+    assert "| Ann, Bob      | kappa" in done.out
+    assert done.err.splitlines() == [
         "wrote said.jsonl: 3 decisions",
         "kept: 1 pair kept, 1 of them edited; 1 rejected, 4 not decided on",
         "next: ragtasks check kept",
@@ -46,20 +46,19 @@ def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path) -> Non
         "--metadata", json.dumps({"data": "kept", "encoder": "none"}),
     )  # fmt: skip
     assert any(line.startswith("| reference") and "ragtasks-oracle" in line for line in lines)
-    assert "2 pairs kept" in printed("review", "export", "towns", "--out", "own", "--reviewer", "Ann")[0]
+    assert "2 pairs kept" in run_command("review", "results", "towns", "--accepted", "own", "--reviewer", "Ann").err
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "nothing to write"),
         (["--output", "x.jsonl", "--reviewer", "An"], "did you mean 'Ann'"),
         (["--output", "x.jsonl", "--database", "none.sqlite"], "there is no such file"),
-        (["--out", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
+        (["--accepted", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
     ],
 )
 def test_what_cannot_be_exported_is_one_clear_error(reviewed: Path, more: list[str], message: str) -> None:
-    done = run_command("review", "export", "towns", *more)
+    done = run_command("review", "results", "towns", *more)
     assert done.status == 1
     assert message in done.err
     assert not Path("x").exists()

@@ -69,9 +69,8 @@ class World:
             ("arena", "battle"): [
                 [one, one, "--judge", "openai/none", "--output", f"{out}/votes.jsonl"] for one in results[:2]
             ],
-            ("arena", "export"): [["--database", answers, "--output", f"{out}/exported.jsonl"]],
+            ("arena", "copy"): [[answers, "--output", f"{out}/arena.sqlite"]],
             ("arena", "forms"): [[one, "--output", f"{out}/forms"] for one in results[:2]],
-            ("arena", "import"): [[answers, "--database", f"{out}/arena.sqlite"]],
             ("arena", "invite"): [["Ann", "--database", answers]],
             ("arena", "ratings"): [[answers]],
             ("data", "describe"): [["mtrag", "--data", data], ["custom", "--data", own], [own]],
@@ -82,9 +81,7 @@ class World:
             ],
             ("judges", "questions"): [[own, "--judge", "openai/none", "--output", f"{out}/kinds.jsonl"]],
             ("review", "quality"): [[own]],
-            ("review", "agreement"): [[own, "--database", answers]],
-            ("review", "invite"): [[own, "Ann", "--database", answers]],
-            ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
+            ("review", "results"): [[own, "--database", answers, "--accepted", f"{out}/reviewed"]],
             ("score",): [
                 *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
                 [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],
