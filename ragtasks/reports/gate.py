@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtasks.config import EvaluationConfig, GateConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
-from ragtasks.files import parse_json, write_atomically
+from ragtasks.files import canonical_hash, parse_json, write_atomically
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Answerability, Passage, Response, Task
@@ -41,7 +41,6 @@ from ragtasks.results import (
     provenance_of,
     read_evaluations,
     summaries_of,
-    tasks_text,
     value_at,
     why_not_anchored,
 )
@@ -675,7 +674,6 @@ def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:
 FOLDER = "baselines"
 """Where baselines that have a name are saved, below the data folder."""
 
-_FORMAT: Literal["ragtasks baseline 1"] = "ragtasks baseline 1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -725,108 +723,107 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> Side:
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")
 
 
-def save_baseline(side: Side, path: Path) -> None:
-    """Write what a gate needs of a system to a file that later results do not change."""
-    settings = {
-        setting: _Setting(fields=dict(side.fields[setting]), rows=[_saved(row) for row in rows])
-        for setting, rows in side.rows.items()
-    }
-    anchors = [found.now.json_values for found in side.anchors.values()]
-    content = _Baseline(format=_FORMAT, name=side.name, suite=side.suite, settings=settings, anchors=anchors)
-    write_atomically(path, orjson.dumps(content.model_dump(), option=orjson.OPT_INDENT_2) + b"\n")
-
-
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 
 
-class _Answer(_Part):
+class _Answer(_Strict):
+    """A scored answer without its texts, which are not needed for a test; their hash is."""
+
+    setting: str
     task_id: str
     conversation_id: str
     turn: int
     domain: str
     answerability: Annotated[Answerability, Field(strict=False)]
-    question_types: list[str]
+    question_types: Annotated[tuple[str, ...], Field(strict=False)]
     multi_turn: str
     n_passages: int
     answer_hash: str
     values: dict[str, float | None]
 
+    @property
+    def record(self) -> ScoredAnswer:
+        """The answer as the tests read it."""
+        ids = (self.task_id, self.conversation_id, self.turn, self.domain)
+        task = Task(*ids, (), "", self.answerability, self.question_types, self.multi_turn)
+        found = ScoredAnswer(Response(task, (Passage("", ""),) * self.n_passages, ""), self.setting, self.values)
+        vars(found)["answer_hash"] = self.answer_hash  # of the texts, which are not in the file
+        return found
 
-class _Setting(_Part):
-    fields: dict[str, str]
-    rows: list[_Answer]
 
-
-class _Baseline(_Part):
-    format: Literal["ragtasks baseline 1"]
+class _Baseline(_Strict):
+    format: Literal["ragtasks baseline 2"]
     name: str
     suite: str
-    settings: dict[str, _Setting]
-    anchors: list[dict[str, Any]] = []
+    fields: dict[str, dict[str, str]]
+    anchors: list[dict[str, Any]]
+    n_answers: int
+    checksum: str
+    """Of the settings and the answers, in their order."""
+    answers: list[_Answer]
 
 
-def _saved(row: ScoredAnswer) -> _Answer:
-    task = row.task
-    return _Answer(
-        task_id=task.task_id,
-        conversation_id=task.conversation_id,
-        turn=task.turn,
-        domain=task.domain,
-        answerability=task.answerability,
-        question_types=list(task.question_types),
-        multi_turn=task.multi_turn,
-        n_passages=len(row.response.passages),
-        answer_hash=row.answer_hash,
-        values=dict(row.values),
+def _checksum(settings: Iterable[str], answers: Sequence[_Answer]) -> str:
+    return canonical_hash([list(settings), [answer.model_dump(mode="json") for answer in answers]])
+
+
+def save_baseline(side: Side, path: Path) -> None:
+    """Write what a gate needs of a system to a file that later results do not change."""
+    of_task = [name for name in _Answer.model_fields if name in Task.__dataclass_fields__]
+    answers = [
+        _Answer(
+            **{name: getattr(row.task, name) for name in of_task},
+            setting=setting,
+            n_passages=len(row.response.passages),
+            answer_hash=row.answer_hash,
+            values=dict(row.values),
+        )
+        for setting, rows in side.rows.items()
+        for row in rows
+    ]
+    content = _Baseline(
+        format="ragtasks baseline 2",
+        name=side.name,
+        suite=side.suite,
+        fields={setting: dict(fields) for setting, fields in side.fields.items()},
+        anchors=[found.now.json_values for found in side.anchors.values()],
+        n_answers=len(answers),
+        checksum=_checksum(side.fields, answers),
+        answers=answers,
     )
+    write_atomically(path, orjson.dumps(content.model_dump(mode="json"), option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _read_baseline(path: Path) -> Side:
+    def error(where: str, expected: str, found: str) -> BenchmarkFileError:
+        return _error(where, expected, found, f"save it again: ragtasks gate RESULTS --save-baseline {path} --force")
+
     expected = "a baseline that `ragtasks gate --save-baseline` wrote"
     try:
-        found = _Baseline.model_validate(parse_json(path.read_bytes()))
-    except ValidationError as error:
-        raise _error(str(path), expected, first_ones(misfits(error), _MOST_NAMED, "; ")) from None
-    except ValueError as error:
-        raise _error(str(path), expected, f"not JSON: {error}") from None
-    rows = {setting: tuple(_row(answer, setting) for answer in part.rows) for setting, part in found.settings.items()}
-    for setting, part in found.settings.items():
-        foreign = {name: text for name, text in part.fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN}
+        saved = _Baseline.model_validate(parse_json(path.read_bytes()))
+    except ValidationError as problem:
+        raise error(str(path), expected, first_ones(misfits(problem), _MOST_NAMED, "; ")) from None
+    except ValueError as problem:
+        raise error(str(path), expected, f"not JSON: {problem}") from None
+    for setting, fields in saved.fields.items():
+        foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]
         if foreign:
-            texts = [f"{name}: {text}" for name, text in foreign.items()]
-            raise _error(f"{path}, {setting}", "conditions that this version knows", first_ones(texts, _MOST_NAMED))
-        saved, now = (
-            part.fields.get("tasks"),
-            next((tasks_text(one) for one in summaries_of(rows[setting]).values()), "0"),
-        )
-        if saved != now:
-            raise _error(f"{path}, {setting}", f"the tasks that were saved: {saved}", f"other rows: {now}")
+            expected = "conditions that this version knows"
+            raise error(f"{path}, {setting}", expected, first_ones(foreign, _MOST_NAMED))
+    if saved.checksum != _checksum(saved.fields, saved.answers):
+        found = "changed ones" if len(saved.answers) == saved.n_answers else f"{len(saved.answers)} answers"
+        raise error(str(path), f"the {saved.n_answers} answers that were saved", found)
     return Side(
-        name=found.name,
-        suite=found.suite,
-        fields={setting: part.fields for setting, part in found.settings.items()},
-        rows=rows,
-        anchors={now.judge: JudgeAnchors(now, None) for now in map(AnchorVerdicts.of_json, found.anchors) if now},
+        name=saved.name,
+        suite=saved.suite,
+        fields=saved.fields,
+        rows={
+            setting: tuple(answer.record for answer in saved.answers if answer.setting == setting)
+            for setting in saved.fields
+        },
+        anchors={now.judge: JudgeAnchors(now, None) for now in map(AnchorVerdicts.of_json, saved.anchors) if now},
     )
-
-
-def _row(answer: _Answer, setting: str) -> ScoredAnswer:
-    task = Task(
-        answer.task_id,
-        answer.conversation_id,
-        answer.turn,
-        answer.domain,
-        messages=(),
-        target="",
-        answerability=answer.answerability,
-        question_types=tuple(answer.question_types),
-        multi_turn=answer.multi_turn,
-    )
-    passages = (Passage("", ""),) * answer.n_passages
-    found = ScoredAnswer(Response(task, passages, ""), setting, answer.values)
-    vars(found)["answer_hash"] = answer.answer_hash  # of the texts, which are not in the file
-    return found
 
 
 def _error(where: str, expected: str, found: str, next_step: str = "save it again from results") -> BenchmarkFileError:
