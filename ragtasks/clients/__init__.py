@@ -3,23 +3,9 @@
 Judges and query rewriting call a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
-from ragtasks.clients._endpoint import (
-    DEFAULT_KEY,
-    OPENAI_URL,
-    Amounts,
-    Credentials,
-    Endpoint,
-    Secrets,
-    credentials_for,
-    endpoint_of,
-    gets_default_key,
-    no_secrets,
-)
-from ragtasks.clients._openai_client import SLOW, OpenAIClient, model_client, stream_reply
-from ragtasks.clients._openai_dialect import (
+from ragtasks.clients._cached_client import CachedClient
+from ragtasks.clients._completion import (
     AT_LIMIT,
-    GivenBodies,
     early_end,
     parts_of,
     read_completion,
@@ -28,40 +14,31 @@ from ragtasks.clients._openai_dialect import (
     usage_in,
     with_usage,
 )
+from ragtasks.clients._credentials import (
+    DEFAULT_KEY,
+    Credentials,
+    Secrets,
+    credentials_for,
+    gets_default_key,
+    no_secrets,
+)
+from ragtasks.clients._dialect import GivenBodies
+from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
+from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, endpoint_of
+from ragtasks.clients._failures import SLOW
+from ragtasks.clients._openai_client import OpenAIClient, model_client
 from ragtasks.clients._protocol import (
-    AMOUNTS,
-    CallUsage,
     ChatMessage,
     Client,
     Decoding,
     Journal,
     Outcome,
-    Price,
     Progress,
     Prompt,
     Reply,
-    Spending,
-    Spent,
-    Tally,
-    Usage,
-    added_up,
-    calls_of,
-    dollars_of,
-    joined_spending,
     no_progress,
-    priced,
-    spent_on,
-    usage_of,
 )
-from ragtasks.clients._reply_cache import (
-    CachedClient,
-    CachedReply,
-    Choice,
-    ReplyCache,
-    check_reply_cache,
-    describe_cache,
-    prune,
-)
+from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._requirements import (
     PROBE_QUESTION,
     encoder_endpoint_requirements,
@@ -71,6 +48,19 @@ from ragtasks.clients._requirements import (
     system_requirements,
 )
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
+from ragtasks.clients._tally import Tally, Usage, calls_of, spent_on, usage_of
+from ragtasks.clients._transport import stream_reply
+from ragtasks.clients._usage import (
+    AMOUNTS,
+    CallUsage,
+    Price,
+    Spending,
+    Spent,
+    added_up,
+    dollars_of,
+    joined_spending,
+    priced,
+)
 
 __all__ = [
     "AMOUNTS",

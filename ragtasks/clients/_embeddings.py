@@ -18,10 +18,13 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._endpoint import Credentials, Endpoint
+from ragtasks.clients._completion import early_end, usage_in
+from ragtasks.clients._credentials import Credentials
+from ragtasks.clients._dialect import Dialect
+from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._openai_dialect import Dialect, early_end, usage_in
-from ragtasks.clients._protocol import CallUsage, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._usage import CallUsage
 from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32

@@ -1,43 +1,33 @@
-"""OpenAI-compatible endpoints: one client over requests, dialects, limits, failures and streams."""
+"""Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
+
+Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below that of
+the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one place.
+Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work on one reply
+holds back no other slot's next request.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-import re
-import sys
-import threading
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from functools import cache
-from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import orjson
-
-from ragtasks.clients._endpoint import Credentials, Endpoint, endpoint_of, is_open_to_others
-from ragtasks.clients._limits import NO_HINTS, Limiter, RateHints, rate_hints
-from ragtasks.clients._openai_dialect import (
-    SYSTEM_ROLE,
-    Dialect,
-    GivenBodies,
-    early_end,
-    error_in,
-    error_text,
-    usage_in,
-)
+from ragtasks.clients._credentials import Credentials, is_open_to_others
+from ragtasks.clients._dialect import Dialect, GivenBodies
+from ragtasks.clients._endpoint import Endpoint, endpoint_of
+from ragtasks.clients._failures import Failure, Verdict
+from ragtasks.clients._limits import Limiter, rate_hints
 from ragtasks.clients._protocol import (
-    CallUsage,
     Chain,
-    ChatMessage,
     Continuation,
     Decoding,
     Journal,
@@ -45,18 +35,12 @@ from ragtasks.clients._protocol import (
     Progress,
     Prompt,
     Reply,
-    Tally,
-    calls_of,
     no_progress,
 )
-from ragtasks.errors import JudgeError, ModelError
-from ragtasks.requirements import importing
-
-# Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
-# Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below
-# that of the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one
-# place. Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work
-# on one reply holds back no other slot's next request.
+from ragtasks.clients._tally import Tally, calls_of
+from ragtasks.clients._transport import Transport, require_libraries
+from ragtasks.clients._usage import CallUsage
+from ragtasks.errors import JudgeError
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -119,7 +103,7 @@ class OpenAIClient:
         """
         if not prompts:
             return []
-        _require_libraries()
+        require_libraries()
         return _run_async(lambda: self._answer(prompts, progress, journal))
 
     def probe(self, prompt: Prompt, seconds: float = _PROBE_SECONDS) -> Reply:
@@ -198,13 +182,6 @@ def _warn_of_plain_http(address: str) -> None:
     _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
-def _require_libraries() -> None:
-    """Raise what to install where a library of endpoints is missing."""
-    for library in ("openai", "aiohttp"):
-        with importing(library, "judge", "an OpenAI-compatible endpoint"):
-            __import__(library)
-
-
 def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
     try:
@@ -218,8 +195,6 @@ def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(lambda: asyncio.run(work())).result()
 
-
-# One call of an endpoint: limits, pauses and attempts of all its prompts, counted in one place.
 
 _CHARACTERS_PER_TOKEN = 4
 _ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
@@ -423,8 +398,6 @@ def _without_answer(failure: Failure, n_used: int) -> Reply:
     return Reply(Outcome.FAILED, reason=failure.reason + gave_up)
 
 
-# Says what a call waits for, and when it has waited long enough for a server's rate limit.
-
 _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
 _MAX_CHARACTERS = 60
@@ -483,372 +456,3 @@ class HoldUps:
         last = f"; last: {self._last_failure[:_MAX_CHARACTERS]}" if self._last_failure else ""
         limit = self._endpoint.longest_prompt_seconds
         return f"no reply for {quiet:.0f} s, {self._n_open} open, at most {limit:.0f} s a prompt{last}"
-
-
-# Sends one request and reads its reply, through the `openai` SDK on aiohttp; whatever fails on the way is a
-# `Failure`.
-# What the SDK would read from the environment is given, or taken away before a request leaves: a key, a header and
-# an organisation reach the server that they are meant for and no other. No redirect is followed.
-
-_NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
-_SENT_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
-)
-
-
-class Transport:
-    """The connections to one endpoint, while an `async with` lasts."""
-
-    def __init__(self, endpoint: Endpoint, credentials: Credentials, dialect: Dialect) -> None:
-        self._endpoint, self._credentials, self._dialect = endpoint, credentials, dialect
-        self._sdk = _sdk(endpoint, credentials)
-
-    async def __aenter__(self) -> Transport:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._sdk.close()
-
-    async def exchange(
-        self, sent: Mapping[str, Any], patience_seconds: float
-    ) -> tuple[Reply | Failure, Mapping[str, str]]:
-        """Return the reply to one request, or why there is none, and the headers that came with it."""
-        try:
-            # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
-            # SDK's time, and the body is wanted as it came.
-            sending = self._sdk.post(
-                self._dialect.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
-            )
-            # The SDK's time limit holds between two bytes; a server that drips would never reach it.
-            async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
-                response = await sending
-            body, headers = self._credentials.without_key(response.content), response.headers
-        except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
-            _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
-            return failure_of(error, self._credentials), {}
-        if failure := failure_in_body(body, headers, self._credentials):
-            return replace(failure, usage=usage_in(orjson.loads(body))), headers
-        try:
-            return self._dialect.read(body, sent), headers
-        except (ValueError, RecursionError):
-            return unreadable(body, self._credentials), headers
-
-    async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
-        """Yield the parts of one reply as they come."""
-        further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
-        chunks = await self._sdk.chat.completions.create(
-            model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
-        )
-        async for chunk in chunks:
-            choice = chunk.choices[0] if chunk.choices else None
-            if choice and choice.delta.content:
-                yield choice.delta.content
-            if choice and (early := early_end({"finish_reason": choice.finish_reason})):
-                raise ModelError(early[1])
-
-
-def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
-    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
-    if sys.version_info >= (3, 11):
-        return asyncio.timeout(seconds)
-    else:  # noqa: RET505 (type checkers read on after an `if`)
-        import async_timeout  # aiohttp brings it where the standard library has none
-
-        return async_timeout.timeout(seconds)
-
-
-@cache
-def _http_library() -> Any:
-    """Return the SDK's HTTP library: httpx or httpx2, by version."""
-    import openai
-
-    (name,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {"httpx", "httpx2"}
-    return import_module(name)
-
-
-@cache
-def _certificates() -> Any:
-    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
-    return _http_library().create_ssl_context()
-
-
-def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
-    """Return the SDK's client; everything that it would else read from the environment is given."""
-    import openai
-
-    http_client = openai.DefaultAioHttpClient(
-        verify=_certificates() if credentials.checks_certificate else False,
-        follow_redirects=False,  # a redirect would take key and prompts to another host
-        event_hooks={"request": [_only_ours(endpoint, credentials)]},
-    )
-    options: dict[str, Any] = {
-        "api_key": credentials.key or _NO_KEY,
-        "max_retries": 0,
-        "timeout": endpoint.longest_reply_seconds,
-        "http_client": http_client,
-    }
-    if endpoint.api_version is not None:
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=endpoint.address,
-            api_version=endpoint.api_version,
-            azure_deployment=endpoint.model_there,
-            **options,
-        )
-    return openai.AsyncOpenAI(base_url=endpoint.address, **options)
-
-
-def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
-    """Return a hook that leaves a request our headers only: the SDK adds what variables of its own hold."""
-    key = credentials.key or _NO_KEY
-    ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}
-    named = {"OpenAI-Organization": credentials.organization, "OpenAI-Project": credentials.project}
-    ours = dict(credentials.headers) or ours | {name: value for name, value in named.items() if value}
-
-    async def clean(request: Any) -> None:
-        for name in set(request.headers.keys()):
-            if name.lower() not in _SENT_HEADERS and not name.lower().startswith("x-stainless-"):
-                del request.headers[name]
-        request.headers.update(ours)
-
-    return clean
-
-
-# One reply as it is written: for people who read along. Nothing is retried, limited or kept.
-
-
-async def stream_reply(
-    endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage]
-) -> AsyncIterator[str]:
-    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
-    _require_libraries()
-    dialect = Dialect(endpoint, Decoding())
-    async with Transport(endpoint, credentials, dialect) as transport:
-        try:
-            async for part in transport.stream(dialect.request(Prompt(tuple(messages)))):
-                yield part
-        except ModelError:
-            raise
-        except Exception as error:  # noqa: BLE001 (whatever fails on the way is the end of this reply, and no other's)
-            raise ModelError(failure_of(error, credentials).reason) from None
-
-
-# The model that a server reports with a reply: one name may stand for several models, also one after the other.
-
-
-class ServedModels:
-    """Warns once if replies to one client come from two models; usable from any thread."""
-
-    def __init__(self, client: str) -> None:
-        self._client, self._lock = client, threading.Lock()
-        self._first, self._is_warned = "", False
-
-    def note(self, reply: Reply) -> None:
-        """Compare the model of a reply with that of the first one."""
-        with self._lock:
-            self._first = self._first or reply.served_model
-            is_change = reply.served_model not in {"", self._first} and not self._is_warned
-            self._is_warned |= is_change
-        if is_change:
-            _LOGGER.warning(
-                "%s: the server answered with %r before and answers with %r now: verdicts or queries of one run come "
-                "from two models. Each reply keeps the model that gave it",
-                self._client,
-                self._first,
-                reply.served_model,
-            )
-
-
-# Classifies what can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
-#
-# Transport is tried again, a refusal because of a rate is waited out. What a server decides about a prompt is final,
-# and what it decides about the caller (wrong key, unknown model, no credit left) is final for every prompt, so it is
-# said once instead of once a prompt. No exception of the transport is anything else than one of these.
-
-_FATAL = {
-    401: "the endpoint does not accept the key",
-    402: "the account has no credit left",
-    404: "the endpoint does not know the model, or the address",
-}
-_TRANSIENT = frozenset({408, 409, 425})
-_TOO_MANY, _UNAVAILABLE, _OVERLOADED = 429, 503, 529
-_NO_CREDIT = "insufficient_quota"
-_FILTER = "content_filter"
-SLOW = "no reply in time"
-"""Why a request failed whose time ran out."""
-_MAX_FAILURE_CHARACTERS = 300
-_MAX_BODY_CHARACTERS = 80
-_RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
-_NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
-_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
-_NO_SYSTEM_ROLE = re.compile(  # as chat templates and gateways word it
-    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|\bnot support\b.{0,10}\bsystem\b|"
-    r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
-    re.IGNORECASE,
-)
-_NOT_TAKEN = re.compile(
-    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
-    r"deprecated|does not accept|invalid (?:parameter|argument)|instead",
-    re.IGNORECASE,
-)
-
-
-class Verdict(Enum):
-    """What follows from an error."""
-
-    RETRY = auto()
-    SLOW_DOWN = auto()
-    """The server has too much to do now: it is no attempt, and the whole call goes slower."""
-    SETTING = auto()
-    """The server does not take one of the settings that were sent."""
-    GIVE_UP = auto()
-    """This prompt gets no answer."""
-    FILTERED = auto()
-    """A content filter stopped the prompt."""
-    FATAL = auto()
-    """No prompt of this call will get one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One request that brought no completion."""
-
-    verdict: Verdict
-    reason: str
-    hints: RateHints = NO_HINTS
-    """What the server says about its limits."""
-    nobody_there: bool = False
-    """Whether no connection could be made at all."""
-    setting: str = ""
-    """The setting that the server does not take, empty where it is not about one."""
-    usage: CallUsage = field(default=CallUsage(), compare=False)
-    """What the server says that it took all the same."""
-
-
-def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:
-    """Return a text with the key, and anything shaped like one, masked; whitespace collapsed, and cut."""
-    return " ".join(credentials.masked(text).split())[:shown]
-
-
-def failure_of(error: Exception, credentials: Credentials) -> Failure:
-    """Return what an exception of sending a request and reading its reply means, whatever it is."""
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
-        try:
-            return _status_failure(error, credentials)
-        except RecursionError:
-            return Failure(Verdict.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
-    if type(error) is openai.APIError:  # in an event of a stream
-        return Failure(Verdict.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
-    return _connection_failure(error)
-
-
-def unreadable(body: bytes, credentials: Credentials) -> Failure:
-    """Return what a body that is not JSON means: another attempt."""
-    begins = redacted(
-        body[: 4 * _MAX_FAILURE_CHARACTERS].decode("utf-8", errors="replace"), credentials, _MAX_BODY_CHARACTERS
-    )
-    return Failure(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
-
-
-def _connection_failure(error: Exception) -> Failure:
-    import aiohttp
-
-    causes = _causes(error)
-    kind = type(causes[-1]).__name__
-    if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
-        return Failure(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
-    if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return Failure(Verdict.RETRY, "no connection: no server answers at the address", nobody_there=True)
-    timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
-    if any(isinstance(cause, timeouts) for cause in causes):
-        return Failure(Verdict.RETRY, SLOW)
-    return Failure(Verdict.RETRY, f"the connection broke ({kind})")
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """Return an exception and what it was raised from; the SDK gives connection errors few names of its own."""
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
-    return chain
-
-
-def _status_failure(error: Any, credentials: Credentials) -> Failure:
-    status: int = error.status_code
-    # The SDK says no more than the status where a body has no message in OpenAI's shape.
-    is_bare = str(error.message) == f"Error code: {status}"
-    message = str(error.body if is_bare and error.body else error.message)
-    reason = f"HTTP {status}: {redacted(message.removeprefix(f'Error code: {status} - '), credentials)}"
-    headers: Mapping[str, str] = error.response.headers
-    if 300 <= status < 400:
-        return Failure(Verdict.FATAL, _redirected(status, headers.get("location", "")))
-    if status in _FATAL or error.code == _NO_CREDIT:
-        return Failure(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
-    if failure := _slow_down(status, message, reason, headers):
-        return failure
-    if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
-        return Failure(Verdict.SETTING, reason, setting=SYSTEM_ROLE)
-    if status in _TRANSIENT or status >= 500:
-        return Failure(Verdict.RETRY, reason)
-    return _decided(error, status, message, reason)
-
-
-def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
-    """Return what a server's word about one prompt means."""
-    if error.code == _FILTER:
-        return Failure(Verdict.FILTERED, reason)
-    setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
-    return Failure(Verdict.SETTING if setting else Verdict.GIVE_UP, reason, setting=setting)
-
-
-def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
-    """Return what a refusal because of a rate means; None where it is none."""
-    if status not in (_TOO_MANY, _UNAVAILABLE, _OVERLOADED):
-        return None
-    hints = rate_hints(headers, message)
-    if status == _UNAVAILABLE and hints.wait_seconds is None:
-        return None
-    if _NEVER_FITS.search(message):
-        return Failure(Verdict.GIVE_UP, reason)
-    return Failure(Verdict.SLOW_DOWN, reason, hints)
-
-
-def _redirected(status: int, location: str) -> str:
-    try:
-        host = urlsplit(location).hostname
-    except ValueError:
-        host = None
-    to = f"to {host}" if host else "elsewhere"
-    return f"the endpoint redirects {to}, and a key follows no redirect: name the final address (HTTP {status})"
-
-
-def _refused_setting(named: str, message: str) -> str:
-    """Return the setting that an error names as one that the server does not take, empty where it names none."""
-    if not _NOT_TAKEN.search(message):
-        return ""
-    if named in _SETTINGS:
-        return named
-    # Which one is refused is named first; what to use instead comes after it.
-    found = [(match.start(), name) for name in _SETTINGS if (match := re.search(rf"\b{name}\b", message))]
-    return min(found)[1] if found else ""
-
-
-def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
-    """Return the passing error that a server sends with status 200, None where the body has none that is known.
-
-    Gateways do so when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
-    """
-    if b'"error"' not in body:
-        return None
-    try:
-        error = error_in(orjson.loads(body))
-    except ValueError:
-        return None
-    message = error_text(error)
-    reason = f"an error in place of a reply: {redacted(message, credentials)}"
-    named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
-    status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
-    if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):
-        return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
-    return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None

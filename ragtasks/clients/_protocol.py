@@ -6,12 +6,12 @@ downstream has to guess that from a text. Prompts and decoding are plain records
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from ragtasks.clients._usage import UNCOUNTED, CallUsage
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (what, done so far, total or None), as in the precompute stage.
@@ -112,66 +112,6 @@ FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
 """Outcomes that mind the content, which stays. All others may be the server's bad hour: they are asked again."""
 
 
-Price = tuple[float, ...]
-"""Dollars for a million tokens of prompts, and of replies; a third amount is for prompt tokens that a server cached."""
-
-
-class Spent(str, Enum):
-    """When the tokens of a reply were spent."""
-
-    NOW = "now"
-    """The server was asked by this process."""
-    BEFORE = "before"
-    """The reply was cached: an earlier process, or another one, asked."""
-    SHARED = "shared"
-    """It is the reply to an equal prompt of the same judging, which counts it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallUsage:
-    """What one reply of a server took, as far as the server says it: its own numbers, never an estimate."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    """Tokens of the reply, thinking included."""
-    cached_tokens: int | None = None
-    """Of the prompt's, those that the server had cached."""
-    seconds: float | None = field(default=None, compare=False)
-    """From sending the request to the whole reply."""
-    dollars: float | None = None
-    """At the price that the user names, else as the reply says; None without either."""
-    spent: Spent = Spent.NOW
-    is_used: bool = True
-    """Whether the reply was one that could be used: a failed or unreadable one costs too."""
-
-    @property
-    def json_values(self) -> dict[str, Any]:
-        """The call as results hold it: what is not known, or as usual, is left out."""
-        usual = {"spent": Spent.NOW, "is_used": True}
-        named = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: value for name, value in named if value is not None and value != usual.get(name)}
-
-
-def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-    """Return what tokens cost; without a price of their own cached ones cost as much as others."""
-    cached = price[2] if len(price) > 2 else price[0]
-    whole = (input_tokens - cached_tokens) * price[0] + cached_tokens * cached + output_tokens * price[1]
-    return whole / _MILLION
-
-
-def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
-    """Return what an answer took with its cost at a price, where neither row nor reply says one."""
-
-    def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
-        n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
-        if price is None or "dollars" in amounts or n_input is None or n_output is None:
-            return amounts
-        return {**amounts, "dollars": dollars_of(price, n_input, n_output, amounts.get("cached_tokens", 0))}
-
-    calls = [cost(call) for call in usage.get("calls", ())]
-    return {**cost(usage), **({"calls": calls} if calls else {})}
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""
@@ -188,7 +128,7 @@ class Reply:
     raw: str = ""
     served_model: str = ""
     """The model that the server says it answered with, empty where it does not say."""
-    usage: CallUsage = CallUsage()
+    usage: CallUsage = UNCOUNTED
     """What it took."""
     unused: tuple[CallUsage, ...] = field(default=(), compare=False)
     """What earlier replies to the same prompt took that could not be used."""
@@ -250,191 +190,3 @@ class Client(Protocol):
                 before is in the journal.
             MissingExtraError: a library that this client needs is not installed.
         """
-
-
-# What replies cost: how many were asked for, how many were known, tokens, and dollars where a price is given.
-# Only what was asked for costs something. A reply that was known, from the cache or because another prompt is the
-# same, is counted apart, so that neither rate nor cost claims it.
-
-_MILLION = 1_000_000
-_SMALL = 0.1  # dollars below which two places would hide most of the score
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Sums over replies."""
-
-    n_asked: int = 0
-    """Replies that were asked for now, those that failed on the way included."""
-    n_cached: int = 0
-    """Replies that were known before they were asked for: they cost nothing."""
-    n_failed: int = 0
-    """Of both, those without an answer."""
-    n_uncounted: int = 0
-    """Of those asked for, replies whose tokens the server did not count; the sums below lack them."""
-    input_tokens: int = 0
-    """Tokens of the prompts that were asked."""
-    output_tokens: int = 0
-    """Tokens of the replies to these, thinking included."""
-    cost: float | None = None
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return both together; a part without a price adds no cost."""
-        cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
-        return Usage(
-            n_asked=self.n_asked + other.n_asked,
-            n_cached=self.n_cached + other.n_cached,
-            n_failed=self.n_failed + other.n_failed,
-            n_uncounted=self.n_uncounted + other.n_uncounted,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost=cost,
-        )
-
-    def note(self, seconds: float, *, whole: bool = False) -> str:
-        """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
-        rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
-        parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
-        if whole or self.n_cached:
-            parts.append(f"{self.n_cached:,} cached")
-        parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]
-        if self.n_uncounted:
-            parts.append(f"{self.n_uncounted:,} uncounted")
-        if self.cost is not None:
-            parts.append(_dollars(self.cost))
-        return "  ".join(parts)
-
-
-def usage_of(reply: Reply, price: Price | None = None) -> Usage:
-    """Return what one reply adds."""
-    n_failed = int(reply.outcome is not Outcome.ANSWERED)
-    nothing = None if price is None else 0.0
-    if reply.from_cache:
-        return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
-    calls = [call for call in calls_of(reply) if call.spent is Spent.NOW]
-    n_input, n_output, n_cached = (
-        sum(getattr(call, name) or 0 for call in calls) for name in ("input_tokens", "output_tokens", "cached_tokens")
-    )
-    return Usage(
-        n_asked=1,
-        n_failed=n_failed,
-        # Where no body came there is nothing to count.
-        n_uncounted=int(bool(reply.raw) and None in (reply.usage.input_tokens, reply.usage.output_tokens)),
-        input_tokens=n_input,
-        output_tokens=n_output,
-        cost=None if price is None else dollars_of(price, n_input, n_output, n_cached),
-    )
-
-
-def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
-    """Return what each reply of a server took that led to this one, itself last; none where nothing came."""
-    spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
-    calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
-    if reply.usage.json_values:
-        calls.append(replace(reply.usage, spent=spent, is_used=is_used and reply.outcome is Outcome.ANSWERED))
-    return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
-
-
-def _priced(call: CallUsage, price: Price) -> float | None:
-    """Return what a call cost; as the reply says, if it does, where a server counted no tokens."""
-    if call.input_tokens is None or call.output_tokens is None:
-        return call.dollars
-    return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
-
-
-class Tally:
-    """Counts the replies of one call and tells `progress`."""
-
-    def __init__(self, name: str, total: int, progress: Progress) -> None:
-        self._name, self._total, self._progress = name, total, progress
-        self._usage, self._n_done = Usage(), 0
-        self._begin = time.monotonic()
-        self._held_up = ""
-
-    def add(self, reply: Reply) -> None:
-        """Count one reply."""
-        self._n_done += 1
-        self._usage += usage_of(reply)
-        self._show()
-
-    def expect_more(self) -> None:
-        """Count one reply more that will come."""
-        self._total += 1
-
-    def hold_up(self, why: str) -> None:
-        """Tell what is being waited for, empty where work goes on."""
-        if why != self._held_up:
-            self._held_up = why
-            self._show()
-
-    def _show(self) -> None:
-        note = self._usage.note(time.monotonic() - self._begin)
-        waiting = f"\t{self._held_up}" if self._held_up else ""
-        self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
-
-
-def as_cached(reply: Reply) -> Reply:
-    """Return a reply as it counts where it is used once more."""
-    return replace(reply, from_cache=True, is_shared=True)
-
-
-def _rate(a_second: float) -> str:
-    return f"{a_second:.1f}/s" if 0 < a_second < 10 else f"{a_second:,.0f}/s"
-
-
-def _short(count: int) -> str:
-    if count < 1000:
-        return str(count)
-    return f"{count / 1000:.0f}k" if count < _MILLION else f"{count / _MILLION:.1f}M"
-
-
-def _dollars(cost: float) -> str:
-    return f"${cost:.4f}" if 0 < cost < _SMALL else f"${cost:,.2f}"
-
-
-# What replies took that belong to no single answer: sums of them, as manifests and results hold it.
-
-AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
-"""What a reply may have taken; one without any of them was asked for, and nobody saw what came back."""
-
-Spending = Mapping[str, list[dict[str, Any]]]
-"""Who was asked, such as `rewriter openai/m` -> what its replies took: like calls, each of them a sum over `n`."""
-
-
-def added_up(calls: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return calls as sums: one for those of one time, of use or not, with the same amounts known.
-
-    Shared ones are left out: the equal prompt that was asked counts them.
-    """
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for call in calls:
-        if call.get("spent") != Spent.SHARED.value:
-            kind = (call.get("spent"), call.get("is_used", True), *(name in call for name in AMOUNTS))
-            groups.setdefault(kind, []).append(call)
-    return [_sum(group) for group in groups.values()]
-
-
-def _sum(calls: list[Mapping[str, Any]]) -> dict[str, Any]:
-    first = calls[0]
-    kind = {name: first[name] for name in ("spent", "is_used") if name in first}
-    amounts = {name: _total(call[name] for call in calls) for name in AMOUNTS if name in first}
-    return {"n": sum(call.get("n", 1) for call in calls), **amounts, **kind}
-
-
-def _total(values: Iterable[float]) -> float:
-    given = list(values)
-    return sum(given) if all(isinstance(value, int) for value in given) else math.fsum(given)
-
-
-def spent_on(replies: Iterable[Reply], price: Price | None = None) -> list[dict[str, Any]]:
-    """Return what replies took, added up."""
-    return added_up(call.json_values for reply in replies for call in calls_of(reply, price))
-
-
-def joined_spending(parts: Iterable[Spending]) -> dict[str, list[dict[str, Any]]]:
-    """Return the spending of several as one."""
-    given = list(parts)
-    return {
-        who: added_up(call for part in given for call in part.get(who, ()))
-        for who in dict.fromkeys(who for part in given for who in part)
-    }

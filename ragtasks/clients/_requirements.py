@@ -10,8 +10,9 @@ from functools import partial
 from http.client import HTTPException
 from typing import Any
 
+from ragtasks.clients._credentials import DEFAULT_KEY, Secrets, credentials_for, gets_default_key
 from ragtasks.clients._embeddings import EmbeddingClient
-from ragtasks.clients._endpoint import DEFAULT_KEY, Endpoint, Secrets, credentials_for, gets_default_key
+from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import ChatMessage, Outcome, Prompt
 from ragtasks.clients._system_client import SystemClient, SystemProtocol

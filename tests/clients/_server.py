@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ragtasks.clients._openai_client import _certificates
+from ragtasks.clients._transport import _certificates
 from ragtasks.harness.protocols import TOOLS_QUESTION
 from ragtasks.harness.run import WORD
 

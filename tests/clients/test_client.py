@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Decoding, Endpoint, OpenAIClient, Outcome, Prompt, Reply
-from ragtasks.clients._openai_client import ServedModels
+from ragtasks.clients._cached_client import ServedModels
 from ragtasks.errors import JudgeError, MissingExtraError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 

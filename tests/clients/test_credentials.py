@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Credentials, OpenAIClient, Prompt, credentials_for, endpoint_of
-from ragtasks.clients._endpoint import is_open_to_others
+from ragtasks.clients._credentials import is_open_to_others
 from ragtasks.clients._openai_client import _warn_of_plain_http
 from ragtasks.errors import ConfigurationError, JudgeError
 from tests.clients._server import Action, ChatServer, chat_server, completion

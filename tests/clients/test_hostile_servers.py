@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import Credentials, OpenAIClient, Outcome, Prompt, Reply, read_completion
+from ragtasks.clients._failures import Failure, failure_in_body, failure_of
 from ragtasks.clients._limits import Throttle, rate_hints
-from ragtasks.clients._openai_client import Failure, _http_library, failure_in_body, failure_of
 from ragtasks.clients._system_client import chat_contexts, plain_contexts, read_chat, read_plain
+from ragtasks.clients._transport import _http_library
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, chat_server, completion, refusal
 

@@ -1,33 +1,27 @@
-"""What one server takes: which settings are sent, under which names, and how long a reply may be.
+"""Reads a chat completion: bytes from a server, or text from a model, into a Reply.
 
-Servers that call themselves compatible refuse a temperature, a seed or the name of a limit. The first refusal is the
-last one: the setting is left out, or renamed, for the rest of the call, and a note says so.
+Servers that call themselves compatible differ in small things: thinking text may have a field of its own under two
+names, a part of the content or marks in it, a refusal may be null, token counts may be missing. No body makes a
+function of this module fail in a way that is not documented below.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from ragtasks.clients._endpoint import Endpoint
-from ragtasks.clients._protocol import CallUsage, Decoding, Outcome, Prompt, Reply
+from ragtasks.clients._protocol import Outcome, Reply
+from ragtasks.clients._usage import UNCOUNTED, CallUsage
 from ragtasks.errors import masked_text
 from ragtasks.tables import plain
 from ragtasks.thoughts import split_thought
 
-# Reads a chat completion: bytes from a server, or text from a model, into a Reply.
-# Servers that call themselves compatible differ in small things: thinking text may stand in a field of its own
-# under two names or between marks in the content, a refusal may be null, token counts may be missing. All of it
-# ends here, and no body whatsoever makes a function of this module fail in a way that is not said below.
-
 _MAX_CHARACTERS, _MAX_REASON = 200, 40
-_UNKNOWN = CallUsage()
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of parts of a content, each with its text under this key
 
 
@@ -37,7 +31,7 @@ def read_text(
     finish_reason: str = "",
     body: Any = None,
     thinking: str = "",
-    usage: CallUsage = _UNKNOWN,
+    usage: CallUsage = UNCOUNTED,
     raw: str = "",
     served_model: str = "",
 ) -> Reply:
@@ -176,7 +170,7 @@ def usage_in(completion: Any) -> CallUsage:
     """
     usage = completion.get("usage") if isinstance(completion, dict) else None
     if not isinstance(usage, dict):
-        return _UNKNOWN
+        return UNCOUNTED
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens")
     cost: Any = usage.get("cost")
@@ -253,149 +247,3 @@ def _optional(holder: Mapping[str, Any], key: str) -> str:
 def _count(usage: Any, key: str) -> int | None:
     value = usage.get(key) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-_FORMAT = "response_format"
-_LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-SYSTEM_ROLE = "system role"
-"""What `Dialect.learned` calls the role of a message that a server may refuse."""
-
-
-class Dialect:
-    """Builds the requests to one server, reads its replies, and learns which settings it refuses."""
-
-    path = "/chat/completions"
-    """Where requests go, below the address; empty for the address itself."""
-    hint = "Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`"
-    """What helps once the endpoint gives no replies any more."""
-
-    def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
-        self._endpoint, self._decoding = endpoint, decoding
-        self._makes_room = endpoint.thinks
-        self.learned: dict[str, str | None] = {}
-        """Setting that the server refused -> what is sent instead, None where it is left out."""
-
-    @property
-    def longest_reply(self) -> int:
-        """Tokens that a reply may have, thinking included."""
-        return self._decoding.max_tokens + (self._endpoint.thinking_tokens if self._makes_room else 0)
-
-    def request(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request, without the settings that the server refused."""
-        body = self._body(prompt)
-        for refused, instead in self.learned.items():
-            if refused == SYSTEM_ROLE:
-                body["messages"] = without_system(body["messages"])
-            elif refused in body:
-                value = body.pop(refused)
-                if instead is not None:
-                    body[instead] = value
-        return body
-
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request to a server that accepts every setting."""
-        settings = {
-            "temperature": self._decoding.temperature,
-            "seed": self._decoding.seed,
-            self._endpoint.token_limit_there: self.longest_reply * prompt.longer,
-            "reasoning_effort": self._endpoint.reasoning_effort,
-            _FORMAT: self._format(prompt),
-        }
-        return {
-            "model": self._endpoint.model_there,
-            "messages": prompt.payload(),
-            **{name: value for name, value in settings.items() if value is not None},
-            **self._endpoint.extra_fields,
-            **prompt.body,
-        }
-
-    def _format(self, prompt: Prompt) -> dict[str, Any] | None:
-        if not self._endpoint.structured or prompt.schema is None:
-            return None
-        return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(prompt.schema)}}
-
-    def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
-        """Return the reply in the body of a response to the request `sent`.
-
-        Raises:
-            ValueError: it is not JSON.
-        """
-        return read_completion(body)
-
-    def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
-        """Leave out or rename a setting that was refused.
-
-        Returns:
-            A note for the user, empty where the setting was refused before; None where the request cannot be changed.
-        """
-        is_sent = has_system(sent) if setting == SYSTEM_ROLE else setting in sent
-        if not is_sent or setting in self._endpoint.extra_fields:
-            return None
-        if setting in self.learned:
-            return ""  # refused while another request was on its way
-        instead = "user" if setting == SYSTEM_ROLE else _LIMITS.get(setting)
-        if instead in self.learned:
-            return None
-        self.learned[setting] = instead
-        if setting == SYSTEM_ROLE:
-            change = "a system message: its text is sent before the first user message instead"
-        elif instead is not None:
-            change = f"{setting}: {instead} is sent instead"
-        elif setting == _FORMAT:
-            change = "response_format: replies are free text, read as ever"
-        else:
-            change = f"{setting} as {sent[setting]}: left out, the server's default applies"
-        return f"the server does not take {change}"
-
-    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        """Return whether to ask again with room for thinking, which left none for the answer."""
-        name = next((name for name in _LIMITS if name in sent), "")
-        limit = sent.get(name)
-        was_small = isinstance(limit, int) and limit < self._decoding.max_tokens + self._endpoint.thinking_tokens
-        if not was_small or name in self._endpoint.extra_fields or not _thought_only(reply):
-            return False
-        self._makes_room = True
-        return True
-
-    def shrink(self) -> None:
-        """Send the limit without room for thinking again: the server does not take the larger one."""
-        self._makes_room = False
-
-
-class GivenBodies(Dialect):
-    """Sends the body of each prompt as it is, to the endpoint's address itself: another library builds the requests."""
-
-    path = ""
-
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return a copy, in which half a character is `?`: no request can contain one."""
-        body: dict[str, Any] = json.loads(json.dumps(prompt.body, ensure_ascii=False).encode(errors="replace"))
-        return body
-
-    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        """Return False: the limit is the caller's."""
-        return False
-
-
-def has_system(body: Mapping[str, Any]) -> bool:
-    """Return whether a request has a system message and a later message that could contain its text."""
-    messages = body.get("messages") or []
-    return len(messages) > 1 and messages[0].get("role") == "system"
-
-
-def without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return messages with the text of the system message before the first user message."""
-    if not has_system({"messages": messages}):
-        return list(messages)
-    system, first, *rest = messages
-    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
-
-
-def _thought_only(reply: Reply) -> bool:
-    """Return whether a reply reached its limit before the first word of its answer."""
-    try:
-        message, _, _ = parts_of(orjson.loads(reply.raw))
-        text, _ = text_and_thought(message.get("content"))
-    except (ValueError, TypeError):
-        return False
-    return reply.outcome is Outcome.TRUNCATED and bool(message) and not split_thought(text)[1].strip()

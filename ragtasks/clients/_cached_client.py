@@ -1,0 +1,349 @@
+"""A client that sends another one only the prompts that a reply cache does not contain, each distinct prompt once.
+
+A prompt is looked up again just before it is sent, so that replies which another process stored meanwhile are used.
+Stored are answers, refusals and prompts that a content filter stopped. A reply that ended early, or is empty, corrupt
+or unreadable for its caller, is requested again by the next call.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import orjson
+
+from ragtasks.clients._completion import early_end
+from ragtasks.clients._protocol import FINAL, Chain, Client, Journal, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._reply_cache import CachedReply, ReplyCache, check_reply_cache
+from ragtasks.clients._tally import as_cached, calls_of
+from ragtasks.clients._usage import CallUsage
+from ragtasks.errors import CacheError, RagtasksError
+from ragtasks.files import canonical_hash
+
+_LOGGER = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.5
+_NEIGHBOURS = 16
+
+
+@runtime_checkable
+class Located(Protocol):
+    """A client whose replies depend on where they come from."""
+
+    @property
+    def origin(self) -> str:
+        """The address without secrets; empty where it is not to matter."""
+
+
+class CachedClient:
+    """A client with a reply cache before it."""
+
+    def __init__(self, client: Client, cache: ReplyCache | Path) -> None:
+        """Put a cache before a client.
+
+        Args:
+            client: the client that gets the prompts without a stored reply.
+            cache: an open cache, or its file, which is then open only during a call: a retriever with a client, for
+                example, is never closed.
+
+        Raises:
+            CacheError: the file is no reply cache, or one that cannot be used.
+        """
+        self._client, self._cache = client, cache
+        self._served = ServedModels(client.name)
+        self._delivered: set[str] = set()
+        if isinstance(cache, Path):
+            check_reply_cache(cache)
+
+    @property
+    def name(self) -> str:
+        """The name of the client behind."""
+        return self._client.name
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the client behind describes: a cache changes no reply."""
+        return self._client.describe()
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts."""
+        with ReplyCache(self._cache) if isinstance(self._cache, Path) else nullcontext(self._cache) as cache:
+            return self._answer(cache, prompts, progress, journal)
+
+    def _answer(
+        self, cache: ReplyCache, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None
+    ) -> list[Reply]:
+        entry_of = partial(_Entry.of, described=dict(self.describe()), origin=_origin(self._client))
+        entries: dict[str, _Entry] = {}
+        for index, prompt in enumerate(prompts):
+            entry = entry_of(prompt)
+            entries.setdefault(entry.key, entry).indexes.append(index)
+        call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
+        missing = [entry for entry in entries.values() if not call.find(entry)]
+        if n_known := len(entries) - len(missing):
+            progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
+        if missing:
+            # Each process has an order of its own, so that those that begin together send few prompts twice. Neighbours
+            # stay together: they may begin alike, which a server with a prefix cache reads once.
+            blocks = [missing[start : start + _NEIGHBOURS] for start in range(0, len(missing), _NEIGHBOURS)]
+            random.shuffle(blocks)
+            call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
+        return [call.replies[index] for index in range(len(prompts))]
+
+
+def _origin(client: Client) -> str:
+    return client.origin if isinstance(client, Located) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One distinct request and the prompts that make it."""
+
+    key: str
+    request: Mapping[str, Any]
+    prompt: Prompt
+    indexes: list[int]
+
+    @classmethod
+    def of(cls, prompt: Prompt, described: Mapping[str, Any], origin: str) -> _Entry:
+        request: dict[str, Any] = {"client": described, "messages": prompt.payload()}
+        if prompt.key_parts:
+            request["key_parts"] = list(prompt.key_parts)
+        if prompt.body:
+            request["body"] = dict(prompt.body)
+        if origin:
+            request["address"] = origin
+        return cls(canonical_hash(request), request, prompt, [])
+
+    def is_usable(self, cached: CachedReply) -> bool:
+        """Return whether a stored reply spares the question."""
+        return cached.is_history or self.is_final(cached.reply)
+
+    def is_final(self, reply: Reply) -> bool:
+        """Return whether a reply is one to keep: a complete one, about whose text the prompt's own reader decides."""
+        with suppress(ValueError):  # no JSON: the text of a model in this process
+            if early_end(orjson.loads(reply.raw)):  # such replies counted as answers before, and some are stored
+                return False
+        if reply.text is None or self.prompt.is_readable is None:
+            return reply.outcome in FINAL
+        return self.prompt.is_readable(reply.text)
+
+    def cached_replies(self, reply: Reply) -> list[CachedReply]:
+        """Return a final reply with the attempts before it, as they are stored."""
+        described, origin = self.request["client"], self.request.get("address", "")
+        earlier = [(_Entry.of(prompt, described, origin), reply) for prompt, reply in self.prompt.earlier]
+        history = [CachedReply(entry.key, entry.request, reply, entry.prompt.kind, True) for entry, reply in earlier]
+        return [*history, CachedReply(self.key, self.request, reply, self.prompt.kind)]
+
+
+class _Call:
+    """The state of one `answer`."""
+
+    def __init__(
+        self,
+        name: str,
+        cache: ReplyCache,
+        journal: Journal | None,
+        *,
+        served: ServedModels,
+        delivered: set[str],
+        entry_of: Callable[[Prompt], _Entry],
+    ) -> None:
+        self._name, self._cache, self._journal, self._served = name, cache, journal, served
+        self._delivered = delivered
+        self._chain: Chain | None = journal if isinstance(journal, Chain) else None
+        self._entry_of = entry_of
+        self._asked: set[str] = set()
+        self._sending: set[tuple[Path, str]] = set()
+        self.replies: dict[int, Reply] = {}
+
+    def following(self, entry: _Entry) -> _Entry | None:
+        """Return a request that follows from the reply to an entry and that nothing in this process has sent, or None.
+
+        The caller sends further requests by another call.
+        """
+        if self._chain is None:
+            return None
+        found: dict[str, _Entry] = {}
+        for index in entry.indexes:
+            prompt = self._chain.following(index)
+            if prompt is not None:
+                new = self._entry_of(prompt)
+                found.setdefault(new.key, new).indexes.append(index)
+        return next((new for key, new in found.items() if key not in self._asked and self._begin(key)), None)
+
+    def find(self, entry: _Entry) -> bool:
+        """Deliver a stored reply, if there is one that can be used."""
+        cached = self._cache.get(entry.key)
+        if cached is None or not entry.is_usable(cached):
+            return False
+        self.deliver(entry, cached.reply)
+        return True
+
+    def deliver(self, entry: _Entry, reply: Reply) -> None:
+        """Give a reply to every prompt that is the same."""
+        self._served.note(reply)
+        if reply.from_cache and entry.key in self._delivered:
+            reply = as_cached(reply)
+        self._delivered.add(entry.key)
+        self._end({self._path_and_key(entry.key)})
+        for index in entry.indexes:
+            self.replies[index] = reply
+            if self._journal is not None:
+                self._journal.record(index, reply)
+            reply = as_cached(reply)  # asked once: the same prompt again costs nothing
+
+    def ask(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
+        """Send what no other call of this process is sending, wait for these calls, and send what they leave."""
+        while missing:
+            n_known = total - len(missing)
+            ours: list[_Entry] = []
+            others: list[_Entry] = []
+            for entry in missing:
+                (ours if self._begin(entry.key) else others).append(entry)
+            keeper = _Keeper(self, self._cache, ours)
+            try:
+                if ours:
+                    client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), keeper)
+            except RagtasksError:
+                keeper.withdraw()  # after an interruption requests may be under way, and are paid for
+                raise
+            finally:
+                self._end(self._sending)
+            self._wait_for(others)
+            missing = [entry for entry in others if not self.find(entry)]
+            if others:
+                progress(self._name, total - len(missing), total)
+
+    def _begin(self, key: str) -> bool:
+        """Return whether this call may send a prompt, which no other call of this process then does."""
+        item = self._path_and_key(key)
+        if not _SENDING.begin(item):
+            return False
+        self._asked.add(key)
+        self._sending.add(item)
+        return True
+
+    def _end(self, items: set[tuple[Path, str]]) -> None:
+        ended = self._sending & items
+        self._sending -= ended
+        _SENDING.end(ended)
+
+    def _wait_for(self, entries: Sequence[_Entry]) -> None:
+        """Wait until no call of this process sends the prompts; a waiting call sends none, so calls cannot deadlock."""
+        for entry in entries:
+            while not _SENDING.has_ended(self._path_and_key(entry.key)):
+                if self._journal is not None:
+                    self._journal.recall(entry.indexes[0])  # raises if the caller is to end
+
+    def _path_and_key(self, key: str) -> tuple[Path, str]:
+        return self._cache.path, key
+
+
+class _Sending:
+    """The prompts that the calls of this process are sending, by cache and key."""
+
+    def __init__(self) -> None:
+        self._items: set[tuple[Path, str]] = set()
+        self._changed = threading.Condition()
+
+    def begin(self, item: tuple[Path, str]) -> bool:
+        """Add a prompt; return False if another call sends it."""
+        with self._changed:
+            is_new = item not in self._items
+            self._items.add(item)
+            return is_new
+
+    def end(self, items: set[tuple[Path, str]]) -> None:
+        """Remove prompts."""
+        with self._changed:
+            self._items -= items
+            self._changed.notify_all()
+
+    def has_ended(self, item: tuple[Path, str]) -> bool:
+        """Wait half a second at most, and return whether no call sends the prompt any more."""
+        with self._changed:
+            return self._changed.wait_for(lambda: item not in self._items, _LOOK_SECONDS)
+
+
+_SENDING = _Sending()
+
+
+class _Keeper:
+    """The journal of the client behind: looks up what is about to be sent, and stores replies as they come."""
+
+    def __init__(self, call: _Call, cache: ReplyCache, asked: Sequence[_Entry]) -> None:
+        self._call, self._cache, self._entries = call, cache, list(asked)
+        self._earlier: dict[str, tuple[CallUsage, ...]] = {}
+
+    def following(self, index: int) -> Prompt | None:
+        """Return what follows from the reply to an entry, in whose place it is then."""
+        new = self._call.following(self._entries[index])
+        if new is None:
+            return None
+        self._entries[index] = new
+        return new.prompt
+
+    def recall(self, index: int) -> Reply | None:
+        entry = self._entries[index]
+        found = self._cache.begin(entry.key, entry.is_usable)
+        if not isinstance(found, CachedReply):
+            self._earlier[entry.key] = found
+            return None
+        self._call.deliver(entry, found.reply)
+        return found.reply
+
+    def record(self, index: int, reply: Reply) -> None:
+        entry = self._entries[index]
+        if reply.from_cache:
+            return  # recalled, and delivered then
+        calls = calls_of(reply, is_used=False)
+        reply = replace(reply, unused=(*self._earlier.pop(entry.key, ()), *reply.unused))
+        if entry.is_final(reply):
+            self._cache.end(entry.key, entry.cached_replies(reply))
+        else:
+            self._cache.end(entry.key, calls=calls)
+        self._call.deliver(entry, reply)
+
+    def withdraw(self) -> None:
+        """End the requests that have no reply."""
+        # A file that cannot be written has its own error already.
+        with suppress(CacheError):
+            for key in self._earlier:
+                self._cache.end(key)
+
+
+def _counted(progress: Progress, n_before: int, total: int) -> Progress:
+    """Return a progress that also counts the replies from before."""
+    return lambda what, done, _: progress(what, n_before + done, total)
+
+
+class ServedModels:
+    """Warns once if replies to one client come from two models; usable from any thread."""
+
+    def __init__(self, client: str) -> None:
+        self._client, self._lock = client, threading.Lock()
+        self._first, self._is_warned = "", False
+
+    def note(self, reply: Reply) -> None:
+        """Compare the model of a reply with that of the first one."""
+        with self._lock:
+            self._first = self._first or reply.served_model
+            is_change = reply.served_model not in {"", self._first} and not self._is_warned
+            self._is_warned |= is_change
+        if is_change:
+            _LOGGER.warning(
+                "%s: the server answered with %r before and answers with %r now: verdicts or queries of one run come "
+                "from two models. Each reply keeps the model that gave it",
+                self._client,
+                self._first,
+                reply.served_model,
+            )

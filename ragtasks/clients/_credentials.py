@@ -1,0 +1,122 @@
+"""Which endpoint gets which key: a key goes to the server that it was made for, and to no other.
+
+OPENAI_API_KEY belongs to OpenAI's own address and to the one in OPENAI_BASE_URL. Every other server, one on this
+machine too, gets a key only where its endpoint names the variable that contains it (`api_key_env`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ragtasks.clients._endpoint import OPENAI_URL, Endpoint
+from ragtasks.errors import ConfigurationError
+
+Secrets = Callable[[str], str | None]
+"""Name of an environment variable -> its value, None where it is not set; the outermost layer reads it."""
+
+DEFAULT_KEY = "OPENAI_API_KEY"
+_MASK = "***"
+_LONG_ENOUGH = 6  # to be masked in a message, where a word too many does no harm
+_SECRET_LENGTH, _SECRET_SIGNS = 12, 8
+_KEY_SHAPE = re.compile(r"\bsk-[\w*.-]{6,}")
+_LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
+
+
+def no_secrets(_name: str) -> None:
+    """Know no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one endpoint is shown; never printed, logged or stored."""
+
+    key: str | None = field(default=None, repr=False)
+    """Sent as a bearer token, or as Azure's `api-key`."""
+    organization: str | None = field(default=None, repr=False)
+    """OpenAI's organisation, for OpenAI's own key only."""
+    project: str | None = field(default=None, repr=False)
+    """OpenAI's project, likewise."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers that are sent instead of a key; they may contain one."""
+    checks_certificate: bool = True
+    """Whether the server's certificate must be valid."""
+
+    def masked(self, text: str) -> str:
+        """Return a message without the key and anything shaped like one, before it is shown."""
+        if self.key and len(self.key) >= _LONG_ENOUGH:
+            text = text.replace(self.key, _MASK)
+        for value in self._in_headers():
+            text = text.replace(value, _MASK)
+        return _KEY_SHAPE.sub(_MASK, text)
+
+    def without_key(self, body: bytes) -> bytes:
+        """Return the body of a reply without the key, where that can be a secret: some gateways send it back.
+
+        A placeholder (`EMPTY`, `no-key`, `1`) stays, since it may be a word of the reply.
+        """
+        secrets = [self.key] if self.key and can_be_secret(self.key) else []
+        for secret in [*secrets, *self._in_headers()]:
+            body = body.replace(secret.encode(), _MASK.encode())
+        return body
+
+    def _in_headers(self) -> list[str]:
+        """Return the values of headers that can be secrets, without a scheme such as `Bearer`."""
+        return [word for value in self.headers.values() if can_be_secret(word := value.rpartition(" ")[2])]
+
+
+def credentials_for(endpoint: Endpoint, secrets: Secrets) -> Credentials:
+    """Return what an endpoint may be shown."""
+    if endpoint.api_key_env is not None:
+        key = secrets(endpoint.api_key_env)
+        if not key:
+            raise ConfigurationError(
+                f"endpoint {endpoint.model}: api_key_env names {endpoint.api_key_env}, which is not set. Next step: "
+                f"export {endpoint.api_key_env}, or leave api_key_env out for a server without keys"
+            )
+        _check(key, endpoint.api_key_env)
+        return Credentials(key)
+    if not gets_default_key(endpoint.address, secrets):
+        return Credentials()
+    if key := secrets(DEFAULT_KEY):
+        _check(key, DEFAULT_KEY)
+    return Credentials(key, secrets("OPENAI_ORG_ID"), secrets("OPENAI_PROJECT_ID"))
+
+
+def gets_default_key(address: str, secrets: Secrets) -> bool:
+    """Return whether an address is OpenAI's own, or the one in OPENAI_BASE_URL: same scheme, host and port."""
+    own = _origin(address)
+    return own is not None and own in {_origin(OPENAI_URL), _origin(secrets("OPENAI_BASE_URL") or "")}
+
+
+def can_be_secret(key: str) -> bool:
+    """Return whether a key is long and mixed enough to be a secret, so that no sentence holds it by chance."""
+    mixed = any(sign.isdigit() for sign in key) and any(sign.isalpha() for sign in key)
+    return len(key) >= _SECRET_LENGTH and len(set(key)) >= _SECRET_SIGNS and mixed
+
+
+def is_open_to_others(address: str) -> bool:
+    """Return whether requests to an address can be read on the way: plain HTTP to another machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.hostname or "")
+
+
+def _check(key: str, variable: str) -> None:
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(
+            f"{variable} holds characters that no HTTP header can hold. Next step: copy the key again, without spaces "
+            "and line ends around it"
+        )
+
+
+def _origin(address: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)

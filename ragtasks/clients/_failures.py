@@ -1,0 +1,213 @@
+"""What can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
+
+Transport is tried again, a refusal because of a rate is waited out. What a server decides about a prompt is final, and
+what it decides about the caller (wrong key, unknown model, no credit left) is final for every prompt, so it is reported
+once instead of once a prompt. No exception of the transport is anything else than one of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from ragtasks.clients._completion import error_in, error_text
+from ragtasks.clients._credentials import Credentials
+from ragtasks.clients._dialect import SYSTEM_ROLE
+from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints
+from ragtasks.clients._usage import CallUsage
+
+_FATAL = {
+    401: "the endpoint does not accept the key",
+    402: "the account has no credit left",
+    404: "the endpoint does not know the model, or the address",
+}
+_TRANSIENT = frozenset({408, 409, 425})
+_TOO_MANY, _UNAVAILABLE, _OVERLOADED = 429, 503, 529
+_NO_CREDIT = "insufficient_quota"
+_FILTER = "content_filter"
+SLOW = "no reply in time"
+"""Why a request failed whose time ran out."""
+_MAX_FAILURE_CHARACTERS = 300
+_MAX_BODY_CHARACTERS = 80
+_RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
+_NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
+_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
+_NO_SYSTEM_ROLE = re.compile(  # as chat templates and gateways word it
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|\bnot support\b.{0,10}\bsystem\b|"
+    r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
+    re.IGNORECASE,
+)
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
+    r"deprecated|does not accept|invalid (?:parameter|argument)|instead",
+    re.IGNORECASE,
+)
+
+
+class Verdict(Enum):
+    """What follows from an error."""
+
+    RETRY = auto()
+    SLOW_DOWN = auto()
+    """The server has too much to do now: it is no attempt, and the whole call goes slower."""
+    SETTING = auto()
+    """The server does not take one of the settings that were sent."""
+    GIVE_UP = auto()
+    """This prompt gets no answer."""
+    FILTERED = auto()
+    """A content filter stopped the prompt."""
+    FATAL = auto()
+    """No prompt of this call will get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that brought no completion."""
+
+    verdict: Verdict
+    reason: str
+    hints: RateHints = NO_HINTS
+    """What the server says about its limits."""
+    nobody_there: bool = False
+    """Whether no connection could be made at all."""
+    setting: str = ""
+    """The setting that the server does not take, empty where it is not about one."""
+    usage: CallUsage = field(default=CallUsage(), compare=False)
+    """What the server says that it took all the same."""
+
+
+def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:
+    """Return a text with the key, and anything shaped like one, masked; whitespace collapsed, and cut."""
+    return " ".join(credentials.masked(text).split())[:shown]
+
+
+def failure_of(error: Exception, credentials: Credentials) -> Failure:
+    """Return what an exception of sending a request and reading its reply means, whatever it is."""
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        try:
+            return _status_failure(error, credentials)
+        except RecursionError:
+            return Failure(Verdict.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
+    if type(error) is openai.APIError:  # in an event of a stream
+        return Failure(Verdict.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
+    return _connection_failure(error)
+
+
+def unreadable(body: bytes, credentials: Credentials) -> Failure:
+    """Return what a body that is not JSON means: another attempt."""
+    begins = redacted(
+        body[: 4 * _MAX_FAILURE_CHARACTERS].decode("utf-8", errors="replace"), credentials, _MAX_BODY_CHARACTERS
+    )
+    return Failure(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
+
+
+def _connection_failure(error: Exception) -> Failure:
+    import aiohttp
+
+    causes = _causes(error)
+    kind = type(causes[-1]).__name__
+    if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
+        return Failure(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
+    if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
+        return Failure(Verdict.RETRY, "no connection: no server answers at the address", nobody_there=True)
+    timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
+    if any(isinstance(cause, timeouts) for cause in causes):
+        return Failure(Verdict.RETRY, SLOW)
+    return Failure(Verdict.RETRY, f"the connection broke ({kind})")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an exception and what it was raised from; the SDK gives connection errors few names of its own."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
+def _status_failure(error: Any, credentials: Credentials) -> Failure:
+    status: int = error.status_code
+    # The SDK says no more than the status where a body has no message in OpenAI's shape.
+    is_bare = str(error.message) == f"Error code: {status}"
+    message = str(error.body if is_bare and error.body else error.message)
+    reason = f"HTTP {status}: {redacted(message.removeprefix(f'Error code: {status} - '), credentials)}"
+    headers: Mapping[str, str] = error.response.headers
+    if 300 <= status < 400:
+        return Failure(Verdict.FATAL, _redirected(status, headers.get("location", "")))
+    if status in _FATAL or error.code == _NO_CREDIT:
+        return Failure(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
+    if failure := _slow_down(status, message, reason, headers):
+        return failure
+    if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
+        return Failure(Verdict.SETTING, reason, setting=SYSTEM_ROLE)
+    if status in _TRANSIENT or status >= 500:
+        return Failure(Verdict.RETRY, reason)
+    return _decided(error, status, message, reason)
+
+
+def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
+    """Return what a server's word about one prompt means."""
+    if error.code == _FILTER:
+        return Failure(Verdict.FILTERED, reason)
+    setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
+    return Failure(Verdict.SETTING if setting else Verdict.GIVE_UP, reason, setting=setting)
+
+
+def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
+    """Return what a refusal because of a rate means; None where it is none."""
+    if status not in (_TOO_MANY, _UNAVAILABLE, _OVERLOADED):
+        return None
+    hints = rate_hints(headers, message)
+    if status == _UNAVAILABLE and hints.wait_seconds is None:
+        return None
+    if _NEVER_FITS.search(message):
+        return Failure(Verdict.GIVE_UP, reason)
+    return Failure(Verdict.SLOW_DOWN, reason, hints)
+
+
+def _redirected(status: int, location: str) -> str:
+    try:
+        host = urlsplit(location).hostname
+    except ValueError:
+        host = None
+    to = f"to {host}" if host else "elsewhere"
+    return f"the endpoint redirects {to}, and a key follows no redirect: name the final address (HTTP {status})"
+
+
+def _refused_setting(named: str, message: str) -> str:
+    """Return the setting that an error names as one that the server does not take, empty where it names none."""
+    if not _NOT_TAKEN.search(message):
+        return ""
+    if named in _SETTINGS:
+        return named
+    # Which one is refused is named first; what to use instead comes after it.
+    found = [(match.start(), name) for name in _SETTINGS if (match := re.search(rf"\b{name}\b", message))]
+    return min(found)[1] if found else ""
+
+
+def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
+    """Return the passing error that a server sends with status 200, None where the body has none that is known.
+
+    Gateways do so when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
+    """
+    if b'"error"' not in body:
+        return None
+    try:
+        error = error_in(orjson.loads(body))
+    except ValueError:
+        return None
+    message = error_text(error)
+    reason = f"an error in place of a reply: {redacted(message, credentials)}"
+    named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
+    status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
+    if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):
+        return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
+    return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None

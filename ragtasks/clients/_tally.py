@@ -1,0 +1,155 @@
+"""Counts replies: how many were asked for, how many were known, tokens, and dollars where a price is given.
+
+Only what was asked for costs something. A reply that was known, from the cache or because another prompt is the same,
+is counted apart, so that neither rate nor cost includes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragtasks.clients._protocol import Outcome, Progress, Reply
+from ragtasks.clients._usage import CallUsage, Price, Spent, added_up, dollars_of
+
+_MILLION = 1_000_000
+_SMALL = 0.1  # dollars below which two places would hide most of the score
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over replies."""
+
+    n_asked: int = 0
+    """Replies that were asked for now, those that failed on the way included."""
+    n_cached: int = 0
+    """Replies that were known before they were asked for: they cost nothing."""
+    n_failed: int = 0
+    """Of both, those without an answer."""
+    n_uncounted: int = 0
+    """Of those asked for, replies whose tokens the server did not count; the sums below lack them."""
+    input_tokens: int = 0
+    """Tokens of the prompts that were asked."""
+    output_tokens: int = 0
+    """Tokens of the replies to these, thinking included."""
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together; a part without a price adds no cost."""
+        cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
+        return Usage(
+            n_asked=self.n_asked + other.n_asked,
+            n_cached=self.n_cached + other.n_cached,
+            n_failed=self.n_failed + other.n_failed,
+            n_uncounted=self.n_uncounted + other.n_uncounted,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=cost,
+        )
+
+    def note(self, seconds: float, *, whole: bool = False) -> str:
+        """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
+        rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
+        parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
+        if whole or self.n_cached:
+            parts.append(f"{self.n_cached:,} cached")
+        parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]
+        if self.n_uncounted:
+            parts.append(f"{self.n_uncounted:,} uncounted")
+        if self.cost is not None:
+            parts.append(_dollars(self.cost))
+        return "  ".join(parts)
+
+
+def usage_of(reply: Reply, price: Price | None = None) -> Usage:
+    """Return what one reply adds."""
+    n_failed = int(reply.outcome is not Outcome.ANSWERED)
+    nothing = None if price is None else 0.0
+    if reply.from_cache:
+        return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
+    calls = [call for call in calls_of(reply) if call.spent is Spent.NOW]
+    n_input, n_output, n_cached = (
+        sum(getattr(call, name) or 0 for call in calls) for name in ("input_tokens", "output_tokens", "cached_tokens")
+    )
+    return Usage(
+        n_asked=1,
+        n_failed=n_failed,
+        # Where no body came there is nothing to count.
+        n_uncounted=int(bool(reply.raw) and None in (reply.usage.input_tokens, reply.usage.output_tokens)),
+        input_tokens=n_input,
+        output_tokens=n_output,
+        cost=None if price is None else dollars_of(price, n_input, n_output, n_cached),
+    )
+
+
+def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
+    """Return what each reply of a server took that led to this one, itself last; none where nothing came."""
+    spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
+    calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
+    if reply.usage.json_values:
+        calls.append(replace(reply.usage, spent=spent, is_used=is_used and reply.outcome is Outcome.ANSWERED))
+    return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
+
+
+def _priced(call: CallUsage, price: Price) -> float | None:
+    """Return what a call cost; as the reply says, if it does, where a server counted no tokens."""
+    if call.input_tokens is None or call.output_tokens is None:
+        return call.dollars
+    return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
+
+
+class Tally:
+    """Counts the replies of one call and tells `progress`."""
+
+    def __init__(self, name: str, total: int, progress: Progress) -> None:
+        self._name, self._total, self._progress = name, total, progress
+        self._usage, self._n_done = Usage(), 0
+        self._begin = time.monotonic()
+        self._held_up = ""
+
+    def add(self, reply: Reply) -> None:
+        """Count one reply."""
+        self._n_done += 1
+        self._usage += usage_of(reply)
+        self._show()
+
+    def expect_more(self) -> None:
+        """Count one reply more that will come."""
+        self._total += 1
+
+    def hold_up(self, why: str) -> None:
+        """Tell what is being waited for, empty where work goes on."""
+        if why != self._held_up:
+            self._held_up = why
+            self._show()
+
+    def _show(self) -> None:
+        note = self._usage.note(time.monotonic() - self._begin)
+        waiting = f"\t{self._held_up}" if self._held_up else ""
+        self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
+
+
+def as_cached(reply: Reply) -> Reply:
+    """Return a reply as it counts where it is used once more."""
+    return replace(reply, from_cache=True, is_shared=True)
+
+
+def _rate(a_second: float) -> str:
+    return f"{a_second:.1f}/s" if 0 < a_second < 10 else f"{a_second:,.0f}/s"
+
+
+def _short(count: int) -> str:
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.0f}k" if count < _MILLION else f"{count / _MILLION:.1f}M"
+
+
+def _dollars(cost: float) -> str:
+    return f"${cost:.4f}" if 0 < cost < _SMALL else f"${cost:,.2f}"
+
+
+def spent_on(replies: Iterable[Reply], price: Price | None = None) -> list[dict[str, Any]]:
+    """Return what replies took, added up."""
+    return added_up(call.json_values for reply in replies for call in calls_of(reply, price))

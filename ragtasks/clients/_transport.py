@@ -1,0 +1,175 @@
+"""Sends one request and reads its reply, through the `openai` SDK on aiohttp; every failure is a `Failure`.
+
+The values that the SDK would read from the environment are given, or taken away before a request leaves: a key, a
+header and an organisation reach the server that they are meant for and no other. No redirect is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import orjson
+
+from ragtasks.clients._completion import early_end, usage_in
+from ragtasks.clients._credentials import Credentials
+from ragtasks.clients._dialect import Dialect
+from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._failures import Failure, failure_in_body, failure_of, unreadable
+from ragtasks.clients._protocol import ChatMessage, Decoding, Prompt, Reply
+from ragtasks.errors import ModelError
+from ragtasks.requirements import importing
+
+_LOGGER = logging.getLogger(__name__)
+
+_NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
+_SENT_HEADERS = frozenset(
+    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
+)
+
+
+class Transport:
+    """The connections to one endpoint, while an `async with` lasts."""
+
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, dialect: Dialect) -> None:
+        self._endpoint, self._credentials, self._dialect = endpoint, credentials, dialect
+        self._sdk = _sdk(endpoint, credentials)
+
+    async def __aenter__(self) -> Transport:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._sdk.close()
+
+    async def exchange(
+        self, sent: Mapping[str, Any], patience_seconds: float
+    ) -> tuple[Reply | Failure, Mapping[str, str]]:
+        """Return the reply to one request, or why there is none, and the headers that came with it."""
+        try:
+            # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
+            # SDK's time, and the body is wanted as it came.
+            sending = self._sdk.post(
+                self._dialect.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
+            )
+            # The SDK's time limit holds between two bytes; a server that drips would never reach it.
+            async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
+                response = await sending
+            body, headers = self._credentials.without_key(response.content), response.headers
+        except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
+            _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
+            return failure_of(error, self._credentials), {}
+        if failure := failure_in_body(body, headers, self._credentials):
+            return replace(failure, usage=usage_in(orjson.loads(body))), headers
+        try:
+            return self._dialect.read(body, sent), headers
+        except (ValueError, RecursionError):
+            return unreadable(body, self._credentials), headers
+
+    async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
+        """Yield the parts of one reply as they come."""
+        further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
+        chunks = await self._sdk.chat.completions.create(
+            model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
+        )
+        async for chunk in chunks:
+            choice = chunk.choices[0] if chunk.choices else None
+            if choice and choice.delta.content:
+                yield choice.delta.content
+            if choice and (early := early_end({"finish_reason": choice.finish_reason})):
+                raise ModelError(early[1])
+
+
+def require_libraries() -> None:
+    """Raise what to install where a library of endpoints is missing."""
+    for library in ("openai", "aiohttp"):
+        with importing(library, "judge", "an OpenAI-compatible endpoint"):
+            __import__(library)
+
+
+def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
+    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
+    if sys.version_info >= (3, 11):
+        return asyncio.timeout(seconds)
+    else:  # noqa: RET505 (type checkers read on after an `if`)
+        import async_timeout  # aiohttp brings it where the standard library has none
+
+        return async_timeout.timeout(seconds)
+
+
+@cache
+def _http_library() -> Any:
+    """Return the SDK's HTTP library: httpx or httpx2, by version."""
+    import openai
+
+    (name,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {"httpx", "httpx2"}
+    return import_module(name)
+
+
+@cache
+def _certificates() -> Any:
+    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
+    return _http_library().create_ssl_context()
+
+
+def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
+    """Return the SDK's client; everything that it would else read from the environment is given."""
+    import openai
+
+    http_client = openai.DefaultAioHttpClient(
+        verify=_certificates() if credentials.checks_certificate else False,
+        follow_redirects=False,  # a redirect would take key and prompts to another host
+        event_hooks={"request": [_only_ours(endpoint, credentials)]},
+    )
+    options: dict[str, Any] = {
+        "api_key": credentials.key or _NO_KEY,
+        "max_retries": 0,
+        "timeout": endpoint.longest_reply_seconds,
+        "http_client": http_client,
+    }
+    if endpoint.api_version is not None:
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=endpoint.address,
+            api_version=endpoint.api_version,
+            azure_deployment=endpoint.model_there,
+            **options,
+        )
+    return openai.AsyncOpenAI(base_url=endpoint.address, **options)
+
+
+def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Return a hook that leaves a request our headers only: the SDK adds what variables of its own hold."""
+    key = credentials.key or _NO_KEY
+    ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}
+    named = {"OpenAI-Organization": credentials.organization, "OpenAI-Project": credentials.project}
+    ours = dict(credentials.headers) or ours | {name: value for name, value in named.items() if value}
+
+    async def clean(request: Any) -> None:
+        for name in set(request.headers.keys()):
+            if name.lower() not in _SENT_HEADERS and not name.lower().startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers.update(ours)
+
+    return clean
+
+
+async def stream_reply(
+    endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage]
+) -> AsyncIterator[str]:
+    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
+    require_libraries()
+    dialect = Dialect(endpoint, Decoding())
+    async with Transport(endpoint, credentials, dialect) as transport:
+        try:
+            async for part in transport.stream(dialect.request(Prompt(tuple(messages)))):
+                yield part
+        except ModelError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever fails on the way is the end of this reply, and no other's)
+            raise ModelError(failure_of(error, credentials).reason) from None
