@@ -225,7 +225,7 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
             problems.add(number, "text in UTF-8", "no UTF-8")
             continue
         except ValueError as error:
-            is_object = len(error.args) > 1
+            is_object = len(error.args) == 2
             has_objects = has_objects or is_object
             problems.add(number, *(error.args if is_object else ("one JSON object", str(error))))
             continue
