@@ -127,7 +127,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class _Turn(Fields):
+class _UserTurn(Fields):
     """A turn; the topics of 2025 have other names than those before."""
 
     turn_id: Whole
@@ -142,7 +142,7 @@ class _Turn(Fields):
 class _Topic(Fields):
     number: Label
     facts: Annotated[list[Text], BeforeValidator(_in_order)] = Field(alias="ptkb", min_length=1)
-    turns: list[_Turn] = Field(validation_alias=AliasChoices("turns", "responses"))
+    turns: list[_UserTurn] = Field(validation_alias=AliasChoices("turns", "responses"))
 
     @model_validator(mode="after")
     def _numbered(self) -> _Topic:
@@ -152,7 +152,7 @@ class _Topic(Fields):
             self.numbers_of(turn)
         return self
 
-    def numbers_of(self, turn: _Turn) -> list[int]:
+    def numbers_of(self, turn: _UserTurn) -> list[int]:
         """Return the numbers of the facts that a turn needs, from 1."""
         by_text = {_one_line(text): number for number, text in enumerate(self.facts, start=1)}
         numbers = [by_text.get(_one_line(item), 0) if isinstance(item, str) else item for item in turn.facts]

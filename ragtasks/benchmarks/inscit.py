@@ -54,7 +54,7 @@ _OFFICIAL_ID = re.compile(r"\w+_dial\d+")
 _NEXT_STEP = "fetch the file again, or correct it"
 
 
-class Counts(Fields):
+class SplitSize(Fields):
     """How many records a file must contain."""
 
     conversations: int
@@ -68,13 +68,13 @@ class Split:
 
     name: str
     file: SourceFile
-    counts: Counts | None
+    counts: SplitSize | None
     """Counted in the official file; None where it was not at hand."""
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
         is_sample, revision, counts = read_edition(
-            root, _COMMIT, self.counts, lambda raw: Counts.model_validate(raw[self.file.path])
+            root, _COMMIT, self.counts, lambda raw: SplitSize.model_validate(raw[self.file.path])
         )
         tasks = _read_tasks(root / self.file.path, self.name, counts, is_official=not is_sample)
         return Benchmark(
@@ -112,7 +112,7 @@ TEST = Split("inscit", _TEST_FILE, None)
 DEV = Split(
     "inscit_dev",
     SourceFile("data/dev.json", "00d8760bbf42637a8628d52af88f32441b3d4cea32e0fe26d5c9dbe7e1aa4243", 4176926, "tasks"),
-    Counts(
+    SplitSize(
         conversations=86,
         tasks=502,
         labels={
@@ -132,7 +132,7 @@ def _user_last(context: list[str]) -> list[str]:
     return context
 
 
-class _Evidence(Fields):
+class _LabelledPassage(Fields):
     official_id: Text = Field(alias="passage_id")
     text: str = Field(alias="passage_text")
     titles: list[str] = Field(alias="passage_titles")
@@ -148,30 +148,30 @@ class _Label(Fields):
         Field(alias="responseType")
     )
     response: Text
-    evidence: list[_Evidence]
+    evidence: list[_LabelledPassage]
 
     @property
     def answerability(self) -> Answerability:
         return ANSWERABILITY[self.response_type]
 
 
-class _Turn(Fields):
+class _AgentTurn(Fields):
     context: Annotated[list[Text], AfterValidator(_user_last)]
     labels: list[_Label] = Field(min_length=1)
 
 
-class _Conversation(Fields):
+class _LabelledConversation(Fields):
     seed_article: Any = Field(None, alias="seedArticle")
-    turns: list[_Turn] = Field(min_length=1)
+    turns: list[_AgentTurn] = Field(min_length=1)
 
 
-_File = Annotated[dict[str, _Conversation], Field(min_length=1)]
+_File = Annotated[dict[str, _LabelledConversation], Field(min_length=1)]
 
 
-def _read_tasks(path: Path, name: str, counts: Counts | None, *, is_official: bool) -> tuple[Task, ...]:
+def _read_tasks(path: Path, name: str, counts: SplitSize | None, *, is_official: bool) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order."""
     problems = Problems(official_file(path, "INSCIT", name), "INSCIT file", _NEXT_STEP)
-    conversations = typed_file(problems, TypeAdapter[dict[str, _Conversation]](_File))
+    conversations = typed_file(problems, TypeAdapter[dict[str, _LabelledConversation]](_File))
     for conversation_id in conversations:
         if is_official and not _OFFICIAL_ID.fullmatch(conversation_id):
             problems.add(0, "official ids of conversations, such as food_level1_dial24", conversation_id)
@@ -181,14 +181,14 @@ def _read_tasks(path: Path, name: str, counts: Counts | None, *, is_official: bo
         for number, turn in enumerate(conversation.turns, start=1)
     )
     labels = Counter(label for task in tasks for label in task.extra["response_types"])
-    found = Counts(conversations=len(conversations), tasks=len(tasks), labels=dict(labels))
+    found = SplitSize(conversations=len(conversations), tasks=len(tasks), labels=dict(labels))
     if counts is not None and found != counts:
         problems.add(0, f"{counts!r}", found)
     problems.raise_if_any()
     return tasks
 
 
-def _task(conversation_id: str, number: int, turn: _Turn, seed_article: Any) -> Task:
+def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any) -> Task:
     first, *others = turn.labels
     passages = [[item.passage() for item in label.evidence] for label in turn.labels]
     return Task(

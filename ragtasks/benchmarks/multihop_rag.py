@@ -54,7 +54,7 @@ NULL = "null_query"
 """The type of the queries that nothing in the corpus answers."""
 
 
-class Counts(Fields):
+class CopySize(Fields):
     """How many records a complete copy has; loading fails if a file differs."""
 
     model_config = ConfigDict(extra="forbid")
@@ -112,12 +112,12 @@ class Query(Fields):
         return self
 
 
-def edition_of(root: Path) -> tuple[bool, str, Counts]:
+def edition_of(root: Path) -> tuple[bool, str, CopySize]:
     """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
-    return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, Counts.model_validate)
+    return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, CopySize.model_validate)
 
 
-def read_articles(root: Path, counts: Counts) -> list[Article]:
+def read_articles(root: Path, counts: CopySize) -> list[Article]:
     """Return the articles of the corpus, in the order of the file."""
     problems = problems_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles = [article for _, article in typed_items(problems, Article)]
@@ -127,7 +127,7 @@ def read_articles(root: Path, counts: Counts) -> list[Article]:
     return articles
 
 
-def read_queries(root: Path, counts: Counts) -> dict[str, Query]:
+def read_queries(root: Path, counts: CopySize) -> dict[str, Query]:
     """Return task id -> query, in the order of the file."""
     problems = problems_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries = typed_items(problems, Query)
@@ -355,7 +355,7 @@ DOMAINS = ("news",)
 N_PASSAGES = 6
 """Retrieved chunks that a model is shown (paper, section 4.2)."""
 
-OFFICIAL_COUNTS = Counts(
+OFFICIAL_COUNTS = CopySize(
     articles=609,
     by_type={"inference_query": 816, "comparison_query": 856, "temporal_query": 583, NULL: 301},
 )
@@ -398,7 +398,7 @@ def _task(key: str, query: Query, references: tuple[Passage, ...]) -> Task:
     )
 
 
-def _chunks(root: Path, counts: Counts) -> list[Passage]:
+def _chunks(root: Path, counts: CopySize) -> list[Passage]:
     rows = chunk_rows(read_articles(root, counts))
     return [Passage(row["_id"], row["text"], row["title"], row["url"]) for row in rows]
 
@@ -530,12 +530,12 @@ DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=extra_tables)
 # MultiHop-RAG's data tables: articles by category, and pieces of evidence a query (paper, Tables 2 to 4).
 
 
-def tables(benchmark: Benchmark, counts: Counts) -> Sequence[Table]:
+def tables(benchmark: Benchmark, counts: CopySize) -> Sequence[Table]:
     """Return the tables of the corpus and of the queries."""
     return _articles(benchmark, counts), _evidence_table(benchmark), _first_words(benchmark)
 
 
-def _articles(benchmark: Benchmark, counts: Counts) -> Table:
+def _articles(benchmark: Benchmark, counts: CopySize) -> Table:
     articles = read_articles(benchmark.root, counts)
     categories = {article.category for article in articles}
     lengths = {name: [len(a.body.split()) for a in articles if a.category == name] for name in sorted(categories)}

@@ -27,19 +27,19 @@ class LabelledPair:
     """What was compared, last the whole answer -> mean over annotators, from 2 (the first is much better) to -2."""
 
 
-class _Answer(Fields):
+class _ModelAnswer(Fields):
     model_name: str
     response: str
 
 
-class _Row(Fields):
+class _Annotation(Fields):
     instance_id: int
     dataset: str
     query_id: str
     query: str
     gt_answer: str
-    model1: _Answer
-    model2: _Answer
+    model1: _ModelAnswer
+    model2: _ModelAnswer
     correctness_label: float
     completeness_label: float
     overall_label: float
@@ -48,14 +48,14 @@ class _Row(Fields):
 def load_labelled_pairs(path: Path) -> tuple[LabelledPair, ...]:
     """Return the pairs of the file, in its order; it has a row a pair and annotator, positive for the second answer."""
     problems = Problems(path, "RAGChecker's labelled pairs", f"take {_SOURCE}")
-    rows = typed_file(problems, TypeAdapter(list[_Row]))
-    members: dict[int, list[_Row]] = {}
+    rows = typed_file(problems, TypeAdapter(list[_Annotation]))
+    members: dict[int, list[_Annotation]] = {}
     for row in rows:
         members.setdefault(row.instance_id, []).append(row)
     return tuple(map(_pair, members.values()))
 
 
-def _pair(rows: list[_Row]) -> LabelledPair:
+def _pair(rows: list[_Annotation]) -> LabelledPair:
     row = rows[0]
     name = f"{row.dataset}/{row.query_id}"
     task = Task(

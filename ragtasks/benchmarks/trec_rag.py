@@ -315,14 +315,14 @@ class _Citation(Fields):
     level: Annotated[Support | None, BeforeValidator(_level)] = Field(None, alias="support")
 
 
-class _Sentence(Fields):
+class _JudgedSentence(Fields):
     citations: list[_Citation]
 
 
 class _SupportRow(Fields):
     topic_id: Label
     run_id: str
-    sentences: list[_Sentence]
+    sentences: list[_JudgedSentence]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
     (lambda content: turn(content)["labels"][0]["evidence"][0].update(passage_titles=[1]), "as a text, found 1"),
     (lambda content: content["island-01"].update(turns=[]), r"island-01\.turns` as more values"),
     (lambda content: content.clear(), "file: expected more values, found {}"),
-    (lambda content: content.pop("island-01"), r"file: expected Counts\(conversations=10, tasks=22"),
+    (lambda content: content.pop("island-01"), r"file: expected SplitSize\(conversations=10, tasks=22"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(
     edit: Callable[[dict[str, Any]], None], message: str, changed: Change

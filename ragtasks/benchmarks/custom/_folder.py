@@ -86,7 +86,7 @@ class _PassageRow(_Typed):
         return Passage(self.passage_id, whole, self.title, self.url)
 
 
-class _Turn(_Typed):
+class _Exchange(_Typed):
     question: Text
     answer: Text
     answerability: Annotated[Answerability, BeforeValidator(lambda label: str(label).upper())] = (
@@ -99,13 +99,13 @@ class _Turn(_Typed):
     scored: Annotated[bool, Strict()] = True
 
     @model_validator(mode="after")
-    def _references_need_an_answer(self) -> _Turn:
+    def _references_need_an_answer(self) -> _Exchange:
         if self.references and self.answerability in _WITHOUT_PASSAGE:
             raise ValueError(f"no `references` for a question that is {self.answerability.value}")
         return self
 
 
-class _Conversation(_Typed):
+class _ConversationRow(_Typed):
     conversation_id: _Id
     domain: _DomainName = "custom"
     language: Annotated[str, matching("[a-z]{2}", "a code of ISO 639-1, such as 'de'")] = ""
@@ -113,7 +113,7 @@ class _Conversation(_Typed):
     """Checked one by one, so that an error in one does not hide those of others."""
 
 
-_TURN = TypeAdapter(_Turn)
+_EXCHANGE = TypeAdapter(_Exchange)
 
 
 @dataclass(slots=True)
@@ -182,14 +182,14 @@ def rewrites_of(tasks: tuple[Task, ...]) -> Mapping[str, str]:
 
 def read_folder(root: Path) -> tuple[Folder, list[str]]:
     """Return the records of a folder and every error of its files; with errors, the records are incomplete."""
-    reader = _Reader(root)
-    return reader.folder(), reader.errors()
+    files = _Files(root)
+    return files.folder(), files.errors()
 
 
 _Read = TypeVar("_Read")
 
 
-class _Reader:
+class _Files:
     """Reads the files of one folder and collects the errors of all."""
 
     def __init__(self, root: Path) -> None:
@@ -235,12 +235,12 @@ class _Reader:
         self._corpus.domains = {key: row.domain for key, row in found.items()}
 
     def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
-        rows = list(typed_lines(problems, _Conversation, "conversation_id", parse=_parsed))
+        rows = list(typed_lines(problems, _ConversationRow, "conversation_id", parse=_parsed))
         once(problems, ((line, row.conversation_id, row) for line, row in rows), "conversation")
         tasks = [task for line, row in rows for task in self._tasks_of(line, row, problems)]
         return with_languages(tasks, {row.conversation_id: row.language for _, row in rows})
 
-    def _tasks_of(self, line: int, row: _Conversation, problems: Problems) -> Iterator[Task]:
+    def _tasks_of(self, line: int, row: _ConversationRow, problems: Problems) -> Iterator[Task]:
         domains = set(self._corpus.domains.values())
         is_checked = self._is_good(PASSAGES)
         if is_checked and row.domain not in domains:
@@ -250,7 +250,7 @@ class _Reader:
         messages: list[Message] = []
         for number, raw in enumerate(row.turns, start=1):
             name = f"turn {number} of {row.conversation_id}"
-            turn = checked(_TURN, raw, problems, line, name)
+            turn = checked(_EXCHANGE, raw, problems, line, name)
             if turn is None:
                 continue
             messages.append(Message(Role.USER, turn.question))

@@ -47,7 +47,7 @@ def _follow_up(value: object) -> tuple[str, ...]:
     return tuple("Follow-up" if label == "Follow Up" else label for label in labels_of(value))
 
 
-class _Row(TaskRow):
+class _SyntheticTask(TaskRow):
     """A line of MTRAG's format: a passage may come twice, id, text and all."""
 
     contexts: Annotated[list[Context], BeforeValidator(_once), AfterValidator(each_once)]
@@ -57,7 +57,7 @@ class _Row(TaskRow):
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
-    tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _Row)
+    tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _SyntheticTask)
     read_contexts = functools.partial(reference_contexts, "mtrag_s", "mtrag_s", tasks)
     return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")
 
