@@ -406,15 +406,14 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
 
 def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
     refusals = NgramIdk().detect(task.responses)
-    for row, response, label in zip(task.rows, task.responses, refusals, strict=True):
-        found = {name: row[name] for name in row.get("metrics", ()) if isinstance(row.get(name), (int, float))}
+    for answer, label in zip(task.answers, refusals, strict=True):
         yield Answer(
             system=system,
             benchmark=str(task.provenance["benchmark"]),
-            setting=str(row["doc"]["setting"]),
-            response=response,
+            setting=answer.setting,
+            response=answer.response,
             refuses=label.verdict is IdkVerdict.YES,
-            scores={name: float(value) for name, value in found.items()},
+            scores={name: value for name, value in answer.scores.items() if value is not None},
         )
 
 

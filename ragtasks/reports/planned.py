@@ -54,10 +54,10 @@ def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
     counts: dict[tuple[str, str, str], list[int]] = {}
     for name, members in tasks.items():
         for task in members:
-            for row, response in zip(task.rows, task.responses, strict=True):
-                setting = "-" if task.benchmark == ROWS else str(row["doc"]["setting"])
+            for answer in task.answers:
+                setting = "-" if task.benchmark == ROWS else answer.setting
                 key = name, str(task.provenance["benchmark"]), setting
-                counts.setdefault(key, [0, 0])[bool(response.no_answer)] += 1
+                counts.setdefault(key, [0, 0])[bool(answer.response.no_answer)] += 1
     rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *found) for key, found in counts.items())
     return Table("Answers", ("system", "benchmark", "setting", "answers", "without an answer"), rows)
 

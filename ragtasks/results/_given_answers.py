@@ -19,7 +19,6 @@ from ragtasks.benchmarks import (
     contexts_for,
     open_benchmark,
     relevant_passages,
-    response_of,
     trajectory_row,
 )
 from ragtasks.config import EvaluationConfig
@@ -36,6 +35,7 @@ from ragtasks.records import (
     normalise_task_id,
 )
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
+from ragtasks.results._scored_answer import saved_answer
 from ragtasks.suites import AGENTIC, suite_with
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"
@@ -141,10 +141,9 @@ def _tasks_of(
     """Yield the rows of each domain as a harness task."""
     for domain in dict.fromkeys(row["doc"]["domain"] for row in rows):
         chosen = [row for row in rows if row["doc"]["domain"] == domain]
-        numbered = tuple({"doc_id": number, **row} for number, row in enumerate(chosen))
-        responses = tuple(response_of(row["doc"], row["filtered_resps"][0]) for row in chosen)
+        answers = tuple(saved_answer({"doc_id": number, **row}) for number, row in enumerate(chosen))
         name = f"{benchmark.name}_{setting.value}_{domain}"
-        yield SavedTask(name, benchmark.name, config, provenance, {}, numbered, responses)
+        yield SavedTask(name, benchmark.name, config, provenance, {}, answers)
 
 
 def _tasks_to_answer(
@@ -157,7 +156,7 @@ def _tasks_to_answer(
 def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
     """Return what the harness would say of the origin of answers, as far as it is known."""
     names = [task.name for task in tasks]
-    sizes = {task.name: {"original": len(task.rows), "effective": len(task.rows)} for task in tasks}
+    sizes = {task.name: {"original": len(task.answers), "effective": len(task.answers)} for task in tasks}
     return {
         "group_subtasks": {f"{benchmark.name}_{setting.value}": names},
         "configs": {name: {"task": name} for name in names},

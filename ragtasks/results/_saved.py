@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtasks.benchmarks import response_of
 from ragtasks.config import (
     DEFAULT_ENCODER,
     MODEL_KEYS,
@@ -27,7 +26,7 @@ from ragtasks.config import (
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path
 from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
-from ragtasks.results._scored_answer import SAMPLE, parsed_sample
+from ragtasks.results._scored_answer import SAMPLE, ScoredAnswer, parsed_sample, saved_answer
 from ragtasks.suites import added_metric_names, suite_with
 
 _ANSWERS = "generate_until"
@@ -45,9 +44,13 @@ class SavedTask:
     """What the results say of the task's origin."""
     recorded: Mapping[str, Any]
     """What the results say of how its answers were made, where the configuration does not."""
-    rows: tuple[Mapping[str, Any], ...]
-    """Logged samples, in the order of the file."""
-    responses: tuple[Response, ...]
+    answers: tuple[ScoredAnswer, ...]
+    """In the order of the file, each with its sample."""
+
+    @property
+    def responses(self) -> list[Response]:
+        """The responses of the answers."""
+        return [answer.response for answer in self.answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +132,16 @@ def _read_task(
     config: EvaluationConfig,
     made_by: Mapping[str, Any],
 ) -> SavedTask:
-    rows: list[Mapping[str, Any]] = []
-    responses: list[Response] = []
+    answers: list[ScoredAnswer] = []
     for line in sample_lines(logged):
-        row = line.sample
         try:
-            responses.append(response_of(row["doc"], row["filtered_resps"][0]))
-            rows.append(row)
+            answers.append(saved_answer(line.sample))
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             line.refuse(error)
-    benchmarks = sorted({str(row["doc"].get("benchmark")) for row in rows})
+    benchmarks = sorted({str(answer.sample["doc"].get("benchmark")) for answer in answers})
     if len(benchmarks) > 1:
         raise unusable("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
-    return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(rows), tuple(responses))
+    return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(answers))
 
 
 def nothing_there(what: str, path: Path, expected: str) -> BenchmarkFileError:

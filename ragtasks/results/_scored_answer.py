@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -227,6 +227,8 @@ class ScoredAnswer:
     """Tokens, seconds and cost of the answer; under `calls`, those of each reply of a server."""
     relevant: frozenset[str] = frozenset()
     """Ids of the relevant passages, for a model that searches."""
+    sample: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The logged sample, which a second scoring writes again; {} in reports, which need no prompts."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Recalibrated metric -> change of its value without each conversation of the anchors in turn; never logged."""
 
@@ -328,6 +330,11 @@ def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
         usage=doc.get("usage", {}),
         relevant=frozenset(doc.get("trajectory", {}).get("relevant", ())),
     )
+
+
+def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
+    """Return the record of a logged sample with the sample itself."""
+    return replace(scored_answer(sample), sample=sample)
 
 
 # What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a

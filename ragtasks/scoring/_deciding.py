@@ -167,8 +167,8 @@ def _pool(paths: Sequence[Path], given: Mapping[str, Any], question: Question, p
 def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple[str, str], Row]]:
     """Yield (setting, task id) with the place of each answer."""
     for number, task in enumerate(evaluation.tasks):
-        for place, row in enumerate(task.rows):
-            yield (str(row["doc"]["setting"]), str(row["doc"]["task_id"])), (index, number, place)
+        for place, answer in enumerate(task.answers):
+            yield (answer.setting, answer.task.task_id), (index, number, place)
 
 
 def _named(found: Mapping[tuple[str, Path], dict[tuple[str, str], Row]]) -> dict[str, dict[tuple[str, str], Row]]:
@@ -181,7 +181,7 @@ def _named(found: Mapping[tuple[str, Path], dict[tuple[str, str], Row]]) -> dict
 
 def _response(evaluations: Sequence[SavedEvaluation], row: Row) -> Response:
     evaluation, task, place = row
-    return evaluations[evaluation].tasks[task].responses[place]
+    return evaluations[evaluation].tasks[task].answers[place].response
 
 
 def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[Path]) -> None:
@@ -295,11 +295,7 @@ def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJud
 
 
 def _part(task: SavedTask, places: Sequence[int]) -> SavedTask:
-    return replace(
-        task,
-        rows=tuple(task.rows[place] for place in places),
-        responses=tuple(task.responses[place] for place in places),
-    )
+    return replace(task, answers=tuple(task.answers[place] for place in places))
 
 
 def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping[Row, Scored]) -> Values:
@@ -323,7 +319,7 @@ def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[P
         tasks = tuple(
             _part(_with_decision(evaluation.tasks[place], pool, race, done), places) for place, places in parts.items()
         )
-        counts = {task.name: {**_count(evaluation, task), "effective": len(task.rows)} for task in tasks}
+        counts = {task.name: {**_count(evaluation, task), "effective": len(task.answers)} for task in tasks}
         results = {**evaluation.results, "n-samples": {**evaluation.results["n-samples"], **counts}}
         scored = [
             ([done[number, place, row][0] for row in places], done[number, place, places[0]][1])

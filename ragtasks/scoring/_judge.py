@@ -78,7 +78,7 @@ def rescore(
         for line in (line for item in found for line in item.lines):
             _LOGGER.warning("%s: %s", file.name, line)
         checked += found
-        lines.append(f"wrote {file} ({sum(len(task.rows) for task in evaluation.tasks)} answers)")
+        lines.append(f"wrote {file} ({sum(len(task.answers) for task in evaluation.tasks)} answers)")
     problems = take_failures()
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
@@ -173,7 +173,7 @@ def score_tasks(
     for scorer, indexes in parts.items():
         results = iter(scorer.score([response for index in indexes for response in tasks[index].responses]))
         for index in indexes:
-            done[index] = ([next(results) for _ in tasks[index].responses], scorer)
+            done[index] = ([next(results) for _ in tasks[index].answers], scorer)
     return iter([done[index] for index in range(len(tasks))])
 
 

@@ -20,6 +20,7 @@ from ragtasks.results import (
     CONTEXTS_OF_FILE,
     SavedEvaluation,
     SavedTask,
+    ScoredAnswer,
     model_of,
     saved_summary,
     scored_answer,
@@ -50,7 +51,7 @@ def write_results(
     provenance: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
         together = {metric.name for metric in _metrics(task.provenance) if metric.aggregate}
-        known = (_priced(row, task.config.price) for row in task.rows)
+        known = (_priced(answer.sample, task.config.price) for answer in task.answers)
         scored = (scored_row(row, result) for row, result in zip(known, scores, strict=True))
         rows[task.name] = [_with_pairs(row, together) for row in scored]
         configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
@@ -58,7 +59,9 @@ def write_results(
             **task.provenance,
             "configuration": configuration,
             "scoring": scorer.provenance(),
-            **plausibility_of({row["doc"]["task_id"]: item.notes for row, item in zip(task.rows, scores, strict=True)}),
+            **plausibility_of(
+                {answer.task.task_id: item.notes for answer, item in zip(task.answers, scores, strict=True)}
+            ),
             **saved_summary(map(scored_answer, rows[task.name])),
         }
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
@@ -77,16 +80,16 @@ def _checked(
         for task, (scores, _) in zip(evaluation.tasks, done, strict=True):
             note_turn_errors(task.responses, [result.notes for result in scores])
         return []
-    groups: dict[tuple[str, str], list[tuple[SavedTask, int, ScoredResponse, ResponseScorer]]] = {}
+    groups: dict[tuple[str, str], list[tuple[SavedTask, ScoredAnswer, ScoredResponse, ResponseScorer]]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
-        for place, (row, result) in enumerate(zip(task.rows, scores, strict=True)):
-            key = (str(task.provenance["benchmark"]), str(row["doc"]["setting"]))
-            groups.setdefault(key, []).append((task, place, result, scorer))
+        for answer, result in zip(task.answers, scores, strict=True):
+            key = (str(task.provenance["benchmark"]), answer.setting)
+            groups.setdefault(key, []).append((task, answer, result, scorer))
     return [
         check_together(
             f"{benchmark} in {setting}",
-            [task.responses[place] for task, place, _, _ in items],
-            replies_in(task.rows[place] for task, place, _, _ in items),
+            [answer.response for _, answer, _, _ in items],
+            replies_in(answer.sample for _, answer, _, _ in items),
             [result.notes for _, _, result, _ in items],
             setting=Setting(setting),
             benchmark=items[0][3].benchmark if _names_passages(items[0][0]) else None,

@@ -437,12 +437,12 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     entries: dict[str, SubmittedTask] = {}
     origins: set[tuple[str, bool, str]] = set()
     for part in _with_gold_history(saved):
-        for row, response in zip(part.rows, part.responses, strict=True):
-            doc = row["doc"]
-            if doc.get("setting") != setting.value:
+        for answer in part.answers:
+            if answer.setting != setting.value:
                 continue
-            origins.add((part.benchmark, bool(doc.get("is_sample")), str(part.provenance.get("revision"))))
-            task_id = response.task.task_id
+            is_sample = bool(answer.sample["doc"].get("is_sample"))
+            origins.add((part.benchmark, is_sample, str(part.provenance.get("revision"))))
+            response, task_id = answer.response, answer.task.task_id
             if response.no_answer:
                 continue  # a request that failed: the task is missing, not answered with nothing
             if task_id in entries:
@@ -463,7 +463,7 @@ def _check_origin(
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
     found = [f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)]
-    others = sorted({str(row["doc"].get("setting")) for part in _with_gold_history(saved) for row in part.rows})
+    others = sorted({answer.setting for part in _with_gold_history(saved) for answer in part.answers})
     instead = f"answers in {', '.join(others)} only" if others else "only answers whose history is the model's own"
     raise ConfigurationError(
         "results to submit",
@@ -478,11 +478,10 @@ def _check_origin(
 
 def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:
     """Return a metric's value for each task, None where it is unscored, not in the results, or not answered."""
-    rows = [
-        row
+    found = {
+        answer.task.task_id: answer.scores.get(metric)
         for part in _with_gold_history(saved)
-        for row in part.rows
-        if row["doc"].get("setting") == _SETTINGS[task].value
-    ]
-    found = {row["doc"]["task_id"]: row.get(metric) for row in rows if metric in row.get("metrics", ())}
+        for answer in part.answers
+        if answer.setting == _SETTINGS[task].value
+    }
     return [found.get(task_id) for task_id in task_ids]
