@@ -329,7 +329,7 @@ def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: d
 
 def test_the_harness_s_own_notes_of_how_it_asked_are_read(folder: Path) -> None:
     usual = {
-        "version": 1.6,
+        "version": 1.7,
         "system_instruction_sha": None,
         "has_chat_template": False,
         "generation_kwargs": {
