@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtasks.statistics import Column, Race, Verdict, compare_columns, estimate_mean
+from ragtasks.statistics import Column, Race, RaceEnd, compare_columns, estimate_mean
 
 Scores = dict[str, float | None]
 LEVEL = 0.05
@@ -189,7 +189,7 @@ def pairs_of(verdicts: Verdicts, chance: random.Random) -> list[Pair]:
 
 
 def better_of(race: Race) -> str:
-    return race.left[0] if race.verdict is Verdict.BETTER else ""
+    return race.left[0] if race.verdict is RaceEnd.BETTER else ""
 
 
 def cost(shares: list[float]) -> str:
@@ -211,7 +211,7 @@ def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
             for chosen, (shares, flags), flag in (
                 (pair.told, differ, same),
                 (not pair.told, untold, same),
-                (abs(pair.gap) <= NEAR, near, race.verdict is Verdict.EQUAL),
+                (abs(pair.gap) <= NEAR, near, race.verdict is RaceEnd.EQUAL),
             ):
                 if chosen:
                     shares.append(asked)
@@ -237,7 +237,7 @@ def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[tuple[bool, boo
         pair = pairs[number % len(pairs)]
         signs = {name: chance.choice((-1, 1)) for name in sorted(set(pair.conversation_of.values()))}
         equal, apart = (pair.race(number, signs, shift)[0] for shift in (0.0, MARGIN))
-        yield bool(better_of(equal)), apart.verdict is Verdict.EQUAL
+        yield bool(better_of(equal)), apart.verdict is RaceEnd.EQUAL
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ from ragtasks.scoring import (
     scored_row,
     take_failures,
 )
-from ragtasks.statistics import Column, Comparison, Comparisons, Verdict, compare_columns, estimate_mean
+from ragtasks.statistics import Column, Comparison, Comparisons, RaceEnd, compare_columns, estimate_mean
 from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -857,7 +857,7 @@ class Decision:
     def better(self) -> str | None:
         """The system that is better than each of the others; None where that is not decided."""
         race = self.decided.race
-        return race.left[0] if race.verdict is Verdict.BETTER else None
+        return race.left[0] if race.verdict is RaceEnd.BETTER else None
 
     def __repr__(self) -> str:
         """Return how it ended."""

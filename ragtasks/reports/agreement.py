@@ -71,7 +71,7 @@ class Consolidation(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MetricScores:
     """Scores of one metric by one judge."""
 
     metric: str
@@ -155,7 +155,7 @@ _STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # a single point of each 
 
 def calibrate(
     answers: Sequence[RatedResponse],
-    columns: Sequence[Column] = (),
+    columns: Sequence[MetricScores] = (),
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]] = MappingProxyType({}),
 ) -> Calibration:
     """Return the published scores' agreement with people, and that of any judge's stored scores.
@@ -164,7 +164,7 @@ def calibrate(
     script for either.
     """
     published = [
-        Column(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
+        MetricScores(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
     ]
     every = (*published, *columns)
     _check(answers, every, verdicts)
@@ -199,7 +199,7 @@ def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) ->
 
 def _check(
     answers: Sequence[RatedResponse],
-    columns: Sequence[Column],
+    columns: Sequence[MetricScores],
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]],
 ) -> None:
     """Raise ConfigurationError for scores that cannot be those of these answers."""
@@ -223,7 +223,7 @@ def _error(where: str, expected: str, found: str, next_step: str) -> Configurati
     return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
 
 
-def _correlations(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[Correlation]:
+def _correlations(rows: Sequence[RatedResponse], columns: Sequence[MetricScores]) -> Iterator[Correlation]:
     for with_reference in (True, False):
         compared = [row for row in rows if with_reference or row.model_id != REFERENCE_MODEL]
         for name in HUMAN:
@@ -244,7 +244,7 @@ def _correlate(scores: Sequence[float], human: Sequence[float], weighting: Weigh
     return (spearman if weighting is Weighting.INVERSE_FREQUENCY else spearman_repeated)(scores, human, weights)
 
 
-def _means(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[ModelMean]:
+def _means(rows: Sequence[RatedResponse], columns: Sequence[MetricScores]) -> Iterator[ModelMean]:
     for model_id in dict.fromkeys(row.model_id for row in rows):
         of_model = [row for row in rows if row.model_id == model_id]
         for consolidation in Consolidation:

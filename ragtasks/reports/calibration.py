@@ -48,14 +48,14 @@ from ragtasks.reports.agreement import (
     PAPER_TABLE_7,
     PUBLISHED,
     Calibration,
-    Column,
     Consolidation,
+    MetricScores,
     Weighting,
     calibrate,
 )
 from ragtasks.reports.judge_card import (
     AnswerKey,
-    JudgedAnswers,
+    JudgeResults,
     RatedPair,
     card_table,
     judge_card,
@@ -98,7 +98,7 @@ def calibrate_judges(
     with step("answers that people rated, and who refuses by n-grams"):
         answers = load_human_evaluation(root)
         idk = {"ngrams": _refusals(answers, NgramIdk())}
-    columns: list[Column] = []
+    columns: list[MetricScores] = []
     found: Verdicts | None = None
     made: list[JudgeCard] = []
     ask = partial(
@@ -147,10 +147,10 @@ def _columns(
     found: Verdicts,
     idk: Mapping[AnswerKey, IdkVerdict | None],
     metrics: Sequence[str],
-) -> list[Column]:
+) -> list[MetricScores]:
     """Return the scores of each judge by each metric."""
     return [
-        Column(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk))
+        MetricScores(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk))
         for name in (RB_LLM, RL_F, *metrics)
         for judge in found.judges
     ]
@@ -187,7 +187,7 @@ def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: 
 
 def _cards(
     answers: Sequence[RatedResponse],
-    columns: Sequence[Column],
+    columns: Sequence[MetricScores],
     idk: Mapping[AnswerKey, IdkVerdict | None],
     judgings: Sequence[Verdicts],
     *,
@@ -202,7 +202,7 @@ def _cards(
     for judge in judgings[0].judges:
         scores = {column.metric: column.values for column in columns if column.source == judge}
         repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
-        judged = JudgedAnswers(judge, scores, idk, judgings[0], seconds, repeated)
+        judged = JudgeResults(judge, scores, idk, judgings[0], seconds, repeated)
         yield judge_card(answers, judged, time=now, data=data, rubrics=fingerprints)
 
 

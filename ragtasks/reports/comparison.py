@@ -40,7 +40,7 @@ _LOOKED_AT = "p and intervals here take this for the only look, so they are too 
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ModelAnswers:
     """The rows of one model in one setting."""
 
     context: str
@@ -97,14 +97,14 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
             raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
 
 
-def _usual(part: _Part) -> Sequence[str]:
+def _usual(part: _ModelAnswers) -> Sequence[str]:
     """Return what is compared where nothing is named: `PAPER_METRICS`, or the first that the responses have."""
     given = {name for row in part.rows.values() for name in row.values}
     names = [item.name for item in suite_named(part.suite).metrics if item.aggregate is None and item.name in given]
     return [name for name in PAPER_METRICS if name in names] or names[:1]
 
 
-def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
+def _parts(evaluations: Sequence[Evaluation]) -> list[_ModelAnswers]:
     """Return the parts in the order of what compares, settings and evaluations."""
     parts = []
     for alike in comparable_evaluations(evaluations):
@@ -116,7 +116,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
         offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
         stopped = {item.model: stopped_judging(item.provenance.values()) for item in alike}
         metrics_of = [
-            _Part(
+            _ModelAnswers(
                 context,
                 alike[0].suite,
                 *key,
@@ -130,7 +130,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
     return parts
 
 
-def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
+def _columns(part: _ModelAnswers, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
     more = (*suite_named(part.suite).metrics, *TURN_ERROR_METRICS)

@@ -53,6 +53,7 @@ from ragtasks.statistics import (
     Column,
     Estimate,
     Race,
+    RaceEnd,
     compare,
     detectable_difference,
     estimate_means,
@@ -60,7 +61,6 @@ from ragtasks.statistics import (
     mean_columns,
     p_of_signs,
 )
-from ragtasks.statistics import Verdict as Ended
 from ragtasks.suites import suite_named
 from ragtasks.tables import Slice
 
@@ -71,7 +71,7 @@ _MOST_NAMED = 3  # tests or problems in one line
 _STEPS = 1000  # in which the share of failing answers is looked for
 
 
-class Verdict(str, Enum):
+class GateStatus(str, Enum):
     """What a test says of a system."""
 
     NOT_WORSE = "not worse"
@@ -81,7 +81,7 @@ class Verdict(str, Enum):
     @property
     def status(self) -> int:
         """Exit status of the command; errors of its input end with 2."""
-        return {Verdict.NOT_WORSE: 0, Verdict.WORSE: 1, Verdict.CANNOT_SAY: 3}[self]
+        return {GateStatus.NOT_WORSE: 0, GateStatus.WORSE: 1, GateStatus.CANNOT_SAY: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class GateRow:
     """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
     heights: tuple[float, float]
     """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
-    verdict: Verdict = Verdict.CANNOT_SAY
+    verdict: GateStatus = GateStatus.CANNOT_SAY
     why: str = ""
     """What the verdict rests on, where the interval does not say it; empty elsewhere."""
     found_drop: float | None = None
@@ -161,14 +161,14 @@ class Gate:
     notes: tuple[str, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateStatus:
         """Worse where any test says so; not worse where all do; else nobody can say."""
         verdicts = {row.verdict for row in self.rows if row.decides}
         if self.problems or not verdicts:
-            return Verdict.CANNOT_SAY
-        if Verdict.WORSE in verdicts:
-            return Verdict.WORSE
-        return Verdict.CANNOT_SAY if Verdict.CANNOT_SAY in verdicts else Verdict.NOT_WORSE
+            return GateStatus.CANNOT_SAY
+        if GateStatus.WORSE in verdicts:
+            return GateStatus.WORSE
+        return GateStatus.CANNOT_SAY if GateStatus.CANNOT_SAY in verdicts else GateStatus.NOT_WORSE
 
     @property
     def sentence(self) -> str:
@@ -178,7 +178,7 @@ class Gate:
         decisive = [row for row in self.rows if row.decides]
         if not decisive:
             return "cannot say: nothing decides, for what is tested rests on judges that are not anchored or drifted"
-        if self.verdict is Verdict.NOT_WORSE:
+        if self.verdict is GateStatus.NOT_WORSE:
             return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
         found = [row for row in decisive if row.verdict is self.verdict]
         named = first_ones(list(map(_named, found)), _MOST_NAMED, "; ")
@@ -224,25 +224,25 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
     )
 
 
-def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple[Verdict, str] | None:
+def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple[GateStatus, str] | None:
     """Return what a gate says without any judge, and why: the sides do not match, or all answers are the same."""
     _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
-        return Verdict.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
+        return GateStatus.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
     pairs = [pair for place in _places(candidate, baseline, config) for pair in place.pairs]
     if _are_same(pairs):
-        return Verdict.NOT_WORSE, "every answer is the same as the baseline's"
+        return GateStatus.NOT_WORSE, "every answer is the same as the baseline's"
     return None
 
 
-def verdict_of(race: Race, most_unscored: float) -> tuple[Verdict, str]:
+def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
     """Return what a race of a baseline and a system says of the system, and why not where the scores forbid it."""
-    if race.verdict is not Ended.BETTER:
-        return Verdict.CANNOT_SAY, ""
+    if race.verdict is not RaceEnd.BETTER:
+        return GateStatus.CANNOT_SAY, ""
     if race.n_one_sided > most_unscored * race.n_items:
-        return Verdict.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers have a score on one side only"
-    return (Verdict.WORSE if race.out and race.left[0] == race.looks[0].first else Verdict.NOT_WORSE), ""
+        return GateStatus.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers have a score on one side only"
+    return (GateStatus.WORSE if race.out and race.left[0] == race.looks[0].first else GateStatus.NOT_WORSE), ""
 
 
 def power_of(baseline: Side, config: GateConfig, candidate: Side | None = None) -> Gate:
@@ -267,7 +267,7 @@ def is_powerful(row: GateRow) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Test:
     """What one test is of."""
 
     setting: str
@@ -282,7 +282,7 @@ class _Place:
     """How many of the candidate's answers cannot be answers, where these are too many to pass; empty elsewhere."""
 
 
-def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Place]:
+def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
     is_anchored = baseline.judges <= set(config.anchored_judges) | _anchored(candidate, baseline)
     for setting, rows in baseline.rows.items():
@@ -293,7 +293,7 @@ def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Pl
                 metric = baseline.metrics[name]
                 decides = is_anchored or not baseline.is_judged(metric)
                 implausible = candidate.implausible.get(setting, "")
-                yield _Place(setting, _slice_name(part), is_named, metric, decides, pairs, implausible)
+                yield _Test(setting, _slice_name(part), is_named, metric, decides, pairs, implausible)
 
 
 def _anchored(candidate: Side, baseline: Side) -> set[str]:
@@ -334,7 +334,7 @@ def _slice_name(part: Slice[ScoredAnswer]) -> str:
     return f"{part.dimension}={part.value}" if part.value else ALL_TASKS
 
 
-def _tested(place: _Place, config: GateConfig) -> GateRow:
+def _tested(place: _Test, config: GateConfig) -> GateRow:
     """Return a test before the correction for their number: a drop beyond the margin counts at once."""
     margin = _margin(place, config)
     sides = [_column(place, side) for side in (0, 1)]
@@ -361,17 +361,17 @@ def _tested(place: _Place, config: GateConfig) -> GateRow:
         heights=_heights([value for before, value in both if value is not None and before is not None], place.metric),
     )
     if _are_same(place.pairs):
-        return replace(row, verdict=Verdict.NOT_WORSE, why="every answer is the same")
+        return replace(row, verdict=GateStatus.NOT_WORSE, why="every answer is the same")
     if found.n_one_sided > config.most_unscored * len(place.pairs):
         why = f"{found.n_one_sided} of {len(place.pairs)} answers have a score on one side only"
         return replace(row, why=why)
     judged = _judged(row, config.alpha)
-    if place.implausible and judged.verdict is Verdict.NOT_WORSE:
-        return replace(judged, verdict=Verdict.CANNOT_SAY, why=place.implausible)
+    if place.implausible and judged.verdict is GateStatus.NOT_WORSE:
+        return replace(judged, verdict=GateStatus.CANNOT_SAY, why=place.implausible)
     return judged
 
 
-def _column(place: _Place, side: int) -> Column:
+def _column(place: _Test, side: int) -> Column:
     """Return the scores of the baseline (0) or of the candidate (1)."""
     return column_of([pair[side] for pair in place.pairs], place.metric, "")
 
@@ -387,7 +387,7 @@ def _judged(row: GateRow, alpha: float) -> GateRow:
     if change.p is None or change.value is None:
         return replace(row, why=change.reason)
     if change.p <= alpha:
-        return replace(row, verdict=Verdict.NOT_WORSE if change.value > -row.margin else Verdict.WORSE)
+        return replace(row, verdict=GateStatus.NOT_WORSE if change.value > -row.margin else GateStatus.WORSE)
     return replace(row, why=_why_open(row))
 
 
@@ -417,19 +417,19 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
     through in half of alpha. To fail, any test may fail, so the p values of drops count with their number.
     """
     decisive = [row for row in rows if row.decides]
-    p_values = [row.change.p if row.verdict is Verdict.WORSE else 1.0 for row in rows]
+    p_values = [row.change.p if row.verdict is GateStatus.WORSE else 1.0 for row in rows]
     adjusted = iter(holm([p for p, row in zip(p_values, rows, strict=True) if row.decides]))
     for row in rows:
         p = next(adjusted) if row.decides else row.change.p
         found = _found_drop(row, config.alpha / max(1, len(decisive)))
         after = replace(row, found_drop=found)
-        if row.verdict is Verdict.WORSE and (p is None or p > config.alpha):
+        if row.verdict is GateStatus.WORSE and (p is None or p > config.alpha):
             why = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
-            after = replace(after, verdict=Verdict.CANNOT_SAY, why=why)
+            after = replace(after, verdict=GateStatus.CANNOT_SAY, why=why)
         yield after
 
 
-def _planned(place: _Place, config: GateConfig) -> GateRow:
+def _planned(place: _Test, config: GateConfig) -> GateRow:
     """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
     column = _column(place, 0)
     (mean,) = (found.estimate for found in mean_columns([column]))
@@ -450,7 +450,7 @@ def _planned(place: _Place, config: GateConfig) -> GateRow:
     )
 
 
-def _margin(place: _Place, config: GateConfig) -> float:
+def _margin(place: _Test, config: GateConfig) -> float:
     name = place.metric.name
     if place.slice == ALL_TASKS:
         return config.margins[name]
@@ -723,12 +723,13 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> Side:
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+_STRICT = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 
 
-class _Answer(_Strict):
+class _SavedAnswer(BaseModel):
     """A scored answer without its texts, which are not needed for a test; their hash is."""
+
+    model_config = _STRICT
 
     setting: str
     task_id: str
@@ -752,7 +753,9 @@ class _Answer(_Strict):
         return found
 
 
-class _Baseline(_Strict):
+class _SavedSystem(BaseModel):
+    model_config = _STRICT
+
     format: Literal["ragtasks baseline 2"]
     name: str
     suite: str
@@ -761,18 +764,18 @@ class _Baseline(_Strict):
     n_answers: int
     checksum: str
     """Of the settings and the answers, in their order."""
-    answers: list[_Answer]
+    answers: list[_SavedAnswer]
 
 
-def _checksum(settings: Iterable[str], answers: Sequence[_Answer]) -> str:
+def _checksum(settings: Iterable[str], answers: Sequence[_SavedAnswer]) -> str:
     return canonical_hash([list(settings), [answer.model_dump(mode="json") for answer in answers]])
 
 
 def save_baseline(side: Side, path: Path) -> None:
     """Write what a gate needs of a system to a file that later results do not change."""
-    of_task = [name for name in _Answer.model_fields if name in Task.__dataclass_fields__]
+    of_task = [name for name in _SavedAnswer.model_fields if name in Task.__dataclass_fields__]
     answers = [
-        _Answer(
+        _SavedAnswer(
             **{name: getattr(row.task, name) for name in of_task},
             setting=setting,
             n_passages=len(row.response.passages),
@@ -782,7 +785,7 @@ def save_baseline(side: Side, path: Path) -> None:
         for setting, rows in side.rows.items()
         for row in rows
     ]
-    content = _Baseline(
+    content = _SavedSystem(
         format="ragtasks baseline 2",
         name=side.name,
         suite=side.suite,
@@ -801,7 +804,7 @@ def _read_baseline(path: Path) -> Side:
 
     expected = "a baseline that `ragtasks gate --save-baseline` wrote"
     try:
-        saved = _Baseline.model_validate(parse_json(path.read_bytes()))
+        saved = _SavedSystem.model_validate(parse_json(path.read_bytes()))
     except ValidationError as problem:
         raise error(str(path), expected, first_ones(misfits(problem), _MOST_NAMED, "; ")) from None
     except ValueError as problem:

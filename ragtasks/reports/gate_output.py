@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from ragtasks.reports.gate import Gate, GateRow, Verdict, count_of_tests, is_powerful, shortage
+from ragtasks.reports.gate import Gate, GateRow, GateStatus, count_of_tests, is_powerful, shortage
 from ragtasks.tables import (
     Cell,
     Difference,
@@ -74,7 +74,7 @@ def power_status(found: Gate) -> int:
     """Return 0 where an unchanged system passes each test in 80 % of such benchmarks, else 3."""
     decisive = [row for row in found.rows if row.decides and math.isfinite(row.margin)]
     is_enough = not found.problems and all(map(is_powerful, decisive))
-    return Verdict.NOT_WORSE.status if is_enough else Verdict.CANNOT_SAY.status
+    return GateStatus.NOT_WORSE.status if is_enough else GateStatus.CANNOT_SAY.status
 
 
 def gate_section(found: Gate) -> Section:
@@ -151,7 +151,7 @@ def _csv_row(row: GateRow) -> tuple[object, ...]:
 
 # For a pull request.
 
-_SIGNS = {Verdict.NOT_WORSE: "✅", Verdict.WORSE: "❌", Verdict.CANNOT_SAY: "❔"}
+_SIGNS = {GateStatus.NOT_WORSE: "✅", GateStatus.WORSE: "❌", GateStatus.CANNOT_SAY: "❔"}
 
 
 def comment_text(found: Gate) -> str:
@@ -166,8 +166,8 @@ def github_lines(found: Gate) -> Iterator[str]:
     for problem in found.problems:
         yield _annotation("warning", "ragtasks gate: no match", problem)
     for row in found.rows:
-        if row.decides and row.verdict is not Verdict.NOT_WORSE:
-            kind = "error" if row.verdict is Verdict.WORSE else "warning"
+        if row.decides and row.verdict is not GateStatus.NOT_WORSE:
+            kind = "error" if row.verdict is GateStatus.WORSE else "warning"
             place = f"{row.metric.name} in {row.setting}, {row.slice}"
             yield _annotation(kind, f"ragtasks gate: {row.verdict.value}", f"{place}: {_change_text(row)}")
 
@@ -217,4 +217,4 @@ def junit_text(found: Gate) -> str:
 def _junit_kind(row: GateRow) -> str:
     if not row.decides:
         return "skipped"
-    return {Verdict.NOT_WORSE: "", Verdict.WORSE: "failure", Verdict.CANNOT_SAY: "error"}[row.verdict]
+    return {GateStatus.NOT_WORSE: "", GateStatus.WORSE: "failure", GateStatus.CANNOT_SAY: "error"}[row.verdict]

@@ -368,31 +368,23 @@ def _time(results: Mapping[str, Any]) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class MeanDifference:
-    """The means of one metric."""
-
-    metric: str
-    first: Value | None
-    """In the first evaluation; None where it does not have the metric."""
-    second: Value | None
-
-    @property
-    def difference(self) -> float | None:
-        """Second minus first; None unless both have a value."""
-        if self.first is None or self.second is None or self.first.value is None or self.second.value is None:
-            return None
-        return self.second.value - self.first.value
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What differs between two entries."""
+class EntryPair:
+    """Two entries to compare."""
 
     first: Entry
     second: Entry
-    fields: Mapping[str, tuple[str, str]]
-    """Field of provenance that differs -> what it is in the first and in the second."""
-    means: tuple[MeanDifference, ...]
+
+    @property
+    def fields(self) -> dict[str, tuple[str, str]]:
+        """Field of provenance that differs -> its text in the first and in the second."""
+        fields = {name: (text, self.second.provenance[name]) for name, text in self.first.provenance.items()}
+        return {name: both for name, both in fields.items() if both[0] != both[1]}
+
+    @property
+    def means(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """Metric of either -> its mean in the first and in the second."""
+        names = dict.fromkeys([*self.first.means, *self.second.means])
+        return {name: (self.first.means.get(name), self.second.means.get(name)) for name in names}
 
     @property
     def causes(self) -> list[str]:
@@ -406,10 +398,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Differences:
+class ResultsDiff:
     """What differs between two results files."""
 
-    pairs: tuple[Difference, ...]
+    pairs: tuple[EntryPair, ...]
     """Benchmarks and settings that both have; if each has one only, these two."""
     only_first: tuple[Entry, ...]
     """What the second file lacks."""
@@ -421,16 +413,16 @@ class Differences:
         return not any(pair.causes for pair in self.pairs)
 
 
-def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> Differences:
+def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> ResultsDiff:
     """Return what differs between the entries of two results files."""
     ours, theirs = ({_place(entry): entry for entry in entries} for entries in (first, second))
     shared = [place for place in ours if place in theirs]
     if len(ours) == len(theirs) == 1:
-        return Differences((_difference(first[0], second[0]),), (), ())
+        return ResultsDiff((EntryPair(first[0], second[0]),), (), ())
     if not shared:
         raise ConfigurationError(f"no benchmark and setting in common: {_places(first)} against {_places(second)}")
-    return Differences(
-        tuple(_difference(ours[place], theirs[place]) for place in shared),
+    return ResultsDiff(
+        tuple(EntryPair(ours[place], theirs[place]) for place in shared),
         tuple(entry for place, entry in ours.items() if place not in theirs),
         tuple(entry for place, entry in theirs.items() if place not in ours),
     )
@@ -442,13 +434,6 @@ def _place(entry: Entry) -> tuple[str, str, str]:
 
 def _places(entries: Iterable[Entry]) -> str:
     return ", ".join(f"{entry.title} {entry.setting}" for entry in entries)
-
-
-def _difference(first: Entry, second: Entry) -> Difference:
-    fields = {name: (first.provenance[name], second.provenance[name]) for name in first.provenance}
-    names = dict.fromkeys([*first.means, *second.means])
-    means = [MeanDifference(name, first.means.get(name), second.means.get(name)) for name in names]
-    return Difference(first, second, {name: both for name, both in fields.items() if both[0] != both[1]}, tuple(means))
 
 
 # What lies in a folder of results as text for a terminal: a list, one evaluation in full, and what differs.
@@ -479,7 +464,7 @@ def render_entries(entries: Iterable[Entry]) -> str:
     return "\n\n".join("\n".join(_entry(entry)) for entry in entries)
 
 
-def render_differences(found: Differences) -> str:
+def render_differences(found: ResultsDiff) -> str:
     """Return what differs, pair by pair, and whether the scores compare."""
     parts = ["\n".join(_pair(pair)) for pair in found.pairs]
     for which, entries in (("first", found.only_first), ("second", found.only_second)):
@@ -537,22 +522,23 @@ def _entry(entry: Entry) -> Iterator[str]:
     yield from (f"{name.ljust(widest)}  {plain(value)}" for name, value in entry.provenance.items())
 
 
-def _pair(pair: Difference) -> Iterator[str]:
+def _pair(pair: EntryPair) -> Iterator[str]:
     yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
     yield ""
     rows = [[_CAUSE_OF.get(name, ""), name, *both] for name, both in pair.fields.items()]
     yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
     rows = []
-    for item in pair.means:
-        gap = UNKNOWN if item.difference is None else fixed(item.difference, signed=True)
-        rows.append([item.metric, mean_text(item.first), mean_text(item.second), gap])
+    for name, (first, second) in pair.means.items():
+        values = (first and first.value, second and second.value)
+        gap = UNKNOWN if None in values else fixed((values[1] or 0.0) - (values[0] or 0.0), signed=True)
+        rows.append([name, mean_text(first), mean_text(second), gap])
     yield from markdown_table(["metric", "first", "second", "second - first"], rows)
     yield ""
     yield _verdict(pair)
 
 
-def _verdict(pair: Difference) -> str:
+def _verdict(pair: EntryPair) -> str:
     if pair.causes:
         return f"not comparable: other {', '.join(pair.causes)}"
     others = [name for name in pair.request_fields if name != SCORED_BY]

@@ -46,7 +46,7 @@ AnswerKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedAnswers:
+class JudgeResults:
     """What one judge said of rated answers."""
 
     judge: str
@@ -60,7 +60,7 @@ class JudgedAnswers:
 
 
 def judge_card(
-    answers: Sequence[RatedResponse], judged: JudgedAnswers, *, time: str, data: str, rubrics: Mapping[str, str]
+    answers: Sequence[RatedResponse], judged: JudgeResults, *, time: str, data: str, rubrics: Mapping[str, str]
 ) -> JudgeCard:
     """Return the card of one judge."""
     pairs = rated_pairs(answers)
@@ -150,7 +150,7 @@ def _by_scores(pairs: Sequence[RatedPair], scores: Mapping[AnswerKey, float | No
 
 
 def _of_rubric(
-    answers: Sequence[RatedResponse], pairs: Sequence[RatedPair], judged: JudgedAnswers, rubric: str
+    answers: Sequence[RatedResponse], pairs: Sequence[RatedPair], judged: JudgeResults, rubric: str
 ) -> Iterator[CardRow]:
     scores = judged.scores[rubric]
     preferences = _by_scores(pairs, scores)
@@ -309,7 +309,7 @@ def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict 
 # How the judge answers, and what it costs.
 
 
-def _verdict_rows(judged: JudgedAnswers) -> Iterator[CardRow]:
+def _verdict_rows(judged: JudgeResults) -> Iterator[CardRow]:
     for item in judged.verdicts.coverage():
         if item.judge != judged.judge or not item.n_asked:
             continue
@@ -322,7 +322,7 @@ def _verdict_rows(judged: JudgedAnswers) -> Iterator[CardRow]:
         yield CardRow(rubric, "mean moves by", value, low, high, found.n_answers)
 
 
-def _cost(judged: JudgedAnswers) -> Iterator[CardRow]:
+def _cost(judged: JudgeResults) -> Iterator[CardRow]:
     """Yield tokens, dollars and seconds a prompt, of what was asked now: what the cache had cost nothing."""
     usage = judged.verdicts.usage.get(judged.judge, Usage())
     if not usage.n_asked:

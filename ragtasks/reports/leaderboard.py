@@ -32,7 +32,7 @@ _TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Board:
     """The evaluations that compare with each other."""
 
     title: str
@@ -56,7 +56,7 @@ class Table:
     """Best first."""
 
 
-def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
+def leaderboard_tables(entries: Sequence[Entry]) -> list[Board]:
     """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges.
 
     Tables over fewer tasks than their setting has come after the whole ones.
@@ -109,12 +109,12 @@ def _best(found: Sequence[Standing], metric: Metric) -> float | None:
     return (max if metric.higher_is_better else min)(rounded)
 
 
-def _is_best(table: Table, standing: Standing, metric: Metric) -> bool:
+def _is_best(table: Board, standing: Standing, metric: Metric) -> bool:
     value = value_of(standing.entry, metric)
     return standing.rank is not None and value is not None and table.best.get(metric.name) == float(fixed(value))
 
 
-def _table(entries: Sequence[Entry]) -> Table:
+def _table(entries: Sequence[Entry]) -> Board:
     metrics = {metric.name: metric for entry in entries for metric in entry.metrics}
     offered = list(metrics.values())
     scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
@@ -139,7 +139,7 @@ def _table(entries: Sequence[Entry]) -> Table:
     marked = [] if too_few else order
     best = {metric.name: value for metric in marked if (value := _best(found, metric)) is not None}
     missing = _missing(entries)
-    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(found))
+    return Board(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(found))
 
 
 def _too_few(entries: Sequence[Entry]) -> int:

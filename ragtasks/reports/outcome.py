@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ragtasks.reports.tables import summary_section
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import Decided, SystemScores
-from ragtasks.statistics import Look, Race, Verdict, detectable_difference
+from ragtasks.statistics import Look, Race, RaceEnd, detectable_difference
 from ragtasks.tables import Format, Value, fixed, markdown_table, render
 
 _HOLDS = "The interval holds however often the race was looked at."
@@ -23,7 +23,7 @@ def decision_text(found: Decided) -> str:
 
 def wave_text(race: Race) -> str:
     """Return one line on a race after a wave."""
-    state = "decided" if race.verdict in {Verdict.BETTER, Verdict.EQUAL} else "not decided"
+    state = "decided" if race.verdict in {RaceEnd.BETTER, RaceEnd.EQUAL} else "not decided"
     gaps = "; ".join(_gap(look) for look in race.looks[:3])
     more = f"; and {len(race.looks) - 3} more pairs" if len(race.looks) > 3 else ""
     return f"{race.n_items} of {len(race.order)} tasks, {state}: {gaps}{more}"
@@ -43,9 +43,9 @@ def race_lines(race: Race, measure: str) -> Iterator[str]:
     """Yield how a race ended, and how far that may be trusted."""
     yield race.conclusion(measure)
     yield from (f"  {_gap(look)}" for look in _decisive(race))
-    if race.verdict is Verdict.BETTER:
+    if race.verdict is RaceEnd.BETTER:
         yield f"  {_HOLDS} {_TOO_FAR}" if race.n_items < len(race.order) else f"  {_HOLDS}"
-    if race.verdict is Verdict.UNDECIDED:
+    if race.verdict is RaceEnd.UNDECIDED:
         yield from _what_all_would_show(race)
 
 
@@ -102,7 +102,7 @@ def _gap(look: Look) -> str:
 def _standing(race: Race, name: str) -> str:
     look = race.out.get(name)
     if look is None:
-        return "best" if race.verdict is Verdict.BETTER else "in the race"
+        return "best" if race.verdict is RaceEnd.BETTER else "in the race"
     gap = abs(look.difference.value or 0.0)
     return f"out after {look.n_items} tasks: {fixed(gap)} behind {look.better}"
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
-from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
+from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
@@ -123,7 +123,7 @@ def _remove_others(path: Path, prefix: str) -> None:
         folder.rmdir()
 
 
-def _measured_by(parts: Sequence[Part]) -> str:
+def _measured_by(parts: Sequence[PagePart]) -> str:
     """Return the metric that losses are of, in words: with what it is of, where parts have several."""
     labels = group_labels([part.group for part in parts])
     metrics = {part.group: part.metric for part in parts if part.metric}
@@ -133,9 +133,9 @@ def _measured_by(parts: Sequence[Part]) -> str:
 
 def _blocks(
     evaluations: Sequence[Evaluation],
-    parts: Sequence[Part],
+    parts: Sequence[PagePart],
     text_stores: Mapping[str, TextStore],
-    failures: Sequence[Failure],
+    failures: Sequence[FailureKind],
 ) -> list[str]:
     """Return the packed blocks; the first one says what the others are."""
     blocks: list[str] = [""]

@@ -29,7 +29,7 @@ _NO_PROBLEM = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcom
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureKind:
     """A kind of failure."""
 
     name: str
@@ -42,7 +42,7 @@ FAILURES = tuple(dict.fromkeys((*_TURN_ERRORS.values(), *_LOSSES, UNSCORED, NO_V
 """Names of all kinds, in the order in which they are shown; a response has at most one beside the last two."""
 
 
-def explained(metric: str) -> list[Failure]:
+def explained(metric: str) -> list[FailureKind]:
     """Return all kinds, in the order of `FAILURES`."""
     meanings = {
         **{kind.says: kind.meaning for kind in TurnErrorKind},
@@ -52,7 +52,7 @@ def explained(metric: str) -> list[Failure]:
         UNSCORED: f"{metric} has no value: the reason stands beside it",
         NO_VERDICT: "at least one judge was asked and gave none",
     }
-    return [Failure(name, meanings[name]) for name in FAILURES]
+    return [FailureKind(name, meanings[name]) for name in FAILURES]
 
 
 def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str | None]) -> list[str]:
@@ -70,7 +70,7 @@ _VERDICT = ("rubric", "judge", "outcome", "label", "value", "reason", "replies",
 _BITS = {name: 1 << place for place, name in enumerate(FAILURES)}
 
 
-class Part:
+class PagePart:
     """Collects the responses of one model in one setting."""
 
     def __init__(self, group: Group, model: str, setting: str, metric: str) -> None:
@@ -185,7 +185,7 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
 
 def collect_parts(
     evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
-) -> tuple[list[Part], dict[str, TextStore]]:
+) -> tuple[list[PagePart], dict[str, TextStore]]:
     """Return the parts in order of models and settings, and benchmark -> its tasks and passages.
 
     Evaluations without logged samples have no part.
@@ -194,7 +194,7 @@ def collect_parts(
     for named in name_evaluations(evaluations, metrics):
         by_model.setdefault((named.group, named.model), []).append(named)
     text_stores = {evaluation.kind[0]: TextStore() for evaluation in evaluations if evaluation.samples}
-    parts: dict[tuple[Group, str], dict[str, Part]] = {model: {} for model in by_model}
+    parts: dict[tuple[Group, str], dict[str, PagePart]] = {model: {} for model in by_model}
     for named, row in _in_turn(list(by_model.values())):
         part = _part_of(named, row, parts[named.group, named.model])
         part.add(row, text_stores[named.evaluation.kind[0]], named.loss(row))
@@ -208,10 +208,10 @@ def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, ScoredA
         yield from filter(None, responses)
 
 
-def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, Part]) -> Part:
+def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, PagePart]) -> PagePart:
     setting = row.setting
     if setting not in of_setting:
-        of_setting[setting] = Part(named.group, named.model, setting, named.metric.name if named.metric else "")
+        of_setting[setting] = PagePart(named.group, named.model, setting, named.metric.name if named.metric else "")
     return of_setting[setting]
 
 

@@ -1,6 +1,6 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
-from ragtasks.statistics._decisions import ENOUGH_ALIKE, Look, Race, Values, Verdict
+from ragtasks.statistics._decisions import ENOUGH_ALIKE, Look, Race, RaceEnd, Values
 from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability
 from ragtasks.statistics._means import (
     LEVEL,
@@ -47,9 +47,9 @@ __all__ = [
     "Look",
     "Mean",
     "Race",
+    "RaceEnd",
     "Repeatability",
     "Values",
-    "Verdict",
     "assisted_mean",
     "cluster",
     "compare",

@@ -63,7 +63,7 @@ Values = Mapping[str, Mapping[str, float | None]]
 """System -> item -> score, None where unscored."""
 
 
-class Verdict(Enum):
+class RaceEnd(Enum):
     """How a race ended."""
 
     BETTER = "better"
@@ -84,7 +84,7 @@ class Look:
     """Second less first, with an interval that holds for all looks together."""
     n_items: int
     """Items that were scored at this look."""
-    verdict: Verdict
+    verdict: RaceEnd
     """What this look says of the two; `UNDECIDED` where neither is shown yet."""
     better: str = ""
     """The better one of the two, where the verdict says so."""
@@ -135,7 +135,7 @@ class Race:
         self.left = tuple(systems)
         self.out: dict[str, Look] = {}
         self.looks: list[Look] = []
-        self.verdict: Verdict | None = None
+        self.verdict: RaceEnd | None = None
         self.reason = ""
         self._bounds, self._higher_is_better = bounds, higher_is_better
         self.is_gate = is_gate
@@ -147,7 +147,7 @@ class Race:
         self._levels = _levels_of(self._sizes, level / (len(systems) - 1))
         self._n_looks = 0
         if not self._sizes:
-            self._end(Verdict.UNDECIDED, NOT_ENOUGH)
+            self._end(RaceEnd.UNDECIDED, NOT_ENOUGH)
 
     @property
     def n_items(self) -> int:
@@ -186,19 +186,19 @@ class Race:
         names = " and ".join(filter(None, [", ".join(self.left[:-1]), self.left[-1]]))
         if self.is_gate:
             return self._gate_conclusion(measure)
-        if self.verdict is Verdict.BETTER:
+        if self.verdict is RaceEnd.BETTER:
             others = "each of the others" if len(self.out) > 1 else next(iter(self.out))
             return f"{names} is better than {others} in {measure}"
-        if self.verdict is Verdict.EQUAL:
+        if self.verdict is RaceEnd.EQUAL:
             return f"{names} are equal within {self.margin:g} in {measure}"
         chance = f" (chance {max(look.chance for look in self.looks):.2f})" if self.reason == HOPELESS else ""
         return f"cannot be told which of {names} is better in {measure}: {self.reason}{chance}"
 
     def _gate_conclusion(self, measure: str) -> str:
         baseline, candidate = self._values
-        if self.verdict is Verdict.BETTER and self.left == (candidate,):
+        if self.verdict is RaceEnd.BETTER and self.left == (candidate,):
             return f"not worse: {candidate} lost less than {self.margin:g} against {baseline} in {measure}"
-        if self.verdict is Verdict.BETTER:
+        if self.verdict is RaceEnd.BETTER:
             return f"worse: {candidate} lost more than {self.margin:g} against {baseline} in {measure}"
         return f"cannot say whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
 
@@ -207,25 +207,25 @@ class Race:
         scored = [value for name in self.left for value in self._values[name].values() if value is not None]
         is_last = self._n_looks == len(self._sizes)
         if not looks:
-            self._end(Verdict.BETTER)
+            self._end(RaceEnd.BETTER)
         elif all(not look.difference.n_values for look in looks):
-            self._end(Verdict.UNDECIDED, NO_SCORES)
+            self._end(RaceEnd.UNDECIDED, NO_SCORES)
         elif len(set(scored)) == 1 and (is_last or len(scored) >= ENOUGH_ALIKE):
-            self._end(Verdict.UNDECIDED, ONE_VALUE)
-        elif all(look.verdict is Verdict.EQUAL for look in looks):
-            self._end(Verdict.EQUAL)
+            self._end(RaceEnd.UNDECIDED, ONE_VALUE)
+        elif all(look.verdict is RaceEnd.EQUAL for look in looks):
+            self._end(RaceEnd.EQUAL)
         elif is_last:
-            self._end(Verdict.UNDECIDED, ALL_SCORED)
+            self._end(RaceEnd.UNDECIDED, ALL_SCORED)
         elif self._is_hopeless(looks):
-            self._end(Verdict.UNDECIDED, HOPELESS)
+            self._end(RaceEnd.UNDECIDED, HOPELESS)
 
-    def _end(self, verdict: Verdict, reason: str = "") -> None:
+    def _end(self, verdict: RaceEnd, reason: str = "") -> None:
         self.verdict, self.reason = verdict, reason
 
     def _is_hopeless(self, looks: Sequence[Look]) -> bool:
         """Return whether nobody who is left is likely to be told from the one in front."""
         front = self._in_front(looks)
-        beside = [look for look in looks if front in {look.first, look.second} and look.verdict is not Verdict.EQUAL]
+        beside = [look for look in looks if front in {look.first, look.second} and look.verdict is not RaceEnd.EQUAL]
         return bool(beside) and all(look.chance < _HOPELESS for look in beside)
 
     def _in_front(self, looks: Sequence[Look]) -> str:
@@ -242,18 +242,18 @@ class Race:
         compared = compare(*columns, level=1 - levels.better, tested=self._tested, is_discrete=self.is_gate)
         found, gaps = compared.difference, compared.gaps
         if found.value is None or found.p is None:
-            return Look(first, second, found, self.n_items, Verdict.UNDECIDED)
+            return Look(first, second, found, self.n_items, RaceEnd.UNDECIDED)
         beside = found.value - self._tested
         if found.p <= levels.better:
             better = self._better(first, second, beside)
-            return Look(first, second, found, self.n_items, Verdict.BETTER, better)
+            return Look(first, second, found, self.n_items, RaceEnd.BETTER, better)
         if not self.is_gate and self._is_within(gaps, levels.equal):
             (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
-            return Look(first, second, inside, self.n_items, Verdict.EQUAL)
+            return Look(first, second, inside, self.n_items, RaceEnd.EQUAL)
         freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
         margin = None if self.is_gate else self.margin
         chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels[-1], margin)
-        return Look(first, second, found, self.n_items, Verdict.UNDECIDED, chance=chance)
+        return Look(first, second, found, self.n_items, RaceEnd.UNDECIDED, chance=chance)
 
     def _is_within(self, gaps: Clustered, level: float) -> bool:
         """Return whether tests of both margins reject, each on its side."""

@@ -24,8 +24,8 @@ from ragtasks.reports.agreement import (
     PAPER_TABLE_6,
     PAPER_TABLE_7,
     Calibration,
-    Column,
     Consolidation,
+    MetricScores,
     Weighting,
     calibrate,
     consolidated,
@@ -191,7 +191,7 @@ def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(
 
 
 def test_a_judge_that_says_what_is_published_correlates_like_it(answers: tuple[RatedResponse, ...]) -> None:
-    copy = Column("rb_llm", "copy", {row.key: row.metrics["rb_llm"] for row in answers})
+    copy = MetricScores("rb_llm", "copy", {row.key: row.metrics["rb_llm"] for row in answers})
     cells = calibrate(answers, [copy]).correlations
     assert [c.score for c in cells if c.source == "copy"] == [
         c.score for c in cells if (c.metric, c.source) == ("rb_llm", "published")
@@ -203,7 +203,7 @@ def test_unscored_and_missing_scores_are_left_out_and_counted() -> None:
     values: dict[tuple[str, str], float | None] = {row.key: row.metrics["rl_f"] for row in rows}
     values[rows[0].key] = None
     del values[rows[3].key]
-    column = Column("rl_f", "judge", values)
+    column = MetricScores("rl_f", "judge", values)
     calibration = calibrate(rows, [column])
     cell = next(c for c in calibration.correlations if c.source == "judge")
     kept = [row for row in rows if values.get(row.key) is not None]
@@ -216,7 +216,7 @@ def test_unscored_and_missing_scores_are_left_out_and_counted() -> None:
 
 def test_a_column_that_says_nothing_has_no_score() -> None:
     rows = made()
-    calibration = calibrate(rows, [Column("rl_f", "silent", {})])
+    calibration = calibrate(rows, [MetricScores("rl_f", "silent", {})])
     reasons = {(c.metric, c.source): c.score.reason for c in calibration.correlations}
     assert reasons["rl_f", "silent"] == "fewer than two items that two raters have rated"
     assert reasons["rb_alg", "published"] == "the ratings do not vary, so agreement is not defined"
@@ -279,7 +279,7 @@ def test_idk_scores_cover_scored_answers_and_count_the_rest() -> None:
 def test_scores_of_other_answers_are_refused() -> None:
     foreign = {("d<::>1", "gpt-4o"): 0.5}
     with pytest.raises(ConfigurationError, match="1 others, as") as caught:
-        calibrate(made(), [Column("rb_llm", "judge", foreign)])
+        calibrate(made(), [MetricScores("rb_llm", "judge", foreign)])
     assert "rb_llm by judge" in str(caught.value)
     with pytest.raises(ConfigurationError, match="idk-judge"):
         calibrate(made(), verdicts={"idk-judge": dict.fromkeys(foreign, IdkVerdict.NO)})
@@ -288,9 +288,9 @@ def test_scores_of_other_answers_are_refused() -> None:
 def test_a_column_twice_and_a_score_that_is_no_number_are_refused() -> None:
     rows = made()
     with pytest.raises(ConfigurationError, match="rb_llm by published"):
-        calibrate(rows, [Column("rb_llm", "published", {})])
+        calibrate(rows, [MetricScores("rb_llm", "published", {})])
     with pytest.raises(ConfigurationError, match="finite"):
-        calibrate(rows, [Column("rb_llm", "judge", {rows[0].key: math.nan})])
+        calibrate(rows, [MetricScores("rb_llm", "judge", {rows[0].key: math.nan})])
 
 
 def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> None:
@@ -308,7 +308,7 @@ def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> N
 
 def test_the_papers_scores_stand_beside_its_own_columns_only() -> None:
     rows = made()
-    column = Column("rb_llm", "a|b", {row.key: row.metrics["rb_llm"] for row in rows})
+    column = MetricScores("rb_llm", "a|b", {row.key: row.metrics["rb_llm"] for row in rows})
     report = text_of(calibrate(rows, [column]))
     assert lines_of(report, "win_rate", "paper, Table 7")[0][-1] == "-"
     assert "rb_llm (a\\|b)" in report
@@ -341,7 +341,7 @@ def svg_of(calibration: Calibration, path: Path) -> str:
 
 def test_a_picture_says_what_it_shows(tmp_path: Path) -> None:
     rows = made()
-    column = Column("rb_llm", "a $1 judge$", {row.key: row.metrics["rb_llm"] for row in rows})
+    column = MetricScores("rb_llm", "a $1 judge$", {row.key: row.metrics["rb_llm"] for row in rows})
     calibration = calibrate(rows, [column])
     picture = svg_of(calibration, tmp_path / "a.svg")
     for text in (*(w.value for w in Weighting), *(name.replace("_", "-") for name in HUMAN), "rb_llm (a $1 judge$)"):

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.history import Difference, diff_entries, read_file
+from ragtasks.reports.history import EntryPair, diff_entries, read_file
 from ragtasks.results import CAUSES, DECISIVE, causes_of
 from tests.reports._saved import TASKS, facts, save, scoring, top
 from tests.reports.test_history import command
 
 
-def pair_of(first: Path, second: Path) -> Difference:
+def pair_of(first: Path, second: Path) -> EntryPair:
     (pair,) = diff_entries(read_file(first), read_file(second)).pairs
     return pair
 
@@ -102,12 +102,8 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
     first = save(tmp_path / "a", "org/A", values=lambda _: {"rb_alg": 0.5, "idk_yes": None, "rouge_l": 0.25})
     second = save(tmp_path / "b", "org/B", values=lambda _: {"rb_alg": 0.25, "idk_yes": 1.0, "empty": 0.0})
     pair = pair_of(first, second)
-    assert {item.metric: item.difference for item in pair.means} == {
-        "rb_alg": -0.25,
-        "idk_yes": None,
-        "rouge_l": None,
-        "empty": None,
-    }
+    values = {name: tuple(mean and mean.value for mean in both) for name, both in pair.means.items()}
+    assert values == {"rb_alg": (0.5, 0.25), "idk_yes": (None, 1.0), "rouge_l": (0.25, None), "empty": (None, 0.0)}
     status, text = command("show", first, second)
     assert status == 0
     assert "# org/A: mtrag, reference  ->  org/B: mtrag, reference" in text

@@ -15,8 +15,8 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.gate import (
     Gate,
+    GateStatus,
     Side,
-    Verdict,
     before_judging,
     gate,
     is_powerful,
@@ -74,7 +74,7 @@ def test_a_small_real_drop_within_the_margin_passes() -> None:
     (only,) = found.rows
     assert only.change.high is not None
     assert only.change.high < 0
-    assert found.verdict is Verdict.NOT_WORSE
+    assert found.verdict is GateStatus.NOT_WORSE
 
 
 def test_answers_that_cannot_be_answers_do_not_pass_and_few_of_them_are_named() -> None:
@@ -85,28 +85,28 @@ def test_answers_that_cannot_be_answers_do_not_pass_and_few_of_them_are_named() 
         return gated(side_of(replace(found, provenance={"mtrag_reference": {"configuration": configuration}})), BEFORE)
 
     found = broken(13)
-    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.verdict is GateStatus.CANNOT_SAY
     assert found.rows[0].why == f"13 of {N} answers to reference (22%) are implausible (most are empty)"
     assert any("Implausible: new in reference: 13 of" in note for note in found.notes)
     few = broken(12)
-    assert few.verdict is Verdict.NOT_WORSE
+    assert few.verdict is GateStatus.NOT_WORSE
     assert any("Implausible: new in reference: 12 of" in note for note in few.notes)
-    assert broken(13, max_implausible=0.5).verdict is Verdict.NOT_WORSE
+    assert broken(13, max_implausible=0.5).verdict is GateStatus.NOT_WORSE
 
 
 def test_lower_is_better_is_turned_around() -> None:
     now = side(lambda _: 0.5, values={"empty": 1.0})
     before = side(lambda _: 0.5, values={"empty": 0.0})
     worse, better = gated(now, before, margins={"empty": 0.1}), gated(before, now, margins={"empty": 0.1})
-    assert (worse.rows[0].change.value, worse.verdict) == (-1.0, Verdict.WORSE)
-    assert better.verdict is Verdict.NOT_WORSE
+    assert (worse.rows[0].change.value, worse.verdict) == (-1.0, GateStatus.WORSE)
+    assert better.verdict is GateStatus.NOT_WORSE
 
 
 def test_a_kind_of_turn_error_is_held_and_says_where_nobody_looked(tmp_path: Path) -> None:
     margins = {"invented": 0.1}
     before, now = (side(lambda _: 0.5, name=str(share), values={"invented": share}) for share in (0.0, 1.0))
     found = gated(now, before, margins=margins)
-    assert (found.verdict, found.notes) == (Verdict.WORSE, ())
+    assert (found.verdict, found.notes) == (GateStatus.WORSE, ())
     save_baseline(before, tmp_path / "before.json")
     assert gated(now, read_side(tmp_path / "before.json"), margins=margins).notes == ()
     (note,) = gated(BEFORE, before, margins=margins).notes
@@ -118,7 +118,7 @@ def test_too_few_answers_say_how_many_it_takes() -> None:
     before = side(lambda number: 1.0 if number % 4 else 0.0)
     found = gated(now, before)
     (only,) = found.rows
-    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.verdict is GateStatus.CANNOT_SAY
     assert not is_powerful(only)
     assert only.least_margin is not None
     takes = int(only.why.split()[-1])
@@ -127,19 +127,19 @@ def test_too_few_answers_say_how_many_it_takes() -> None:
 
 def test_fewer_than_ten_conversations_never_pass_as_a_whole() -> None:
     found = gated(side(lambda _: 0.9, n=9), side(lambda _: 0.1, n=9))
-    assert (found.verdict, found.rows[0].why) == (Verdict.CANNOT_SAY, "fewer than 10 conversations")
+    assert (found.verdict, found.rows[0].why) == (GateStatus.CANNOT_SAY, "fewer than 10 conversations")
 
 
 def test_answers_that_are_the_same_text_pass_whatever_the_margin() -> None:
     before = side(lambda number: number % 2, n=12, text="ab")
     found = gated(before, before, margins={"rouge_l": 1e-6})
-    assert found.verdict is Verdict.NOT_WORSE
+    assert found.verdict is GateStatus.NOT_WORSE
 
 
 def test_equal_scores_of_other_answers_pass_only_if_a_rare_loss_would_show() -> None:
     now, before = (side(lambda _: 0.5, text=text) for text in "ab")
-    assert gated(now, before, margins={"rouge_l": 0.02}).verdict is Verdict.CANNOT_SAY
-    assert gated(now, before, margins={"rouge_l": 0.2}).verdict is Verdict.NOT_WORSE
+    assert gated(now, before, margins={"rouge_l": 0.02}).verdict is GateStatus.CANNOT_SAY
+    assert gated(now, before, margins={"rouge_l": 0.2}).verdict is GateStatus.NOT_WORSE
 
 
 def test_one_slice_that_is_worse_fails_all() -> None:
@@ -159,7 +159,7 @@ def test_one_slice_that_is_worse_fails_all() -> None:
     verdicts = {item.slice: item.verdict.value for item in found.rows}
     assert verdicts["domain=fiqa"] == "worse"
     assert verdicts["domain=govt"] == "not worse"
-    assert found.verdict is Verdict.WORSE
+    assert found.verdict is GateStatus.WORSE
     only_govt = gated(rows("new", 0.3), rows("old", 0.0), margins={"rouge_l": 0.2}, slices=("domain=govt",))
     assert [item.slice for item in only_govt.rows] == ["all tasks", "domain=govt"]
 
@@ -170,7 +170,7 @@ def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> No
         shift / 1000
         for shift in range(-60, -140, -1)
         if 0.01 < (gated(side(noisy(2, shift / 1000)), BEFORE).rows[0].change.p or 0) < 0.05
-        and gated(side(noisy(2, shift / 1000)), BEFORE).verdict is Verdict.WORSE
+        and gated(side(noisy(2, shift / 1000)), BEFORE).verdict is GateStatus.WORSE
     )
     names = ("ans_acc", "rouge_l")
 
@@ -190,10 +190,10 @@ def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> No
         many(noisy(2, shift), "new"), many(noisy(1), "old"), margins=dict.fromkeys(names, 0.05), slices=("domain",)
     )
     whole = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "rouge_l")
-    assert whole.verdict is Verdict.CANNOT_SAY
+    assert whole.verdict is GateStatus.CANNOT_SAY
     assert "12 tests" in whole.why
     alike = next(item for item in found.rows if item.slice == "all tasks" and item.metric.name == "ans_acc")
-    assert alike.verdict is Verdict.NOT_WORSE
+    assert alike.verdict is GateStatus.NOT_WORSE
 
 
 def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> None:
@@ -206,10 +206,10 @@ def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> Non
         return side_of(evaluation(found, model=model))
 
     found = gated(rows("new"), rows("old"), slices=("answerability",))
-    assert found.verdict is Verdict.NOT_WORSE
+    assert found.verdict is GateStatus.NOT_WORSE
     assert [item.slice for item in found.rows if not item.decides] == ["answerability=PARTIAL"]
     named = gated(rows("new"), rows("old"), slices=("answerability=PARTIAL",))
-    assert named.verdict is Verdict.CANNOT_SAY
+    assert named.verdict is GateStatus.CANNOT_SAY
 
 
 def with_fields(system: Side, **fields: str) -> Side:
@@ -219,7 +219,7 @@ def with_fields(system: Side, **fields: str) -> Side:
 @pytest.mark.parametrize("field", ["encoder", "data revision", "judge prompts", "idk detector", "harness task version"])
 def test_other_fingerprints_are_no_match(field: str) -> None:
     found = gated(with_fields(BEFORE, **{field: "other"}), BEFORE)
-    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.verdict is GateStatus.CANNOT_SAY
     assert found.rows == ()
     assert found.problems == (f"{field} in reference: - -> other",)
 
@@ -228,7 +228,7 @@ def test_prompts_and_corpus_may_differ_where_that_is_the_change() -> None:
     now = with_fields(side(noisy(2)), **{"system prompt": "terse", "run key": "0011"})
     assert len(gated(now, BEFORE).problems) == 2
     found = gated(now, BEFORE, may_differ=("prompts", "retriever"))
-    assert found.verdict is Verdict.NOT_WORSE
+    assert found.verdict is GateStatus.NOT_WORSE
     assert len(found.notes) == 2
     with pytest.raises(ConfigurationError, match="encoder"):
         gated(now, BEFORE, may_differ=("encoder",))
@@ -236,14 +236,14 @@ def test_prompts_and_corpus_may_differ_where_that_is_the_change() -> None:
 
 def test_other_tasks_are_no_match() -> None:
     found = gated(side(noisy(1), n=N - 1), BEFORE)
-    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.verdict is GateStatus.CANNOT_SAY
     assert found.problems[0].startswith("tasks in reference: 60")
 
 
 def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
     before = side(noisy(1), text="ab")
     found = gated(side(lambda number: noisy(1)(number) + 0.01, text="ab"), before)
-    assert found.verdict is Verdict.CANNOT_SAY
+    assert found.verdict is GateStatus.CANNOT_SAY
     assert found.problems[0].startswith("drift of rouge_l in reference: 60 of 60 answers")
     assert "+0.010 on average" in found.problems[0]
 
@@ -262,11 +262,11 @@ def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
     margins = {"rouge_l": 0.5, "rb_llm": 0.05}
     shown = gated(now, before, margins=margins)
     assert [(item.metric.name, item.decides) for item in shown.rows] == [("rouge_l", True), ("rb_llm", False)]
-    assert shown.rows[1].verdict is Verdict.WORSE
-    assert shown.verdict is Verdict.NOT_WORSE
-    assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is Verdict.WORSE
+    assert shown.rows[1].verdict is GateStatus.WORSE
+    assert shown.verdict is GateStatus.NOT_WORSE
+    assert gated(now, before, margins=margins, anchored_judges=("gpt",)).verdict is GateStatus.WORSE
     alone = gated(now, before, margins={"rb_llm": 0.05})
-    assert (alone.verdict, "not anchored" in alone.sentence) == (Verdict.CANNOT_SAY, True)
+    assert (alone.verdict, "not anchored" in alone.sentence) == (GateStatus.CANNOT_SAY, True)
 
 
 def with_anchors(found: Side, shift: float, time: str) -> Side:
@@ -283,13 +283,13 @@ def test_judges_whose_anchors_show_no_drift_decide_and_one_that_drifted_does_not
     then, alike, moved = with_anchors(before, 0, "t1"), with_anchors(now, 0, "t2"), with_anchors(now, -0.1, "t3")
     save_baseline(then, tmp_path / "then.json")
     for baseline in (then, read_side(tmp_path / "then.json")):
-        assert gated(alike, baseline, margins=margins).verdict is Verdict.WORSE
+        assert gated(alike, baseline, margins=margins).verdict is GateStatus.WORSE
         drifted = gated(moved, baseline, margins=margins)
-        assert drifted.verdict is Verdict.CANNOT_SAY
+        assert drifted.verdict is GateStatus.CANNOT_SAY
         assert drifted.notes[-1].startswith("judge gpt: drift since t1: rb_llm -0.1")
         declared = gated(moved, baseline, margins=margins, anchored_judges=("gpt",))
         assert declared.problems[0].startswith("judge gpt: drift since t1")
-    assert gated(alike, before, margins=margins).verdict is Verdict.CANNOT_SAY
+    assert gated(alike, before, margins=margins).verdict is GateStatus.CANNOT_SAY
 
 
 def test_where_judges_find_the_refusals_no_metric_is_free() -> None:
@@ -301,10 +301,10 @@ def test_where_judges_find_the_refusals_no_metric_is_free() -> None:
 def test_scores_on_one_side_only_are_not_passed_over() -> None:
     found = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
     assert (found.verdict, found.rows[0].why) == (
-        Verdict.CANNOT_SAY,
+        GateStatus.CANNOT_SAY,
         "3 of 60 answers have a score on one side only",
     )
-    assert gated(side(lambda n: None if n < 3 else 1.0), BEFORE, most_unscored=0.05).verdict is Verdict.NOT_WORSE
+    assert gated(side(lambda n: None if n < 3 else 1.0), BEFORE, most_unscored=0.05).verdict is GateStatus.NOT_WORSE
 
 
 def test_power_is_known_from_the_baseline_alone_and_exact_with_both() -> None:
@@ -330,7 +330,7 @@ def test_the_drop_that_is_promised_to_be_found_is_found_four_times_out_of_five()
         values = noisy(100 + seed)
         failing = {number for number in range(N) if chance.random() < share}
         now = side(lambda number, values=values, failing=failing: 0.0 if number in failing else values(number))  # type: ignore[misc]
-        found.append(gated(now, BEFORE).verdict is Verdict.WORSE)
+        found.append(gated(now, BEFORE).verdict is GateStatus.WORSE)
     assert 70 <= sum(found) <= 90
 
 
@@ -418,9 +418,9 @@ def two_settings(model: str, *settings: str) -> Side:
 def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note() -> None:
     one, both = (two_settings("new", *names) for names in (("reference",), ("reference", "full_rag")))
     found = gated(one, two_settings("old", "reference", "full_rag"))
-    assert (found.verdict, found.problems) == (Verdict.CANNOT_SAY, ("setting full_rag is in the baseline only",))
+    assert (found.verdict, found.problems) == (GateStatus.CANNOT_SAY, ("setting full_rag is in the baseline only",))
     more = gated(both, two_settings("old", "reference"))
-    assert (more.verdict, more.problems) == (Verdict.NOT_WORSE, ())
+    assert (more.verdict, more.problems) == (GateStatus.NOT_WORSE, ())
     assert more.notes == ("not tested: setting full_rag, which the baseline has not",)
     assert [item.setting for item in gated(both, two_settings("old", "reference", "full_rag")).rows] == [
         "reference",
@@ -430,7 +430,7 @@ def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note()
 
 def test_what_differs_without_a_say_is_a_note() -> None:
     found = gated(with_fields(side(noisy(2)), **{"generation options": "temperature 1"}), BEFORE)
-    assert (found.verdict, found.problems) == (Verdict.NOT_WORSE, ())
+    assert (found.verdict, found.problems) == (GateStatus.NOT_WORSE, ())
     assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
     hinted = gated(with_fields(BEFORE, **{"system prompt": "terse"}), BEFORE)
     assert hinted.problems == ("system prompt in reference: - -> terse (--may-differ prompts if that is what changes)",)
@@ -466,7 +466,7 @@ def test_power_without_a_candidate_says_what_it_takes_it_to_be() -> None:
     found = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
     (only,) = found.rows
     assert found.candidate == "a system as uneven as the baseline, whose answers are independent of it"
-    assert (only.candidate, only.change.value, only.verdict, only.margin) == (None, None, Verdict.CANNOT_SAY, 0.05)
+    assert (only.candidate, only.change.value, only.verdict, only.margin) == (None, None, GateStatus.CANNOT_SAY, 0.05)
     assert only.baseline == pytest.approx(sum(map(noisy(1), range(N))) / N)
     assert only.found_drop is not None
     assert power_of(BEFORE, GateConfig()).rows[0].found_drop is None, "no margin, so no drop beyond it"
@@ -480,23 +480,23 @@ def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
     (only,) = gated(now, before, margins={"rouge_l": 0.02}).rows
     assert only.least_margin is not None
     assert int(only.why.split()[-1]) == pytest.approx(N * only.least_margin / 0.02, abs=1)
-    assert gated(now, before, margins={"rouge_l": 1.01 * only.least_margin}).verdict is Verdict.NOT_WORSE
-    assert gated(now, before, margins={"rouge_l": 0.99 * only.least_margin}).verdict is Verdict.CANNOT_SAY
+    assert gated(now, before, margins={"rouge_l": 1.01 * only.least_margin}).verdict is GateStatus.NOT_WORSE
+    assert gated(now, before, margins={"rouge_l": 0.99 * only.least_margin}).verdict is GateStatus.CANNOT_SAY
 
 
 @pytest.mark.parametrize(
     ("shift", "old_lacks", "new_lacks", "expected"),
     [
-        (-0.3, 0, 0, (Verdict.WORSE, "")),
-        (0.0, 0, 0, (Verdict.NOT_WORSE, "")),
-        (0.3, 0, 0, (Verdict.NOT_WORSE, "")),
-        (-0.3, 60, 60, (Verdict.CANNOT_SAY, "")),
-        (-0.3, 3, 3, (Verdict.WORSE, "")),
-        (-0.3, 0, 3, (Verdict.CANNOT_SAY, "3 of {n} answers have a score on one side only")),
+        (-0.3, 0, 0, (GateStatus.WORSE, "")),
+        (0.0, 0, 0, (GateStatus.NOT_WORSE, "")),
+        (0.3, 0, 0, (GateStatus.NOT_WORSE, "")),
+        (-0.3, 60, 60, (GateStatus.CANNOT_SAY, "")),
+        (-0.3, 3, 3, (GateStatus.WORSE, "")),
+        (-0.3, 0, 3, (GateStatus.CANNOT_SAY, "3 of {n} answers have a score on one side only")),
     ],
 )
 def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
-    shift: float, old_lacks: int, new_lacks: int, expected: tuple[Verdict, str]
+    shift: float, old_lacks: int, new_lacks: int, expected: tuple[GateStatus, str]
 ) -> None:
     """Answers without a score on either side are no advantage of any; on one side more than 2 % forbid a verdict."""
     race = Race(("old", "new"), {f"c{n:02}": f"c{n:02}" for n in range(N)}, margin=0.1, bounds=(0.0, 1.0), is_gate=True)
@@ -515,10 +515,13 @@ def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
 def test_before_a_judge_is_asked_equal_answers_pass_and_sides_that_differ_cannot() -> None:
     config = GateConfig(margins={"rb_llm": 0.05})
     before, other = (side(noisy(1), name="old", text=text) for text in "ab")
-    assert before_judging(before, before, config) == (Verdict.NOT_WORSE, "every answer is the same as the baseline's")
+    assert before_judging(before, before, config) == (
+        GateStatus.NOT_WORSE,
+        "every answer is the same as the baseline's",
+    )
     assert before_judging(other, before, config) is None
     assert before_judging(side(noisy(1)), side(noisy(1)), config) is None
     found = before_judging(side(noisy(1), n=30), before, config)
     assert found is not None
-    assert found[0] is Verdict.CANNOT_SAY
+    assert found[0] is GateStatus.CANNOT_SAY
     assert found[1].startswith("new and old do not match: ")

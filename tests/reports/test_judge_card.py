@@ -13,7 +13,7 @@ import pytest
 from ragtasks.benchmarks.mtrag import FANC, RatedResponse
 from ragtasks.judges import CardRow, JudgeCard, Verdicts, latest_card, store_card
 from ragtasks.records import IdkVerdict
-from ragtasks.reports.judge_card import JudgedAnswers, RatedPair, card_table, judge_card, pairwise_rows, rated_pairs
+from ragtasks.reports.judge_card import JudgeResults, RatedPair, card_table, judge_card, pairwise_rows, rated_pairs
 from tests.judges._scripted import response
 
 N = 30
@@ -45,7 +45,7 @@ def card_of(score: Callable[[RatedResponse], float | None], judge: str = "j", se
     idk: dict[tuple[str, str], IdkVerdict | None] = {
         row.key: IdkVerdict.YES if row.refuses else IdkVerdict.NO for row in rows
     }
-    judged = JudgedAnswers(judge, {"rb_llm": scores}, idk, Verdicts([], [], [judge], {}), 1.0, {})
+    judged = JudgeResults(judge, {"rb_llm": scores}, idk, Verdicts([], [], [judge], {}), 1.0, {})
     card = judge_card(rows, judged, time="2026-01-01T00:00:00", data="made", rubrics={"rb_llm": "w"})
     return {row.measure: row for row in card.rows}
 

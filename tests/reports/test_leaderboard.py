@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.reports.history import History, Skipped, read_history
-from ragtasks.reports.leaderboard import Table, leaderboard_tables, write_leaderboard
+from ragtasks.reports.leaderboard import Board, leaderboard_tables, write_leaderboard
 from ragtasks.reports.page import content_policy
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.test_history import command
@@ -26,7 +26,7 @@ def add(folder: Path, model: str, value: float | None, **options: Any) -> None:
     save(folder / f"{model}-{len(list(folder.iterdir()))}", model, values=lambda _: {"rb_alg": value}, **options)
 
 
-def tables_of(folder: Path) -> list[Table]:
+def tables_of(folder: Path) -> list[Board]:
     return leaderboard_tables(read_history(folder, is_ranked=True).entries)
 
 

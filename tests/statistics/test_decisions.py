@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.statistics import Race, Verdict
+from ragtasks.statistics import Race, RaceEnd
 from ragtasks.statistics._decisions import (
     ALL_SCORED,
     HOPELESS,
@@ -78,18 +78,18 @@ def test_levels_are_those_of_the_literature() -> None:
 @pytest.mark.parametrize("spread", [0.15, 0.4])
 def test_equal_systems_are_called_different_in_5_percent_of_races(spread: float) -> None:
     found = [raced(noise(seed, {"a": 0.0, "b": 0.0}, spread), seed=seed, turns=2)[0] for seed in range(160)]
-    wrong = sum(race.verdict is Verdict.BETTER for race in found) / len(found)
+    wrong = sum(race.verdict is RaceEnd.BETTER for race in found) / len(found)
     assert wrong <= 0.08  # 5 % and two standard errors; the same test at 5 % a look gives 11 %
 
 
 def test_systems_that_the_margin_parts_are_called_equal_in_5_percent_of_races() -> None:
     found = [raced(noise(seed, {"a": 0.0, "b": 0.1}), seed=seed, turns=2, margin=0.1)[0] for seed in range(160)]
-    assert sum(race.verdict is Verdict.EQUAL for race in found) / len(found) <= 0.08
+    assert sum(race.verdict is RaceEnd.EQUAL for race in found) / len(found) <= 0.08
 
 
 def test_a_large_difference_ends_the_race_early() -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.3}), n=80)
-    assert (race.verdict, race.left, list(race.out)) == (Verdict.BETTER, ("b",), ["a"])
+    assert (race.verdict, race.left, list(race.out)) == (RaceEnd.BETTER, ("b",), ["a"])
     assert race.n_items <= 30  # of 240
     assert len(asked) == 2 * race.n_items
     (look,) = race.looks
@@ -104,7 +104,7 @@ def test_the_lower_score_wins_where_lower_is_better() -> None:
 
 def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.0}, 0.05), n=100, margin=0.05)
-    assert race.verdict is Verdict.EQUAL
+    assert race.verdict is RaceEnd.EQUAL
     assert len(asked) < 2 * 3 * 100 / 2
     (look,) = race.looks
     assert look.difference.low is not None
@@ -118,14 +118,14 @@ def test_a_long_tail_ends_equal_only_where_its_far_end_lies_within_the_margin_to
         return lambda name, c, t: 0.5 if name == "a" else 0.48 if chance[c, t] > 0.03 else 0.9
 
     ends = [raced(tailed(seed), n=60, margin=0.05)[0] for seed in range(40)]
-    found = [look.difference for race in ends if race.verdict is Verdict.EQUAL for look in race.looks]
+    found = [look.difference for race in ends if race.verdict is RaceEnd.EQUAL for look in race.looks]
     assert len(found) >= 5
     assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in found)
 
 
 def test_a_race_that_the_rest_will_hardly_decide_is_given_up() -> None:
     race, _ = raced(noise(3, {"a": 0.0, "b": 0.0}, 0.5), n=60, margin=0.01)
-    assert (race.verdict, race.reason) == (Verdict.UNDECIDED, HOPELESS)
+    assert (race.verdict, race.reason) == (RaceEnd.UNDECIDED, HOPELESS)
     assert race.n_items < 3 * 60
     assert max(look.chance for look in race.looks) < 0.15
 
@@ -143,14 +143,14 @@ def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_
     value: Value, reason: str, n_asked: int
 ) -> None:
     race, _ = raced(value, n=100)
-    assert (race.verdict, race.reason, race.n_items) == (Verdict.UNDECIDED, reason, n_asked)
+    assert (race.verdict, race.reason, race.n_items) == (RaceEnd.UNDECIDED, reason, n_asked)
     assert {look.n_items for look in race.looks} <= {n_asked}
 
 
 def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
     late = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[20:]
     race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03} 0" in late else 1.0, n=60, turns=1)
-    assert (race.verdict, race.left) == (Verdict.BETTER, ("b",))
+    assert (race.verdict, race.left) == (RaceEnd.BETTER, ("b",))
 
 
 def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
@@ -162,19 +162,19 @@ def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
         turns=1,
         systems=("a", "b", "c"),
     )
-    assert (race.verdict, race.left) == (Verdict.BETTER, ("c",))
+    assert (race.verdict, race.left) == (RaceEnd.BETTER, ("c",))
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_few_conversations_are_not_asked_at_all(n: int) -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.4}), n=n)
-    assert (race.verdict, race.reason, asked) == (Verdict.UNDECIDED, NOT_ENOUGH, [])
+    assert (race.verdict, race.reason, asked) == (RaceEnd.UNDECIDED, NOT_ENOUGH, [])
 
 
 def test_missing_scores_are_left_out_of_both_sides() -> None:
     value = noise(1, {"a": 0.0, "b": 0.3})
     race, _ = raced(lambda name, c, t: None if name == "b" and t == 0 else value(name, c, t))
-    assert race.verdict is Verdict.BETTER
+    assert race.verdict is RaceEnd.BETTER
     found = race.looks[0].difference
     assert found.n_values + found.n_unscored == race.n_items
     assert 0.25 < found.n_unscored / race.n_items < 0.45
@@ -195,7 +195,7 @@ def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
     """With four of them there are six pairs: without a share of the level for each, ten or more are thrown out."""
     names = dict.fromkeys("abcd", 0.0)
     found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
-    assert sum(race.verdict is Verdict.BETTER for race in found) <= 3
+    assert sum(race.verdict is RaceEnd.BETTER for race in found) <= 3
     assert sum(len(race.out) for race in found) <= 6
 
 
@@ -206,12 +206,12 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
         return 0.5 + (0.1 + 0.0405 * (c % 2 * 2 - 1) * 3 if name == "b" else 0.0) + 0.0001 * c
 
     two, _ = raced(value, n=10, turns=1)
-    assert two.verdict is Verdict.BETTER
+    assert two.verdict is RaceEnd.BETTER
     (look,) = two.looks
     assert look.difference.p is not None
     assert 0.05 / 3 < look.difference.p <= 0.05
     four, _ = raced(value, n=10, turns=1, systems=("a", "b", "c", "d"))
-    assert (four.verdict, four.out) == (Verdict.UNDECIDED, {})
+    assert (four.verdict, four.out) == (RaceEnd.UNDECIDED, {})
 
 
 def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
@@ -221,7 +221,7 @@ def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
         return (None, 0.9, 0.1)[(c - "abc".index(name)) % 3]
 
     race, _ = raced(value, n=60, systems=("a", "b", "c"))
-    assert (race.verdict, race.left, set(race.out)) == (Verdict.UNDECIDED, ("a", "b", "c"), {"a", "b", "c"})
+    assert (race.verdict, race.left, set(race.out)) == (RaceEnd.UNDECIDED, ("a", "b", "c"), {"a", "b", "c"})
     assert "which of a, b and c is better" in race.conclusion("rb_llm")
 
 
@@ -231,7 +231,7 @@ def test_rivals_of_which_each_equals_the_first_are_asked_on_until_they_equal_eac
         return {"a": 0.6, "b": 0.59 + swing, "c": 0.59 - swing}[name]
 
     race, _ = raced(value, n=60, systems=("a", "b", "c"), margin=0.07)
-    assert (race.verdict, race.left) == (Verdict.EQUAL, ("a", "b", "c"))
+    assert (race.verdict, race.left) == (RaceEnd.EQUAL, ("a", "b", "c"))
 
 
 @given(st.integers(0, 10_000), st.integers(0, 5))
@@ -313,7 +313,7 @@ def test_a_race_that_means_nothing_is_refused(options: dict[str, object], text: 
 
 def test_a_metric_without_a_range_takes_any_margin_that_is_named() -> None:
     race, _ = raced(noise(1, {"a": 0.0, "b": -0.4}), bounds=(float("-inf"), float("inf")), margin=1.5)
-    assert race.verdict is Verdict.EQUAL
+    assert race.verdict is RaceEnd.EQUAL
     assert race.margin == 1.5
 
 

@@ -69,7 +69,7 @@ class _Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class _ModelLosses:
     """The losses of one model."""
 
     model: str
@@ -136,7 +136,7 @@ def largest_loss(evaluation: Evaluation, metric: str) -> str:
     return f"; against the reference passages {evaluation.model} loses most {lost}"
 
 
-def _summary(split: _Split) -> str:
+def _summary(split: _ModelLosses) -> str:
     """Return what a model loses; what its classes lose and gain apart, where some gain: these add up to the whole."""
     n = len(split.losses)
     parts = {name: math.fsum(item.loss for item in split.of(name)) / n for name in CLASSES}
@@ -180,7 +180,7 @@ def _is_undirected(evaluation: Evaluation, metric: str) -> bool:
     return any(item.name == metric and item.higher_is_better is None for item in evaluation.metrics)
 
 
-def _split(evaluation: Evaluation, metric: str) -> _Split:
+def _split(evaluation: Evaluation, metric: str) -> _ModelLosses:
     declared = next((item for item in evaluation.metrics if item.name == metric), None)
     sign = -1 if declared and declared.higher_is_better is False else 1
     low, high = declared.bounds if declared else UNBOUNDED
@@ -192,14 +192,14 @@ def _split(evaluation: Evaluation, metric: str) -> _Split:
         if first is not None and second is not None:
             loss = sign * (first - second)
             losses.append(_Loss(row, loss, _class_of(row, loss)))
-    return _Split(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
+    return _ModelLosses(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
 
 
 def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, ScoredAnswer]:
     return {row.task.task_id: row for row in evaluation.rows if row.setting == setting.value}
 
 
-def _side_by_side(splits: Sequence[_Split], metric: str) -> Table:
+def _side_by_side(splits: Sequence[_ModelLosses], metric: str) -> Table:
     """Return the contributions of all models' classes."""
     names = [name for name in CLASSES if name not in _ONLY_WITH_TASKS or any(split.of(name) for split in splits)]
     rows: list[tuple[Cell, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
@@ -213,7 +213,7 @@ def _side_by_side(splits: Sequence[_Split], metric: str) -> Table:
     return Table(f"Where the loss is: {metric}, all models", columns, tuple(rows), note)
 
 
-def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
+def _by_class(split: _ModelLosses, metric: str, n_examples: int) -> Table:
     n = len(split.losses)
     counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have"
     note = (
@@ -227,7 +227,7 @@ def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
     return Table(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
 
 
-def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell, ...]]:
+def _lines(split: _ModelLosses, n_examples: int) -> Iterator[tuple[Cell, ...]]:
     for name in CLASSES:
         losses = split.of(name)
         if losses or name not in _ONLY_WITH_TASKS:
@@ -235,7 +235,7 @@ def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell, ...]]:
     yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
-def _cells(split: _Split, losses: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
+def _cells(split: _ModelLosses, losses: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
     n, n_all = len(losses), len(split.losses)
     mean = math.fsum(item.loss for item in losses) / n if n else None
     n_shown = sum(item.row.n_found > 0 for item in losses)
