@@ -14,24 +14,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+from pydantic import Field, model_validator
 
 from ragtasks.benchmarks import (
     Benchmark,
     BenchmarkDefinition,
+    Fields,
+    Label,
     RetrievalSide,
+    Text,
+    Whole,
     derived_file,
     official_file,
     read_edition,
     reference_contexts,
     reference_qrels,
+    typed_items,
+    typed_lines,
 )
 from ragtasks.benchmarks.sources import SourceFile
-from ragtasks.files import Problems, json_array, json_lines
+from ragtasks.files import Problems
 from ragtasks.metrics import PERCENT, Metric, Pair, Scores, corpus_bleu, parse_cited, token_f1
 from ragtasks.records import Answerability, Contexts, Message, Passage, Response, Role, Score, Setting, Task, task_id
 from ragtasks.suites import ScoringInputs, extended, suite_named
-from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, check_sizes, hub_source, is_text
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, check_sizes, hub_source
 
 DOMAIN = "wikipedia"
 SIZES = Sizes(conversations=800, tasks=6480)
@@ -59,8 +66,8 @@ def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
     is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
     problems = Problems(official_file(root / _TASK_FILE, "CORAL", "coral"), "CORAL file", _NEXT_STEP)
-    conversations, texts = json_array(problems), _texts(root)
-    tasks = tuple(task for item in conversations for task in _tasks(item, texts, problems))
+    conversations, texts = typed_items(problems, _Conversation), _texts(root)
+    tasks = tuple(task for _, conversation in conversations for task in _tasks(conversation, texts, problems))
     check_sizes(tasks, sizes, problems)
     contexts = partial(_contexts, tasks)
     return Benchmark(
@@ -77,45 +84,48 @@ def _contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
     return reference_contexts("coral", "coral_reference", given, setting)
 
 
-def _tasks(item: Any, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:
-    """Yield the tasks of a conversation, up to the first turn with something wrong, which is noted."""
-    fields = item if isinstance(item, dict) else {}
-    name, turns = fields.get("conv_id"), fields.get("turns")
-    if not is_text(name) or not isinstance(turns, list) or not turns:
-        problems.add(0, "a conversation with `conv_id` and `turns`", item)
-        return
+class _Turn(Fields):
+    turn_id: Whole
+    question: Text
+    response: Text
+    passage_ids: list[Label] = Field(alias="golden_docs_pids")
+    rewrite: str | None = Field(None, alias="golden_rewrite")
+
+
+class _Conversation(Fields):
+    name: Text = Field(alias="conv_id")
+    turns: list[_Turn] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _numbered(self) -> _Conversation:
+        if [turn.turn_id for turn in self.turns] != list(range(1, len(self.turns) + 1)):
+            raise ValueError(f"turns of {self.name} with the numbers from 1 as `turn_id`")
+        return self
+
+
+def _tasks(conversation: _Conversation, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:
+    """Yield the tasks of a conversation, after noting passages without a text."""
     messages: list[Message] = []
-    for number, row in enumerate(turns, start=1):
-        said = [row.get(key) for key in ("question", "response")] if isinstance(row, dict) else [None]
-        pids = row.get("golden_docs_pids") if isinstance(row, dict) else None
-        if not all(map(is_text, said)) or not isinstance(pids, list) or row.get("turn_id") != number:
-            expected = f"turn {number} with `question`, `response` and `golden_docs_pids`"
-            problems.add(0, expected, row, str(name))
-            return
-        missing = [pid for pid in pids if str(pid) not in texts]
-        if missing:
-            problems.add(0, f"`golden_docs_pids` of passages in {_CORPUS}", missing, f"{name}, turn {number}")
-            return
-        messages.append(Message(Role.USER, str(said[0])))
-        yield _task(str(name), tuple(messages), row, texts)
-        messages.append(Message(Role.ASSISTANT, without_citations(str(said[1]))))
-
-
-def _task(name: str, messages: tuple[Message, ...], row: Mapping[str, Any], texts: Mapping[str, str]) -> Task:
-    turn, ids = row["turn_id"], tuple(dict.fromkeys(str(pid) for pid in row["golden_docs_pids"]))
-    return Task(
-        task_id=task_id(name, turn),
-        conversation_id=name,
-        turn=turn,
-        domain=DOMAIN,
-        messages=messages,
-        target=without_citations(row["response"]),
-        answerability=Answerability.ANSWERABLE,
-        question_types=tuple(name.split("_")[1:2]),
-        multi_turn="N/A" if turn == 1 else "Follow-up",
-        references=tuple(Passage(pid, texts[pid]) for pid in ids),
-        extra={"cited": list(ids), "rewrite": row.get("golden_rewrite")},
-    )
+    for turn in conversation.turns:
+        messages.append(Message(Role.USER, turn.question))
+        target, ids = without_citations(turn.response), list(dict.fromkeys(turn.passage_ids))
+        if missing := [pid for pid in ids if pid not in texts]:
+            expected = f"`golden_docs_pids` of passages in {_CORPUS}"
+            problems.add(0, expected, missing, f"{conversation.name}, turn {turn.turn_id}")
+        yield Task(
+            task_id=task_id(conversation.name, turn.turn_id),
+            conversation_id=conversation.name,
+            turn=turn.turn_id,
+            domain=DOMAIN,
+            messages=tuple(messages),
+            target=target,
+            answerability=Answerability.ANSWERABLE,
+            question_types=tuple(conversation.name.split("_")[1:2]),
+            multi_turn="N/A" if turn.turn_id == 1 else "Follow-up",
+            references=tuple(Passage(pid, texts[pid]) for pid in ids if pid in texts),
+            extra={"cited": ids, "rewrite": turn.rewrite},
+        )
+        messages.append(Message(Role.ASSISTANT, target))
 
 
 def without_citations(text: str) -> str:
@@ -126,15 +136,15 @@ def without_citations(text: str) -> str:
 # Passages: tasks name them, and the corpus has their texts.
 
 
+class _CorpusRow(Fields):
+    passage_id: Label = Field(alias="ref_id")
+    text: str = Field(alias="ref_string")
+
+
 def _texts(root: Path) -> dict[str, str]:
-    """Return passage id -> text of the corpus: JSON lines of `ref_id` and `ref_string`."""
+    """Return passage id -> text of the corpus."""
     problems = Problems(official_file(root / _CORPUS, "CORAL", "coral"), "CORAL corpus", _NEXT_STEP)
-    texts: dict[str, str] = {}
-    for line, row in json_lines(problems):
-        if isinstance(row.get("ref_id"), int | str) and isinstance(row.get("ref_string"), str):
-            texts[str(row["ref_id"])] = row["ref_string"]
-        else:
-            problems.add(line, "`ref_id` and `ref_string`", row)
+    texts = {row.passage_id: row.text for _, row in typed_lines(problems, _CorpusRow)}
     problems.raise_if_any()
     return texts
 

@@ -10,17 +10,18 @@ There is no label of answerability: every task is `ANSWERABLE`. There is no corp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from ragtasks.benchmarks import Benchmark, BenchmarkDefinition
+from pydantic import Field
+
+from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, Fields, Text, typed_items
 from ragtasks.benchmarks.sources import SourceFile
-from ragtasks.files import Problems, json_array
+from ragtasks.files import Problems
 from ragtasks.metrics import PERCENT, RESCALED, Metric, Scores, bert_scores, corpus_bleu, token_f1
 from ragtasks.records import Answerability, Message, Passage, Role, Score, Task, task_id
 from ragtasks.suites import ScoringInputs, extended, suite_named
-from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, is_text, load_tasks
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 
 DOMAIN = "wikipedia"
 """Where the knowledge comes from."""
@@ -42,32 +43,28 @@ def load(root: Path) -> Benchmark:
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
+class _Reply(Fields):
+    history: list[Text] = Field(min_length=1)
+    """Utterances before the reply; the seeker speaks last."""
+    response: Text
+    knowledge: Text
+    labels: list[Text] = Field(alias="BEGIN")
+    acts: list[Text] = Field(alias="VRM")
+    original_response: str | None = None
+
+
+class _Dialogue(Fields):
+    utterances: list[_Reply] = Field(min_length=1)
+
+
 def _tasks(problems: Problems) -> Iterator[Task]:
-    """Yield the tasks of all dialogues, after noting what is wrong with others."""
-    for number, dialogue in enumerate(json_array(problems), start=1):
-        utterances = dialogue.get("utterances") if isinstance(dialogue, dict) else None
-        if not isinstance(utterances, list) or not utterances:
-            problems.add(0, "`utterances` with at least one", utterances, f"dialogue {number}")
-            continue
-        for turn, row in enumerate(utterances, start=1):
-            task = _task(f"dialogue-{number}", turn, row if isinstance(row, dict) else {}, problems)
-            if task is not None:
-                yield task
+    for number, dialogue in typed_items(problems, _Dialogue):
+        name = f"dialogue-{number}"
+        yield from (_task(name, turn, reply) for turn, reply in enumerate(dialogue.utterances, start=1))
 
 
-def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
-    """Return the task of one reply, or None after noting what is wrong with it."""
-    before, place = len(problems), f"{name}, reply {turn}"
-    history, labels, acts = row.get("history"), row.get("BEGIN"), row.get("VRM")
-    if not isinstance(history, list) or not history or not all(map(is_text, history)):
-        problems.add(0, "`history` of texts that ends with the seeker", history, place)
-    if not is_text(row.get("response")) or not is_text(row.get("knowledge")):
-        problems.add(0, "`response` and `knowledge` with a text each", row, place)
-    if not all(isinstance(names, list) and all(map(is_text, names)) for names in (labels, acts)):
-        problems.add(0, "`BEGIN` and `VRM` as lists of labels", [labels, acts], place)
-    if len(problems) > before:
-        return None
-    texts = history or []
+def _task(name: str, turn: int, reply: _Reply) -> Task:
+    texts = reply.history
     return Task(
         task_id=task_id(name, turn),
         conversation_id=name,
@@ -77,12 +74,12 @@ def _task(name: str, turn: int, row: Mapping[str, Any], problems: Problems) -> T
         messages=tuple(
             Message((Role.ASSISTANT, Role.USER)[(len(texts) - n) % 2], text) for n, text in enumerate(texts)
         ),
-        target=row["response"],
+        target=reply.response,
         answerability=Answerability.ANSWERABLE,
-        question_types=tuple(labels or ()),
+        question_types=tuple(reply.labels),
         multi_turn="N/A" if len(texts) == 1 else "Follow-up",
-        references=(Passage(f"{name}.{turn}", row["knowledge"]),),
-        extra={"knowledge": row["knowledge"], "original": row.get("original_response"), "vrm": acts},
+        references=(Passage(f"{name}.{turn}", reply.knowledge),),
+        extra={"knowledge": reply.knowledge, "original": reply.original_response, "vrm": reply.acts},
     )
 
 

@@ -55,8 +55,3 @@ def load_tasks(root: Path, source: Source, sizes: Sizes, read: Callable[[Problem
     check_sizes(tasks, sizes, problems)
     contexts = partial(reference_contexts, name, f"{name}_reference", tasks)
     return Benchmark(name, root, is_sample, revision, "answerability", tasks, contexts, suite=name)
-
-
-def is_text(value: object) -> bool:
-    """Return whether a value of a file is a string with more than white space."""
-    return isinstance(value, str) and bool(value.strip())

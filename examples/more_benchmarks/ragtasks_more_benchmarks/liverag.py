@@ -10,12 +10,24 @@ it is easier than in the challenge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, reference_qrels
+from pydantic import BeforeValidator, Field, TypeAdapter
+
+from ragtasks.benchmarks import (
+    Benchmark,
+    BenchmarkDefinition,
+    Fields,
+    RetrievalSide,
+    Text,
+    Whole,
+    checked,
+    derived_file,
+    reference_qrels,
+)
 from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import Problems, parquet_rows, parse_json
 from ragtasks.judges import Finding, Question, Rubric, VerdictOutcome, ask, read_coded_label
@@ -23,7 +35,7 @@ from ragtasks.metrics import Metric, Scores
 from ragtasks.prompts import PromptTemplate
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Score, Task, task_id
 from ragtasks.suites import ScoringInputs, extended, suite_named
-from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, is_text, load_tasks
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 
 DOMAIN = "fineweb"
 """The pool of all questions' documents."""
@@ -50,76 +62,68 @@ def load(root: Path) -> Benchmark:
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
-def _tasks(problems: Problems) -> Iterator[Task]:
-    for number, row in _rows(problems):
-        if (task := _task(number, row, problems)) is not None:
-            yield task
-
-
-def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number from 1, row), and note where the file is corrupt."""
-    number = 0
-    try:
-        for number, row in enumerate(parquet_rows(problems.path), start=1):
-            yield number, row
-    except (OSError, ValueError) as error:
-        problems.add(number + 1, "a row of a Parquet file", str(error))
-
-
-def _task(number: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
-    """Return the task of one row, or None after noting what is wrong with it."""
-    before, index = len(problems), row.get("Index")
-    if not isinstance(index, int) or not all(is_text(row.get(key)) for key in ("Question", "Answer")):
-        problems.add(number, "`Index`, `Question` and `Answer`", {key: row.get(key) for key in ("Index", "Question")})
-    documents = _passages(_plain(row.get("Supporting_Documents")))
-    if not documents:
-        problems.add(number, "`Supporting_Documents` of `doc_id` and `content`", row.get("Supporting_Documents"))
-    claims = _claims(_plain(row.get("Answer_Claims")))
-    if claims is None:
-        problems.add(number, f"`Answer_Claims` with lists of texts: {', '.join(CLAIMS)}", row.get("Answer_Claims"))
-    if len(problems) > before:
-        return None
-    name = f"question-{index}"
-    return Task(
-        task_id=task_id(name, 1),
-        conversation_id=name,
-        turn=1,
-        domain=DOMAIN,
-        messages=(Message(Role.USER, row["Question"]),),
-        target=row["Answer"],
-        answerability=Answerability.ANSWERABLE,
-        question_types=("two documents" if len(documents) > 1 else "one document",),
-        references=documents,
-        extra={
-            "claims": claims,
-            "session": row.get("Session"),
-            "categories": _plain(row.get("DataMorgana_Config")),
-        },
-    )
-
-
 def _plain(value: Any) -> Any:
-    """Return a value of a column that holds JSON objects, as columns or as their text."""
+    """Return a value of a column that contains JSON objects, as columns or as their text."""
     try:
         return parse_json(value.encode()) if isinstance(value, str) else value
     except ValueError:
         return None
 
 
-def _passages(rows: Any) -> tuple[Passage, ...]:
-    """Return the documents of a row, () where one is not as it should be."""
-    found = [
-        Passage(row["doc_id"], row["content"])
-        for row in (rows if isinstance(rows, list) else [])
-        if isinstance(row, dict) and is_text(row.get("doc_id")) and is_text(row.get("content"))
-    ]
-    return tuple(found) if found and len(found) == len(rows) else ()
+class _SourceDocument(Fields):
+    doc_id: Text
+    content: Text
 
 
-def _claims(raw: Any) -> dict[str, Sequence[str]] | None:
-    found = {name: raw.get(name) or [] for name in CLAIMS} if isinstance(raw, dict) else {}
-    texts = [text for claims in found.values() for text in (claims if isinstance(claims, list) else [None])]
-    return found if found and all(map(is_text, texts)) else None
+class _Claims(Fields):
+    direct: list[Text] | None = None
+    useful: list[Text] | None = None
+    useless: list[Text] | None = None
+
+
+class _Row(Fields):
+    index: Whole = Field(alias="Index")
+    question: Text = Field(alias="Question")
+    answer: Text = Field(alias="Answer")
+    documents: Annotated[list[_SourceDocument], BeforeValidator(_plain)] = Field(
+        alias="Supporting_Documents", min_length=1
+    )
+    claims: Annotated[_Claims, BeforeValidator(_plain)] = Field(alias="Answer_Claims")
+    session: Any = Field(None, alias="Session")
+    categories: Annotated[Any, BeforeValidator(_plain)] = Field(None, alias="DataMorgana_Config")
+
+
+def _tasks(problems: Problems) -> Iterator[Task]:
+    """Yield the task of each row, after noting other rows and where the file is corrupt."""
+    number = 0
+    try:
+        for number, raw in enumerate(parquet_rows(problems.path), start=1):
+            row = checked(TypeAdapter(_Row), raw, problems, number)
+            if row is not None:
+                yield _task(row)
+    except (OSError, ValueError) as error:
+        problems.add(number + 1, "a row of a Parquet file", str(error))
+
+
+def _task(row: _Row) -> Task:
+    name = f"question-{row.index}"
+    claims = row.claims.model_dump()
+    return Task(
+        task_id=task_id(name, 1),
+        conversation_id=name,
+        turn=1,
+        domain=DOMAIN,
+        messages=(Message(Role.USER, row.question),),
+        target=row.answer,
+        answerability=Answerability.ANSWERABLE,
+        question_types=("two documents" if len(row.documents) > 1 else "one document",),
+        references=tuple(Passage(document.doc_id, document.content) for document in row.documents),
+        extra={
+            "claims": {kind: claims[kind] or [] for kind in CLAIMS},
+            "session": row.session,
+            "categories": row.categories,
+        },
+    )
 
 
 def corpus_file(root: Path, domain: str) -> Path:

@@ -9,20 +9,32 @@ The corpus is 25,700,592 segments of Wikipedia of 2020-10-20, in a dataset of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
-from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, reference_qrels
+from pydantic import AfterValidator, Field
+
+from ragtasks.benchmarks import (
+    Benchmark,
+    BenchmarkDefinition,
+    Fields,
+    RetrievalSide,
+    Text,
+    Whole,
+    derived_file,
+    reference_qrels,
+    typed_lines,
+)
 from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Problems, json_lines, parquet_rows
+from ragtasks.files import Problems, parquet_rows
 from ragtasks.metrics import Metric, Scores, normalised_tokens, token_f1
 from ragtasks.records import Answerability, Message, Passage, Role, Score, Task, task_id
 from ragtasks.suites import ScoringInputs, extended, suite_named
-from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, is_text, load_tasks
+from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 
 DOMAIN = "wikipedia"
 PROMPT = str(PACKAGE / "prompts" / "short_answer.jinja")
@@ -53,64 +65,65 @@ def load(root: Path) -> Benchmark:
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
+def _in_turn(texts: list[str]) -> list[str]:
+    if len(texts) % 2:
+        raise ValueError("texts, questions and answers in turn")
+    return texts
+
+
+class _Answer(Fields):
+    text: Text = Field(alias="Answer")
+
+
+class _GoldPassage(Fields):
+    passage_id: Text = Field(alias="id")
+    title: str
+    text: str
+
+
+class _Question(_Answer):
+    conversation: Whole = Field(alias="Conversation_no")
+    turn: Whole = Field(alias="Turn_no", ge=1)
+    question: Text = Field(alias="Question")
+    context: Annotated[list[Text], AfterValidator(_in_turn)] = Field(alias="Context")
+    others: list[_Answer] = Field(alias="Additional_answers")
+    gold: _GoldPassage = Field(alias="Gold_passage")
+    topic: str | None = Field(None, alias="Topic")
+    section: str | None = Field(None, alias="Topic_section")
+    rationale: str | None = Field(None, alias="Rationale")
+
+
 def _tasks(problems: Problems) -> Iterator[Task]:
-    for line, row in json_lines(problems):
-        if (task := _task(line, row, problems)) is not None:
-            yield task
+    yield from (_task(row) for _, row in typed_lines(problems, _Question))
 
 
-def _task(line: int, row: Mapping[str, Any], problems: Problems) -> Task | None:
-    """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(problems)
-    conversation, turn, question = row.get("Conversation_no"), row.get("Turn_no"), row.get("Question")
-    if not isinstance(conversation, int) or not isinstance(turn, int) or turn < 1 or not is_text(question):
-        problems.add(line, "`Conversation_no`, `Turn_no` from 1 and `Question`", row)
-    texts = row.get("Context")
-    if not isinstance(texts, list) or len(texts) % 2 or not all(map(is_text, texts)):
-        problems.add(line, "`Context` of texts, questions and answers in turn", texts)
-    others = row.get("Additional_answers")
-    answers = [row, *others] if isinstance(others, list) else [None]
-    if not all(isinstance(one, dict) and is_text(one.get("Answer")) for one in answers):
-        problems.add(line, "`Answer`, and `Additional_answers` with an `Answer` each", others)
-    passage = _passage(row.get("Gold_passage"))
-    if passage is None:
-        problems.add(line, "`Gold_passage` of `id`, `title` and `text`", row.get("Gold_passage"))
-    if len(problems) > before or passage is None:
-        return None
-    first, *more = (one["Answer"].strip() for one in answers if one)
+def _task(row: _Question) -> Task:
+    answers = [answer.text.strip() for answer in (row, *row.others)]
+    texts = [*row.context, row.question]
+    gold = Passage(row.gold.passage_id, row.gold.text, row.gold.title.replace(" [SEP] ", " - "))
     return Task(
-        task_id=task_id(str(conversation), int(str(turn))),
-        conversation_id=str(conversation),
-        turn=int(str(turn)),
+        task_id=task_id(str(row.conversation), row.turn),
+        conversation_id=str(row.conversation),
+        turn=row.turn,
         domain=DOMAIN,
-        messages=tuple(
-            Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate([*(texts or ()), str(question)])
-        ),
-        target=first,
-        answerability=_answerability(first),
+        messages=tuple(Message((Role.USER, Role.ASSISTANT)[n % 2], text) for n, text in enumerate(texts)),
+        target=answers[0],
+        answerability=_answerability(answers[0]),
         question_types=(),
-        multi_turn="N/A" if turn == 1 else "Follow-up",
-        references=(passage,),
+        multi_turn="N/A" if row.turn == 1 else "Follow-up",
+        references=(gold,),
         extra={
-            "answers": [first, *more],
-            "topic": row.get("Topic"),
-            "section": row.get("Topic_section"),
-            "rationale": row.get("Rationale"),
-            "other_labels": [{"target": text, "answerability": _answerability(text).value} for text in more],
+            "answers": answers,
+            "topic": row.topic,
+            "section": row.section,
+            "rationale": row.rationale,
+            "other_labels": [{"target": text, "answerability": _answerability(text).value} for text in answers[1:]],
         },
     )
 
 
 def _answerability(answer: str) -> Answerability:
     return Answerability.UNANSWERABLE if answer == UNANSWERABLE else Answerability.ANSWERABLE
-
-
-def _passage(row: Any) -> Passage | None:
-    fields = row if isinstance(row, dict) else {}
-    name, title, text = fields.get("id"), fields.get("title"), fields.get("text")
-    if not is_text(name) or not isinstance(title, str) or not isinstance(text, str):
-        return None
-    return Passage(str(name), text, title.replace(" [SEP] ", " - "))
 
 
 def corpus_file(root: Path, domain: str) -> Path:

@@ -77,11 +77,11 @@ def test_a_turn_without_passages_is_asked_in_full_rag_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda all_: all_[0].pop("conv_id"), "`conv_id` and `turns`"),
-    (lambda all_: all_[0].update(turns={"1": {}}), "`conv_id` and `turns`"),
-    (lambda all_: all_[1]["turns"][1].update(turn_id=5), "Test_SIDS_2(.|\n)*turn 2 with `question`"),
-    (lambda all_: all_[1]["turns"][1].update(response=" "), "`response`"),
-    (lambda all_: all_[1]["turns"][1].update(golden_docs_pids="7"), "`golden_docs_pids`"),
+    (lambda all_: all_[0].pop("conv_id"), "found no `conv_id`"),
+    (lambda all_: all_[0].update(turns={"1": {}}), "`turns` as a list"),
+    (lambda all_: all_[1]["turns"][1].update(turn_id=5), "turns of Test_SIDS_2(.|\n)*`turn_id`"),
+    (lambda all_: all_[1]["turns"][1].update(response=" "), "response` as a text"),
+    (lambda all_: all_[1]["turns"][1].update(golden_docs_pids="7"), "golden_docs_pids` as a list"),
     (lambda all_: all_[1]["turns"][1].update(golden_docs_pids=[999]), "passages in passage_corpus.json(.|\n)*999"),
     (lambda all_: all_[0]["turns"].pop(), "conversations=4, tasks=10"),
 ])  # fmt: skip

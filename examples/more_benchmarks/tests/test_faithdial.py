@@ -69,11 +69,11 @@ def reply(dialogues: Dialogues) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda all_: reply(all_).update(history=[]), r"file \(dialogue-1, reply 2\): expected `history` of texts"),
-    (lambda all_: reply(all_).update(response=""), "`response` and `knowledge`"),
-    (lambda all_: reply(all_).pop("knowledge"), "`response` and `knowledge`"),
-    (lambda all_: reply(all_).update(BEGIN="Entailment"), "`BEGIN` and `VRM` as lists"),
-    (lambda all_: all_[1].update(utterances=[]), "dialogue 2(.|\n)*`utterances`"),
+    (lambda all_: reply(all_).update(history=[]), r"file \(item 1\): expected `utterances\[1\].history`"),
+    (lambda all_: reply(all_).update(response=""), "response` as a text"),
+    (lambda all_: reply(all_).pop("knowledge"), "found no `knowledge`"),
+    (lambda all_: reply(all_).update(BEGIN="Entailment"), "BEGIN` as a list"),
+    (lambda all_: all_[1].update(utterances=[]), "item 2(.|\n)*`utterances`"),
     (lambda all_: all_.pop(), "conversations=4, tasks=11"),
 ])  # fmt: skip
 def test_what_is_wrong_with_the_file_is_named(

@@ -82,10 +82,10 @@ def test_the_pool_is_the_documents_of_all_questions() -> None:
 
 @pytest.mark.parametrize(("edit", "message"), [
     (lambda rows: rows[1].update(Question=""), r"line 2(.|\n)*`Question`"),
-    (lambda rows: rows[1].update(Supporting_Documents=[]), "`Supporting_Documents` of `doc_id`"),
-    (lambda rows: rows[1]["Supporting_Documents"][0].update(content=None), "`Supporting_Documents` of `doc_id`"),
-    (lambda rows: rows[1]["Supporting_Documents"][0].update(doc_id=""), "`Supporting_Documents` of `doc_id`"),
-    (lambda rows: rows[1].update(Answer_Claims=None), "line 2: expected `Answer_Claims`(.|\n)*direct, useful, useless"),
+    (lambda rows: rows[1].update(Supporting_Documents=[]), "`Supporting_Documents` as more values"),
+    (lambda rows: rows[1]["Supporting_Documents"][0].update(content=None), r"`Supporting_Documents\[0\].content`"),
+    (lambda rows: rows[1]["Supporting_Documents"][0].update(doc_id=""), r"`Supporting_Documents\[0\].doc_id`"),
+    (lambda rows: rows[1].update(Answer_Claims=None), "line 2: expected `Answer_Claims`"),
     (lambda rows: rows.pop(), "conversations=10, tasks=10"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_row_is_named(edit: Callable[[Rows], object], message: str, tmp_path: Path) -> None:

@@ -80,14 +80,14 @@ def test_retrieved_passages_are_a_run_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda row: row.update(Turn_no=0), "`Turn_no` from 1"),
-    (lambda row: row.update(Turn_no="2"), "`Turn_no` from 1"),
+    (lambda row: row.update(Turn_no=0), "`Turn_no` as 1 or more"),
+    (lambda row: row.update(Turn_no="2"), "`Turn_no` as a whole number"),
     (lambda row: row.pop("Question"), "`Question`"),
     (lambda row: row["Context"].append("?"), "questions and answers in turn"),
-    (lambda row: row["Context"].__setitem__(1, " "), "questions and answers in turn"),
-    (lambda row: row.update(Additional_answers=[{"Answer": " "}]), "`Additional_answers` with an `Answer` each"),
-    (lambda row: row.update(Additional_answers=None), "`Additional_answers` with an `Answer` each"),
-    (lambda row: row["Gold_passage"].pop("id"), "line 3: expected `Gold_passage` of `id`"),
+    (lambda row: row["Context"].__setitem__(1, " "), r"`Context\[1\]` as a text"),
+    (lambda row: row.update(Additional_answers=[{"Answer": " "}]), r"`Additional_answers\[0\].Answer` as a text"),
+    (lambda row: row.update(Additional_answers=None), "`Additional_answers` as a list"),
+    (lambda row: row["Gold_passage"].pop("id"), "line 3: expected `Gold_passage.id`"),
     (lambda row: row.update(Conversation_no=9), "conversations=4, tasks=11"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_line_is_named(
