@@ -15,7 +15,7 @@ from ragtasks.config.environment import data_folder, run_store
 from ragtasks.harness.tasks import own_tasks_of
 from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
-from ragtasks.requirements import Checked, Requirement, require
+from ragtasks.requirements import Requirement, require
 from ragtasks.tables import Format, Section, Table, render
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class LookAhead:
             else:
                 _print_dollars(section)
         if self.dry_run:
-            echo(render([_checks_section(checks)], Format.MARKDOWN), _NOT_SENT)
+            rows = tuple((one.requirement.part, one.requirement.what, one.state) for one in checks)
+            table = Table("Checked", ("part", "requirement", "state"), rows)
+            echo(render([Section("Requirements", {}, (table,))], Format.MARKDOWN), _NOT_SENT)
         return not self.dry_run
 
     @property
@@ -169,11 +171,6 @@ class LookAhead:
             return Section("What it will take", planning.scores_note(tasks), tuple(tables))
 
         return self.begin(requirements, config, estimate)
-
-
-def _checks_section(checks: Sequence[Checked]) -> Section:
-    rows = tuple((check.requirement.part, check.requirement.what, check.state) for check in checks)
-    return Section("Requirements", {}, (Table("Checked", ("part", "requirement", "state"), rows),))
 
 
 def _print_dollars(section: Section) -> None:

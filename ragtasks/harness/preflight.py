@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,7 @@ from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_l
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
-from ragtasks.scoring import Count, Place, estimated_tokens, evaluation_requirements, token_counter
+from ragtasks.scoring import Place, estimated_tokens, evaluation_requirements, token_counter
 
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
@@ -154,7 +155,12 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
         return "the model's context is unknown"
     if config.too_long != "refuse":
         return f"prompts are cut to {context:,} tokens"
-    count = _count(tokenizer, weights or str(request.model_args.get("model") or ""))
+    name = weights or str(request.model_args.get("model") or "")
+    has_tokenizer = name and find_spec("transformers") is not None and (is_model_folder(name) or is_cached(name))
+    count = token_counter(tokenizer)
+    if tokenizer is None and has_tokenizer:
+        with suppress(RagtasksError):  # the model has no tokeniser that can be loaded: the estimate remains
+            count = token_counter(name)
     is_estimate = count is estimated_tokens
     room = int(context * (_TOLERANCE if is_estimate and weights else 1.0))
     options = {key: value for key, value in request.metadata.items() if key in KEYS}
@@ -175,18 +181,6 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
             "larger context, or `options: {too_long: drop_passages}`"
         )
     return f"every prompt fits {context:,} tokens"
-
-
-def _count(tokenizer: str | None, model: str) -> Count:
-    """Return the counter of a prompt's tokens; an estimate if the model's tokeniser is not on this machine."""
-    if tokenizer is not None:
-        return token_counter(tokenizer)
-    if not model or find_spec("transformers") is None or not (is_model_folder(model) or is_cached(model)):
-        return estimated_tokens
-    try:
-        return token_counter(model)
-    except RagtasksError:
-        return estimated_tokens
 
 
 def _context_of_weights(name: str) -> int | None:

@@ -100,8 +100,9 @@ def _output(
             except RagtasksError:  # reported by the requirement of the data
                 continue
         judgings = len(config.judges) * (1 + (config.repeats - 1) * config.repeat_share)
-        texts = sum(map(_n_letters, answers))
-        return _COPIES * texts + len(answers) * (_BYTES_OF_SCORES + judgings * _BYTES_OF_VERDICTS)
+        texts = [one.text for task, _ in answers for one in task.messages]
+        texts += [one.text for _, passages in answers for one in passages]
+        return _COPIES * sum(map(len, texts)) + len(answers) * (_BYTES_OF_SCORES + judgings * _BYTES_OF_VERDICTS)
 
     return [] if output is None else [writable_folder(output, "results"), disk_space(output, "results", n_bytes)]
 
@@ -119,11 +120,6 @@ def _answers(
         for task in benchmark.tasks
         if task.task_id in passages
     ]
-
-
-def _n_letters(answer: tuple[Task, Sequence[Passage]]) -> int:
-    task, passages = answer
-    return sum(len(message.text) for message in task.messages) + sum(len(one.text) for one in passages)
 
 
 def _encoders(

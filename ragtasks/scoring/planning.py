@@ -109,15 +109,10 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
         judgings = 1 + (config.repeats - 1) * config.repeat_share
         totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
     # Anchors are other answers; each is taken to need as many requests as a task.
-    share = _n_anchors(groups[0].config) / n_answers if n_answers else 0.0
+    anchors = groups[0].config.anchors if groups else None
+    n_anchors = len(read_anchors(Path(anchors).expanduser()).responses) if isinstance(anchors, str) else anchors or 0
+    share = n_anchors / n_answers if n_answers else 0.0
     return JudgingPlan(*(math.ceil((1 + share) * total) for total in totals))
-
-
-def _n_anchors(config: EvaluationConfig) -> int:
-    named = config.anchors
-    if isinstance(named, str):
-        return len(read_anchors(Path(named).expanduser()).responses)
-    return named or 0
 
 
 def _questions(first: Question | Finding, statements: Sequence[str]) -> Iterator[tuple[Question, str]]:
