@@ -148,10 +148,11 @@ gate.same           gate {old} --baseline results/extractive {margins} {json} --
 gate.worse          gate {new} {margins} {json} --junit files/worse.xml --comment files/worse.md
 gate.slices         gate {new} {margins} --slice domain --slice turn --slice answerability --format csv
 gate.save           gate {old} --save-baseline files/baseline.json
-gate.saved          gate {new} --baseline files/baseline.json {margins} --alpha 0.1 --format latex
+gate.saved          gate {new} --baseline files/baseline.json {margins} --config files/alpha.yaml --format latex
 gate.power          gate --baseline files/baseline.json --power --slice domain {json}
 gate.both_power     gate {new} --power
-gate.recalibrated   gate judged/drift --baseline judged/anchors --margin rb_llm=0.1 --recalibrate {json}
+gate.recalibrated   gate judged/drift --baseline judged/anchors --margin rb_llm=0.1 --config files/recalibrated.yaml
+                    {json}
 gate.decided        gate scored/asked --baseline scored/answers --margin rb_llm=0.1 --until-decided {panel} {json}
                     --judged judged/gate
 
@@ -243,6 +244,8 @@ def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) ->
     files = folder / "files"
     files.mkdir(exist_ok=True)
     _write(files / "rows.jsonl", ROWS)
+    for name, key in (("alpha", "alpha: 0.1"), ("recalibrated", "recalibrate: true")):
+        (files / f"{name}.yaml").write_text(f"gate: {{{key}}}\n", encoding="utf-8")
     _write(files / "corpus.jsonl", [{"_id": "rules", "title": "Rules", "text": CORPUS}])
     shutil.copytree(ROOT / "examples" / "languages" / "de", files / "de", dirs_exist_ok=True)
     shutil.copy(ROOT / "tests" / "examples" / "traces" / "langchain_rag.jsonl", files / "spans.jsonl")

@@ -18,7 +18,6 @@ from ragtasks.cli.options import (
     FORCE,
     FORMAT,
     JUDGE,
-    RECALIBRATE,
     TABLES,
     decide_as_named,
 )
@@ -41,7 +40,9 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     baseline: Annotated[
         str | None, typer.Option(help="What it must not be worse than: results, or a baseline's name or file.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="File with a section `gate`, such as evaluation.yaml.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="File with a section `gate`, such as evaluation.yaml: alpha, may_differ, ...")
+    ] = None,
     benchmark: Annotated[
         str | None, typer.Option(help="The one to test, where results are of several.", rich_help_panel=MORE)
     ] = None,
@@ -53,10 +54,6 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         list[str] | None,
         typer.Option("--slice", help="Test by domain, answerability or turn too, or in one: domain=fiqa; repeatable."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="1 - level of the intervals; default: 0.05.")] = None,
-    may_differ: Annotated[
-        list[str] | None, typer.Option(help="What the change is meant to change: prompts, retriever; repeatable.")
-    ] = None,
     power: Annotated[
         bool, typer.Option("--power", help="Print what drops can be found, and test nothing; results may be left out.")
     ] = False,
@@ -66,7 +63,6 @@ def gate(  # noqa: PLR0917 (one parameter an option)
             help="Save the results as a baseline, by a name or as a .json file; after a test only if not worse."
         ),
     ] = None,
-    recalibrate: RECALIBRATE = False,
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
@@ -88,8 +84,7 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     """Test whether a system is no worse than its baseline. Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input."""
     with _input_errors():
         section = _section(config) if config else {}
-        chosen = _config(section, margin or [], slices or [], alpha, may_differ or [], baseline, benchmark)
-        chosen = chosen.model_copy(update={"recalibrate": chosen.recalibrate or recalibrate})
+        chosen = _config(section, margin or [], slices or [], baseline, benchmark)
         if until_decided or judge:
             others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
             _require_judges(judge, {**others, "--output": output}, is_wanted=until_decided)
@@ -201,23 +196,16 @@ def _candidate(results: Path | None, benchmark: str | None, *, needed: bool) -> 
     return None if results is None else read_side(results, benchmark)
 
 
-def _config(  # noqa: PLR0917 (as the options)
-    section: dict[str, Any],
-    margins: list[str],
-    slices: list[str],
-    alpha: float | None,
-    may_differ: list[str],
-    baseline: str | None,
-    benchmark: str | None,
+def _config(
+    section: dict[str, Any], margins: list[str], slices: list[str], baseline: str | None, benchmark: str | None
 ) -> GateConfig:
-    """Return the section of the file with what the command line says over it."""
+    """Return the section of the file with the options over it."""
     from pydantic import ValidationError
 
     given = dict(section)
     if margins:
         given["margins"] = {**(given.get("margins") or {}), **dict(map(_margin, margins))}
-    named: dict[str, Any] = {"slices": slices, "alpha": alpha, "may_differ": may_differ}
-    named |= {"baseline": baseline, "benchmark": benchmark}
+    named = {"slices": slices, "baseline": baseline, "benchmark": benchmark}
     given |= {key: value for key, value in named.items() if value not in (None, [])}
     try:
         return GateConfig.model_validate(given)

@@ -587,7 +587,7 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
                 if name in _MENTIONED or cause in config.may_differ:
                     notes.append(f"differs: {line}")
                 else:
-                    hint = f" (--may-differ {cause} if that is what changes)" if cause else ""
+                    hint = f" (`may_differ: [{cause}]` under `gate` if that is what changes)" if cause else ""
                     problems.append(line + hint)
     more = [setting for setting in candidate.fields if setting not in baseline.fields]
     notes += [f"not tested: setting {setting}, which the baseline has not" for setting in more]

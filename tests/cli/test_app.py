@@ -306,8 +306,17 @@ def write_evaluation(folder: Path) -> None:
         "conversation_id": "c",
         "passages": [],
         "references": [],
+        "history": [],
+        "question": "What is it?",
+        "target": "It is a loan.",
     }
-    sample = {"doc": doc, "metrics": ["rb_alg", "rouge_l"], "rb_alg": float("nan"), "rouge_l": 0.5}
+    sample = {
+        "doc": doc,
+        "filtered_resps": ["A loan."],
+        "metrics": ["rb_alg", "rouge_l"],
+        "rb_alg": float("nan"),
+        "rouge_l": 0.5,
+    }
     path = folder / "samples_mtrag_reference_govt_2026-01-01T00-00-00.jsonl"
     path.write_text(json.dumps(sample), encoding="utf-8")
 

@@ -433,7 +433,9 @@ def test_what_differs_without_a_say_is_a_note() -> None:
     assert (found.verdict, found.problems) == (GateStatus.NOT_WORSE, ())
     assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
     hinted = gated(with_fields(BEFORE, **{"system prompt": "terse"}), BEFORE)
-    assert hinted.problems == ("system prompt in reference: - -> terse (--may-differ prompts if that is what changes)",)
+    assert hinted.problems == (
+        "system prompt in reference: - -> terse (`may_differ: [prompts]` under `gate` if that is what changes)",
+    )
 
 
 @pytest.mark.parametrize(
