@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ragtasks.arena.ratings import Fit, fit
+from ragtasks.arena.bradley_terry import Fit, fit
 from ragtasks.statistics import Clustered, cluster, estimate_means
 
 CASES = ((3, 20, 4), (5, 30, 8), (5, 100, 5), (8, 60, 10))

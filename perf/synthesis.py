@@ -30,7 +30,9 @@ from ragtasks.benchmarks import bm25_rankings, open_benchmark
 from ragtasks.files import Run
 from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Passage, Qrel
-from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.encoder_training import train_retriever
+from ragtasks.synthesis.rewriter_training import train_rewriter
+from ragtasks.synthesis.training import Fitting
 from ragtasks.tables import markdown_table
 from retrieval_cache import parse
 from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion

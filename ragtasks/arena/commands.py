@@ -57,7 +57,7 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
 
 
 def _tables(votes: Sequence[Any], form: Format) -> str:
-    from ragtasks.arena.ratings import rating_sections
+    from ragtasks.arena.rating_tables import rating_sections
 
     with step(f"ratings from {len(votes):,} votes, with intervals"):
         return render(rating_sections(votes), form)

@@ -99,8 +99,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     The folder is for `ragtasks check` and the harness tasks custom_*.
     """
     from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
-    from ragtasks.synthesis.pipeline import Settings
     from ragtasks.synthesis.pipeline import synthesize as make
+    from ragtasks.synthesis.settings import Settings
 
     more: dict[str, Any] = {"question_types": tuple(part.strip() for part in types.split(","))} if types else {}
     settings = Settings(
@@ -138,7 +138,7 @@ def _next(kind: Kind, out: Path) -> str:
 
 
 def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:
-    from ragtasks.synthesis.documents import Cut
+    from ragtasks.synthesis.cutting import Cut
 
     usual_size, usual_overlap = (10, 5) if cut_by == "sentences" else (512, 100)
     size = usual_size if size is None else size
@@ -196,7 +196,9 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
     ] = False,
 ) -> None:
     """Train a model to write questions so that they can be understood alone."""
-    from ragtasks.synthesis.training import Fitting, read_qrecc, train_rewriter
+    from ragtasks.synthesis.qrecc import read_qrecc
+    from ragtasks.synthesis.rewriter_training import train_rewriter
+    from ragtasks.synthesis.training import Fitting
 
     benchmark = read_qrecc(data) if data.is_file() else named_benchmark("custom", str(data))
     numbers = _numbers(seeds)
@@ -228,7 +230,8 @@ def retriever(  # noqa: PLR0917 (one parameter an option)
     patience: _PATIENCE = 15,
 ) -> None:
     """Train an encoder to find what a question in its conversation rests on."""
-    from ragtasks.synthesis.training import Fitting, train_retriever
+    from ragtasks.synthesis.encoder_training import train_retriever
+    from ragtasks.synthesis.training import Fitting
 
     benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)
     for number, folder in _places(out, numbers):

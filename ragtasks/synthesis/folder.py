@@ -21,9 +21,10 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage, Task, task_id
 from ragtasks.synthesis.asking import Asker, template_of
-from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.draft import Dialogue, Turn
 from ragtasks.synthesis.propositions import Unit
+from ragtasks.synthesis.removal import Pool
 
 DETAILS = "synthesis"
 """Folder with what the benchmark was made of."""

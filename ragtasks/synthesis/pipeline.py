@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ragtasks.clients import Client, Price, Progress, no_progress
-from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
-from ragtasks.records import Passage, task_id
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import QUESTION_TYPES, Dialogue, Pool, make_unanswerable, write_dialogues
-from ragtasks.synthesis.documents import (
-    MOST_BYTES,
-    Cut,
-    Document,
-    DocumentPassage,
-    Documents,
-    LeftOut,
-    cut_documents,
-    read_documents,
-)
+from ragtasks.synthesis.cutting import DocumentPassage, cut_documents
+from ragtasks.synthesis.dialogues import write_dialogues
+from ragtasks.synthesis.documents import Document, Documents, LeftOut, read_documents
 from ragtasks.synthesis.folder import (
     Outcome,
     Synthesis,
-    lines_of,
     make_once,
     outcome_lines,
     prompt_hashes,
-    publish_folder,
     write_synthesis,
 )
+from ragtasks.synthesis.mtrag_s_files import write_mtrag_s
 from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists, whole_passages
+from ragtasks.synthesis.removal import Pool, make_unanswerable
+from ragtasks.synthesis.settings import Settings
 
 _VERSION = 1
 """Raised when the same replies come to another benchmark."""
@@ -164,110 +154,3 @@ def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[st
         yield f"encoding guessed as {encoding} in {count} documents"
     removed = Counter(one.reason for dialogue in made.dialogues for one in dialogue.removed)
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
-
-
-# Settings of a synthesis, in one frozen object.
-
-UNITS = ("propositions", "sentences", "passages")
-POOLS = ("passages", "propositions")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How documents become dialogues."""
-
-    cut: Cut = field(default_factory=Cut)
-    unit: str = "propositions"
-    """What dialogues are written from: `propositions`, `sentences` of the documents, or `passages` as they are."""
-    list_size: int = 30
-    """Units that one dialogue is written from."""
-    turns: int = 8
-    """Most turns of a dialogue; MTRAG-S has as many, since more repeat themselves."""
-    question_types: tuple[str, ...] = QUESTION_TYPES
-    unanswerable: float = 0.0
-    """Share of the questions that are to lose what they rest on, 0 to 1."""
-    pool: str = "passages"
-    """What is searched in the end: `passages`, or the units themselves (`propositions`)."""
-    folders_are_domains: bool = False
-    """Whether each folder of documents is a corpus of its own."""
-    most_bytes: int = MOST_BYTES
-    mtrag_s: str = ""
-    """Corpus of MTRAG that the documents stand for, where dialogues are written in MTRAG-S's format; else empty."""
-    most_dialogues: int | None = None
-    """Lists that dialogues are written from, the first ones of each domain in turn; None for all."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
-        _check_name("unit", self.unit, UNITS)
-        _check_name("pool", self.pool, POOLS)
-        if self.mtrag_s:
-            _check_name("corpus of MTRAG-S", self.mtrag_s, COLLECTIONS)
-        for name, least in {"list_size": 1, "turns": 1, "most_bytes": 1}.items():
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"synthesis: {name} must be at least {least}, found {getattr(self, name)}")
-        if not 0 <= self.unanswerable <= 1:
-            raise ConfigurationError(f"synthesis: unanswerable is a share from 0 to 1, found {self.unanswerable}")
-
-
-def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise ConfigurationError(f"synthesis: {option} {name!r}: {close_matches(name, known)}")
-
-
-# Dialogues in the format of MTRAG-S, so that the harness task `mtrag_s` runs on them.
-# Its files know four corpora and no others, so whoever writes in it says which of them the documents stand for.
-# What the format calls a target is the generator's own answer; its suite has no score that compares with it.
-
-COLLECTIONS = ("clapnq", "cloud", "fiqa", "govt")
-"""The corpora that the format knows."""
-
-_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
-_ID_LENGTH = 32
-
-
-def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
-    """Write dialogues as MTRAG-S has them, with the numbers that its loader checks; all at once or nothing."""
-    texts = {item.passage_id: f"{item.title}\n{item.text}" for items in made.pool.passages.values() for item in items}
-    rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
-    counts = {
-        "tasks": len(rows),
-        "conversations": len(made.dialogues),
-        "by_domain": {collection: len(rows)},
-        "by_answerability": dict(Counter(row["Answerability"][0] for row in rows)),
-    }
-    files = {
-        _FILE: lines_of(rows),
-        SAMPLE_STATISTICS: [orjson.dumps({"version": canonical_hash(rows)[:12], "counts": counts})],
-    }
-    publish_folder(folder, files, made.made_by, made.left_out, made.counts)
-
-
-def _rows(dialogue: Dialogue, pool: Pool, texts: dict[str, str], collection: str) -> Iterable[dict[str, Any]]:
-    """Yield a task for each turn: its conversation so far, what its answer rests on, and the answer."""
-    conversation_id = hashlib.sha256(dialogue.dialogue_id.encode()).hexdigest()[:_ID_LENGTH]
-    messages: list[dict[str, Any]] = []
-    for number, turn in enumerate(dialogue.turns, start=1):
-        messages.append(_message("user", turn.contextualized, len(messages)))
-        names = dict.fromkeys(pool.of_unit[unit.unit_id][0] for unit in turn.units)
-        yield {
-            "conversation_id": conversation_id,
-            "task_id": task_id(conversation_id, number),
-            "task_type": "rag",
-            "turn": str(number),
-            "dataset": "ragtasks synthesize",
-            "contexts": [
-                {"document_id": hashlib.sha256(name.encode()).hexdigest(), "text": texts[name]} for name in names
-            ],
-            "input": list(messages),
-            "targets": [_message("agent", turn.answer, len(messages))],
-            "Question Type": list(turn.question_types),
-            "Multi-Turn": ["N/A" if number == 1 else "Follow Up"],
-            "Answerability": [turn.answerability.value],
-            "Collection": f"synthetic-{collection}",
-        }
-        messages.append(_message("agent", turn.answer, len(messages)))
-
-
-def _message(speaker: str, text: str, number: int) -> dict[str, Any]:
-    metadata = {"author_type": "synthetic", "author_id": "ragtasks", "created_at": number}
-    return {"speaker": speaker, "text": text, "metadata": metadata}

@@ -16,7 +16,8 @@ from ragtasks.synthesis.asking import (
     object_with,
     question_of,
 )
-from ragtasks.synthesis.documents import Document, DocumentPassage, LeftOut
+from ragtasks.synthesis.cutting import DocumentPassage
+from ragtasks.synthesis.documents import Document, LeftOut
 from retrieval_cache import sentence_spans
 
 # Propositions: stand-alone statements worth asking about, taken from each passage by a model.

@@ -129,7 +129,9 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     output: TABLES = None,
 ) -> None:
     """Print the quality of made dialogues: lengths, rewriting and repetition, next to published dialogues."""
-    from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, quality_section
+    from ragtasks.synthesis.qrelscore import QRelScore
+    from ragtasks.synthesis.quality import quality_section
+    from ragtasks.synthesis.retrieval_quality import PAPER_FORMS
     from retrieval_cache import LLM_REWRITE, Rewriter, needs_model
 
     is_rewriting = bool(rewriter or base_url)

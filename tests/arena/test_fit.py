@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from ragtasks.arena.ratings import fit
+from ragtasks.arena.bradley_terry import fit
 from ragtasks.statistics import Floats
 from tests.arena._made import Tournament, tournament
 

@@ -10,7 +10,11 @@ import evalica
 import pytest
 
 from ragtasks.arena import Vote
-from ragtasks.arena.ratings import elo, fit, rate, rating_sections, vote_agreement
+from ragtasks.arena.agreement import vote_agreement
+from ragtasks.arena.bradley_terry import fit
+from ragtasks.arena.elo import elo
+from ragtasks.arena.rating_tables import rating_sections
+from ragtasks.arena.ratings import rate
 from ragtasks.statistics import cluster, estimate_means, holm
 from ragtasks.tables import Table, Value
 from tests.arena._made import side, tournament, vote

@@ -10,8 +10,9 @@ import pytest
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.clients import CachedClient, Decoding, OpenAIClient, endpoint_of
 from ragtasks.errors import ConfigurationError
-from ragtasks.synthesis.documents import Cut
-from ragtasks.synthesis.pipeline import Settings, synthesize
+from ragtasks.synthesis.cutting import Cut
+from ragtasks.synthesis.pipeline import synthesize
+from ragtasks.synthesis.settings import Settings
 
 pytestmark = pytest.mark.model
 TEXT = """The ferry of Orsund runs from April to October. It crosses the sound eleven times a day. A crossing takes

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import open_benchmark
-from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.encoder_training import train_retriever
+from ragtasks.synthesis.rewriter_training import train_rewriter
+from ragtasks.synthesis.training import Fitting
 
 _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
 FITTINGS = {

@@ -11,8 +11,10 @@ import pytest
 
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import NO_ANSWER, Dialogue, Pool, Turn, Written, make_unanswerable, write_dialogues
+from ragtasks.synthesis.dialogues import Written, write_dialogues
+from ragtasks.synthesis.draft import Dialogue, Turn
 from ragtasks.synthesis.propositions import Unit
+from ragtasks.synthesis.removal import NO_ANSWER, Pool, make_unanswerable
 from tests.judges._scripted import ScriptedClient
 
 TEXTS = {

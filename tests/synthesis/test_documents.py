@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
+from ragtasks.synthesis.cutting import Cut, cut_documents
+from ragtasks.synthesis.documents import Document, read_documents
 from retrieval_cache import sentence_spans
 from tests.synthesis._documents import pdf, town, write_towns
 

@@ -13,23 +13,23 @@ import pytest
 from ragtasks.benchmarks import NO_REWRITE, Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Role, Task
-from ragtasks.synthesis.training import (
+from ragtasks.synthesis.encoder_training import (
     RETRIEVER_FITTING,
-    Fitting,
-    _checksum,
-    _end_where_it_ended,
-    _example,
-    _last_checkpoint,
     _retriever_trainer,
-    _trainer,
-    needs_new_folder,
-    publish_model,
-    read_qrecc,
     relevant,
     score_retriever,
-    split_by_dialogue,
     train_retriever,
-    train_rewriter,
+)
+from ragtasks.synthesis.qrecc import read_qrecc
+from ragtasks.synthesis.rewriter_training import _example, _trainer, train_rewriter
+from ragtasks.synthesis.splits import split_by_dialogue
+from ragtasks.synthesis.training import (
+    Fitting,
+    _end_where_it_ended,
+    _last_checkpoint,
+    checksum,
+    needs_new_folder,
+    publish_model,
 )
 from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
 from tests._messages import raises
@@ -348,9 +348,9 @@ def test_a_split_hangs_on_the_names_and_the_seed_and_not_on_the_order(benchmark:
 def test_other_texts_are_another_training() -> None:
     texts = [("a", "b"), ("c", "d")]
     others = [[("a", "b"), ("c", "e")], [("ab", ""), ("c", "d")], [("c", "d"), ("a", "b")], [("a", "b")], []]
-    assert _checksum(texts) == _checksum(iter(texts))
-    assert len({_checksum(rows) for rows in [texts, *others]}) == 6
-    assert len(_checksum(texts)) == 64
+    assert checksum(texts) == checksum(iter(texts))
+    assert len({checksum(rows) for rows in [texts, *others]}) == 6
+    assert len(checksum(texts)) == 64
 
 
 ROW: dict[str, Any] = {

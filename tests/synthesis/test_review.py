@@ -12,7 +12,7 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability
-from ragtasks.synthesis.documents import Cut
+from ragtasks.synthesis.cutting import Cut
 from ragtasks.synthesis.review import (
     DecisionError,
     Pair,

@@ -13,15 +13,11 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.metrics import token_f1
-from ragtasks.synthesis.training import (
-    Fitting,
-    TrainedOne,
-    _keep_only,
-    read_qrecc,
-    split_by_dialogue,
-    train_retriever,
-    train_rewriter,
-)
+from ragtasks.synthesis.encoder_training import train_retriever
+from ragtasks.synthesis.qrecc import read_qrecc
+from ragtasks.synthesis.rewriter_training import TrainedOne, train_rewriter
+from ragtasks.synthesis.splits import split_by_dialogue
+from ragtasks.synthesis.training import Fitting, _keep_only
 from retrieval_cache import (
     Place,
     Recipe,

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.battles import AnswerPool, Battle, ItemKey, shuffled
 from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, compared, form_sections, order_for, read_form, read_forms
-from ragtasks.arena.ratings import rating_sections
+from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
 from ragtasks.arena.votes import Preference
 from ragtasks.arena.web._comparing import LABELS, Arena, DisplayedAnswer

@@ -1,30 +1,18 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
-from ragtasks.submissions.trec_rag._check import (
-    CitedAnswer,
-    answer_of,
-    check_answers,
-    read_answers,
-    row_2025,
-    write_rows,
-)
-from ragtasks.submissions.trec_rag._score import (
+from ragtasks.submissions.trec_rag._answer import CitedAnswer, answer_of, write_rows
+from ragtasks.submissions.trec_rag._check import check_answers, read_answers
+from ragtasks.submissions.trec_rag._check_2025 import row_2025
+from ragtasks.submissions.trec_rag._export import benchmark_of, build_answers, logged_responses
+from ragtasks.submissions.trec_rag._labelled import (
     assigned_runs,
     assigned_runs_official,
-    benchmark_of,
-    build_answers,
-    create_nuggets,
-    first_cited,
     labelled_tables,
-    logged_responses,
-    pool,
-    score_answers,
     supported_runs,
-    with_nuggets,
     write_labelled,
-    write_nuggets,
-    write_scores,
 )
+from ragtasks.submissions.trec_rag._nuggets import create_nuggets, pool, write_nuggets
+from ragtasks.submissions.trec_rag._score import first_cited, score_answers, with_nuggets, write_scores
 
 __all__ = [
     "CitedAnswer",

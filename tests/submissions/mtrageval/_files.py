@@ -12,7 +12,7 @@ from ragtasks.files import Manifest, Run, write_contexts, write_manifest, write_
 from ragtasks.records import Passage, Setting
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import SubmittedTask, build
-from ragtasks.submissions.mtrageval._check import benchmark_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 
 TIME = "2026-01-01T00-00-00"
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import SubmittedTask, build
-from ragtasks.submissions.mtrageval._check import RULES, benchmark_inputs
+from ragtasks.submissions.mtrageval._check import RULES
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from tests._commands import run_command
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections

@@ -19,7 +19,7 @@ from ragtasks.submissions.mtrageval._build import (
     describe_ranking,
     entries_of_run,
 )
-from ragtasks.submissions.mtrageval._check import benchmark_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from tests.submissions.mtrageval._files import sample
 from tests.submissions.mtrageval._official import ranking
 

@@ -17,7 +17,7 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels
 from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import read_answers, row_2025
-from ragtasks.submissions.trec_rag._check import GUIDELINES, check_lines_2025
+from ragtasks.submissions.trec_rag._check_2025 import GUIDELINES, check_lines_2025
 from tests._commands import CommandResult, run_command
 from tests.clients._server import ChatServer, completion
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA

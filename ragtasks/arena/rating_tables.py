@@ -1,0 +1,184 @@
+"""The tables of votes: a section for people and one for judges of each benchmark, and one for their agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtasks.arena.agreement import vote_agreement
+from ragtasks.arena.ratings import LONGER, HeadToHead, Ratings, rate
+from ragtasks.arena.votes import RaterKind, Vote
+from ragtasks.statistics import MIN_CLUSTERS, Estimate
+from ragtasks.tables import Cell, Section, Table, dashed, fixed, p_text
+
+_NAMES: Mapping[RaterKind, str] = {"human": "people", "judge": "judges"}
+_RATING_NOTE = "Best first; intervals of 95 % over conversations."
+_LEGEND = (
+    "rating: Bradley-Terry with ties (Davidson), 1000 on average; 200 points more win three of four decided votes.",
+    "at equal length: the same, with the difference of the answers' lengths taken out.",
+    "Elo: mean over 200 orders of the votes, K = 4.",
+    "win rate: share of the votes won; a tie and both bad count half. The last four columns add up to the votes.",
+)
+_COUNTS = "A share without an interval is given in votes."
+
+
+def rating_sections(votes: Sequence[Vote]) -> list[Section]:
+    """Return the sections of all votes, those whose rater knew the names apart from the blinded ones.
+
+    Votes by people and by judges never share a table, but for their agreement, which is that of blinded votes.
+    """
+    sections = []
+    for benchmark in sorted({vote.benchmark for vote in votes}):
+        own = [vote for vote in votes if vote.benchmark == benchmark]
+        for kind, name in _NAMES.items():
+            of_kind = [vote for vote in own if vote.kind == kind]
+            blinded = [vote for vote in of_kind if vote.view == "blinded"]
+            named = [vote for vote in of_kind if vote.view != "blinded"]
+            sections += [_section(f"{benchmark}: votes by {name}", blinded)] if blinded else []
+            sections += [_section(f"{benchmark}: votes by {name} who knew the systems", named)] if named else []
+        agreement = _agreement([vote for vote in own if vote.view == "blinded"])
+        if agreement.rows:
+            sections.append(Section(f"{benchmark}: agreement of raters", {}, (agreement,)))
+    return sections
+
+
+def _section(title: str, votes: Sequence[Vote]) -> Section:
+    ratings = rate(votes)
+    raters = sorted({vote.rater for vote in votes})
+    shown = ", ".join(raters) if len(raters) <= 5 else f"{len(raters)} of them"
+    provenance = {
+        "raters": shown,
+        "votes": str(len(votes)),
+        "battles": str(len({vote.battle_id for vote in votes})),
+        "conversations": str(len({vote.conversation_id for vote in votes})),
+        "settings": ", ".join(sorted({vote.setting for vote in votes})),
+    }
+    for view, words in (("side_by_side", "side by side"), ("revealed", "after the names were revealed")):
+        if n := sum(vote.view == view for vote in votes):
+            provenance[words] = str(n)
+    tables = [_systems(ratings), _matrix(ratings), _pair_table(ratings)]
+    tables += [table for table in (_effects(ratings), _positions(votes)) if table.rows]
+    return Section(title, provenance, tuple(tables))
+
+
+def _systems(ratings: Ratings) -> Table:
+    rows = tuple(
+        (
+            item.system,
+            _points(item.rating) if item.rating else "-",
+            _points(item.controlled) if item.controlled else "-",
+            f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]" if item.elo else "-",
+            _share(item.win_rate),
+            item.n_battles,
+            item.n_wins,
+            item.n_losses,
+            item.n_ties,
+            item.n_both_bad,
+        )
+        for item in ratings.systems
+    )
+    heads = ("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad")
+    if caution := _caution(ratings):
+        return Table("Ratings", heads, rows, caution, _LEGEND[-1:])
+    reasons = (f"{item.system}: {item.reason}." for item in ratings.systems if item.reason)
+    return Table("Ratings", heads, rows, _RATING_NOTE, (*_LEGEND, *reasons))
+
+
+def _caution(ratings: Ratings) -> str:
+    """Return that there are too few conversations for any conclusion; empty where there are enough."""
+    n = len({vote.conversation_id for vote in ratings.votes})
+    if n >= MIN_CLUSTERS:
+        return ""
+    noun = "conversation" if n == 1 else "conversations"
+    return f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
+
+
+def _matrix(ratings: Ratings) -> Table:
+    names = [item.system for item in ratings.systems]
+    shares = {(pair.first, pair.second): pair.share for pair in ratings.pairs}
+
+    def cell(row: str, column: str) -> str:
+        direct, turned = shares.get((row, column)), shares.get((column, row))
+        found = direct or turned
+        if row == column or found is None or found.value is None:
+            return "" if row == column else "-"
+        share = found.value if direct else 1 - found.value
+        return f"{100 * share:.1f}" if found.low is not None else _won(share, found.n_values)
+
+    rows = tuple((row, *(cell(row, column) for column in names)) for row in names)
+    note = f"A tie counts half; `-`: they never met. {_COUNTS}"
+    return Table("Win rates", ("share of the row, in %", *names), rows, note)
+
+
+def _pair_table(ratings: Ratings) -> Table:
+    rows = tuple(
+        (pair.first, pair.second, _share(pair.share), pair.share.n_clusters, p_text(pair.p), p_text(pair.adjusted_p))
+        for pair in sorted(ratings.pairs, key=_by_share)
+    )
+    heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
+    note = (
+        "p: of a share of a half, at most 0.05 where its 95 % interval leaves the half out; Holm's correction is over "
+        f"all pairs. {_COUNTS}"
+    )
+    return Table("Pairs", heads, rows, note)
+
+
+def _by_share(pair: HeadToHead) -> tuple[float, str, str]:
+    return -abs((pair.share.value or 0.5) - 0.5), pair.first, pair.second
+
+
+def _effects(ratings: Ratings) -> Table:
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (effect.name, _points(effect.estimate) if effect.name == LONGER else _share(effect.estimate), n)
+        for effect in ratings.effects
+        if (n := effect.estimate.n_values)
+    )
+    return Table("Length and refusals", ("what", "effect", "votes"), rows, "Refusals are detected by `ngrams`.")
+
+
+def _positions(votes: Sequence[Vote]) -> Table:
+    """Return what each judge does when the order is turned."""
+    rows = []
+    for judge in sorted({vote.rater for vote in votes if vote.orders}):
+        orders = [vote.orders for vote in votes if vote.rater == judge and vote.orders]
+        same = sum(one == other for one, other in orders)
+        # The first order shows `first` first, the other one shows it second.
+        always_first = orders.count(("first", "second"))
+        always_second = orders.count(("second", "first"))
+        half = len(orders) - same - always_first - always_second
+        rows.append((judge, len(orders), same, always_first, always_second, half))
+    heads = ("judge", "battles", "same in both orders", "always the first", "always the second", "tie in one order")
+    note = "Only what is the same in both orders is a win; everything else counts as a tie."
+    return Table("Position bias", heads, tuple(rows), note if rows else "")
+
+
+def _agreement(votes: Sequence[Vote]) -> Table:
+    rows = tuple(
+        (
+            item.who,
+            item.measure,
+            dashed(item.score.value),
+            "-" if item.same is None else f"{100 * item.same:.1f} %",
+            item.n,
+        )
+        for item in vote_agreement(votes)
+    )
+    note = "1 always, 0 as by chance; people and judges are compared by the median of their votes."
+    return Table("Agreement", ("who", "measure", "agreement", "same vote", "battles"), rows, note)
+
+
+def _share(estimate: Estimate) -> Cell:
+    """Return a share with its interval, or how many of how many votes where it has none."""
+    if estimate.low is None and estimate.value is not None:
+        return _won(estimate.value, estimate.n_values)
+    return estimate.cell
+
+
+def _won(share: float, n: int) -> str:
+    return f"{round(2 * share * n) / 2:g} of {n}"
+
+
+def _points(estimate: Estimate) -> str:
+    """Return a number of points, which is given with its interval only."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{fixed(estimate.value, 0)} [{fixed(estimate.low, 0)}, {fixed(estimate.high, 0)}]"

@@ -1,0 +1,100 @@
+"""The official input: the tasks that a submission must answer, with their other fields.
+
+A benchmark's own task file has the format of an input file, so one reader reads both. It keeps only the fields that
+participants receive: no target and no label can reach a submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, once
+from ragtasks.benchmarks.mtrag import domain_of
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import Problems, json_lines, passage_of
+from ragtasks.records import Passage, normalise_task_id
+
+_TASK_FILES = {
+    "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
+    "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
+}
+_ALONG = ("conversation_id", "task_type", "turn", "dataset")
+
+
+@dataclass(frozen=True, slots=True)
+class InputTask:
+    """One task as participants are given it."""
+
+    task_id: str
+    """Id as the file writes it: official files differ in the separator, and the official checker compares texts."""
+    collection: str
+    """Name of the corpus, as the file writes it."""
+    domain: str | None
+    """Short name of the corpus; None for one that is not known."""
+    messages: tuple[tuple[str, str], ...]
+    """(speaker, text) of the conversation."""
+    contexts: tuple[Passage, ...] | None
+    """The passages that task B gives; None where the file gives none to any task."""
+    along: Mapping[str, Any]
+    """Further fields that official files have beside these."""
+
+
+Inputs = Mapping[str, InputTask]
+"""Task id in the one form in use (`ragtasks.records`) -> task, in the order of the file."""
+
+
+def benchmark_inputs(benchmark: Benchmark) -> Inputs:
+    """Return the input of a benchmark: all its tasks."""
+    if benchmark.name not in _TASK_FILES:
+        hint = close_matches(benchmark.name, _TASK_FILES)
+        raise ConfigurationError(f"MTRAGEval has no tasks of benchmark {benchmark.name!r}: {hint}")
+    return read_inputs(benchmark.root / _TASK_FILES[benchmark.name])
+
+
+def read_inputs(path: Path) -> Inputs:
+    """Return the tasks of an official input file."""
+    problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
+    tasks = ((line, _input_task(line, row, problems)) for line, row in json_lines(problems))
+    found = once(problems, ((line, normalise_task_id(task.task_id), task) for line, task in tasks if task), "task")
+    problems.raise_if_any()
+    return found
+
+
+def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:
+    """Return the task of one line, or None after noting what is wrong with it."""
+    before = len(problems)
+    task_id = row.get("task_id")
+    try:
+        normalise_task_id(task_id if isinstance(task_id, str) else "")
+    except ValueError:
+        problems.add(line, "`task_id` such as <conversation><::><turn>", task_id)
+    messages = messages_of(row.get("input"))
+    if not messages:
+        problems.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
+    raw = row.get("contexts", [])
+    contexts = [passage_of(item, "document_id") for item in raw] if isinstance(raw, list) else [None]
+    if None in contexts:
+        problems.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
+    if len(problems) > before:
+        return None
+    collection = row.get("Collection", row.get("collection"))
+    return InputTask(
+        task_id=str(task_id),
+        collection=collection if isinstance(collection, str) else "",
+        domain=domain_of(collection),
+        messages=messages,
+        contexts=tuple(item for item in contexts if item) if "contexts" in row else None,
+        along={key: row[key] for key in _ALONG if key in row},
+    )
+
+
+def messages_of(value: object) -> tuple[tuple[str, str], ...]:
+    """Return (speaker, text) of the messages of an `input`; () where it is no list of messages."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return ()
+    pairs = [(item.get("speaker"), item.get("text")) for item in value]
+    kept = tuple((speaker, text) for speaker, text in pairs if isinstance(speaker, str) and isinstance(text, str))
+    return kept if len(kept) == len(pairs) else ()

@@ -1,0 +1,74 @@
+"""Answers in the track's format: sentences that cite positions in a list of segment ids.
+
+Source: guidelines of TREC RAG 2024 and the organisers' validator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import write_atomically, written_lines
+from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
+from ragtasks.records import Response
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """One line of an answer file."""
+
+    run_id: str
+    topic_id: str
+    topic: str
+    references: tuple[str, ...]
+    """Segment ids, at most 20, best first."""
+    sentences: tuple[CitedSentence, ...]
+    """What is said; citations are positions in `references`."""
+
+    @property
+    def text(self) -> str:
+        """The sentences joined by blanks, as they are searched for nuggets."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    @property
+    def length(self) -> int:
+        """Words, as the track counts them."""
+        return n_words(sentence.text for sentence in self.sentences)
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer as the JSON object of its line."""
+        return {
+            "run_id": self.run_id,
+            "topic_id": self.topic_id,
+            "topic": self.topic,
+            "references": list(self.references),
+            "response_length": self.length,
+            "answer": [{"text": item.text, "citations": list(item.citations)} for item in self.sentences],
+        }
+
+
+def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAnswer:
+    """Return a model's free text as an answer; citations that name no passage are left out."""
+    references = tuple(passage.passage_id for passage in response.passages)
+    if len(references) > N_PASSAGES:
+        raise ConfigurationError(
+            "answer for TREC RAG",
+            where=f"topic {response.task.task_id}",
+            expected=f"at most {N_PASSAGES} passages, which become its references",
+            found=f"{len(references)} passages",
+            next_step="evaluate with a run of fewer passages",
+        )
+    # Half a character, which models do write now and then, can stand in no file.
+    text = response.text.encode("utf-8", errors="replace").decode("utf-8")
+    sentences = parse_cited(text, len(references))
+    kept = within(sentences, MAX_WORDS) if cut else sentences
+    return CitedAnswer(run_id, response.task.task_id, response.task.question, references, kept)
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
+    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them."""
+    write_atomically(path, written_lines(rows, is_ascii=is_ascii))

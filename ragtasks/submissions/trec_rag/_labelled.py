@@ -1,0 +1,127 @@
+"""Score runs by existing labels: nugget assignments and support judgements of people or of a judge.
+
+No judge, topics or texts are needed. A run is scored on the topics that have labels for it. If other runs have more
+topics, a note shows how many, and the mean with the missing topics at 0. Nuggets and support have tables of their own:
+NIST's two files cover different topics and name the same runs differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ragtasks.benchmarks.trec_rag import Assignment, SupportJudgement
+from ragtasks.metrics import (
+    NUGGET_SCORES,
+    SUPPORT_SCORES,
+    nugget_scores,
+    nugget_scores_official,
+    support_scores,
+)
+from ragtasks.submissions.trec_rag._answer import write_rows
+from ragtasks.tables import Cell, Table, Value
+
+_ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRuns:
+    """What labels of one kind say of runs."""
+
+    names: tuple[str, ...]
+    """The scores; runs are ranked by the first."""
+    values: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    """Run -> topic -> score -> value, None for no value."""
+    note: str = ""
+
+    @property
+    def n_topics(self) -> int:
+        """Topics that some run has labels for."""
+        return len({topic for rows in self.values.values() for topic in rows})
+
+    def mean(self, run_id: str, name: str, *, missing: float | None = None) -> Value:
+        """Return the mean of a score over a run's topics, and how many of all topics it covers."""
+        rows, n_topics = self.values[run_id], self.n_topics
+        present = [value for scores in rows.values() if (value := scores[name]) is not None]
+        present += [missing] * (n_topics - len(rows)) if missing is not None else []
+        return Value(fmean(present) if present else None, len(present), n_topics)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row a run and topic, in the order of the file, and one (`all`) with the means of each run."""
+        return [
+            {"run_id": run_id, "qid": topic_id, **scores}
+            for run_id, by_metric in self.values.items()
+            for topic_id, scores in [
+                *by_metric.items(),
+                (_ALL, {name: self.mean(run_id, name).value for name in self.names}),
+            ]
+        ]
+
+
+def assigned_runs(assignments: Sequence[Assignment]) -> LabelledRuns:
+    """Return the six nugget scores of every run."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in assignments:
+        scores = nugget_scores([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
+        row = {name: score.value for name, score in scores.items()}
+        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = row
+    return LabelledRuns(NUGGET_SCORES, values)
+
+
+def assigned_runs_official(assignments: Sequence[Assignment]) -> LabelledRuns:
+    """Return the four scores of the track's own tool: a nugget without a grade and a score over no nuggets count 0."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in assignments:
+        scores = nugget_scores_official([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
+        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = {**scores}
+    return LabelledRuns(NUGGET_SCORES[:4], values)
+
+
+def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
+    """Return both scores of support of every run."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in judgements:
+        scores = support_scores(one.cites, one.levels)
+        values.setdefault(one.run_id, {})[one.topic_id] = {name: score.value for name, score in scores.items()}
+    return LabelledRuns(SUPPORT_SCORES, values, _not_judged(judgements))
+
+
+def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
+    """Return how many citations nobody judged, and of these the first ones of sentences; "" for none."""
+    n = sum(one.n_not_judged for one in judgements)
+    first = sum(
+        cited and level is None for one in judgements for cited, level in zip(one.cites, one.levels, strict=True)
+    )
+    return (
+        f"Citations not judged: {n}. Of these {first} come first in a sentence, which is in neither score." if n else ""
+    )
+
+
+def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
+    """Return the table of all runs, whole ones first and best first, and one of those that lack topics."""
+    lacking = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
+    ordered = sorted(
+        runs.values, key=lambda run_id: (run_id in lacking, -(runs.mean(run_id, runs.names[0]).value or 0))
+    )
+
+    def row(run_id: str, missing: float | None) -> tuple[Cell, ...]:
+        n_labelled: Cell = f"{len(runs.values[run_id])} of {runs.n_topics}"
+        return (run_id, n_labelled, *(runs.mean(run_id, name, missing=missing) for name in runs.names))
+
+    columns = ("run", "topics", *runs.names)
+    tables = [Table(what, columns, tuple(row(run_id, None) for run_id in ordered), runs.note)]
+    if lacking:
+        note = "These runs have no labels for some topics. Above they stand last, whatever their scores."
+        chosen = tuple(row(run_id, 0.0) for run_id in ordered if run_id in lacking)
+        tables.append(Table(f"{what}, with the missing topics at 0", columns, chosen, note))
+    return tables
+
+
+def write_labelled(folder: Path, runs: Mapping[str, LabelledRuns]) -> list[Path]:
+    """Write name -> runs as JSON lines, each atomically, and return the paths."""
+    for name, one in runs.items():
+        write_rows(folder / name, one.rows())
+    return [folder / name for name in runs]

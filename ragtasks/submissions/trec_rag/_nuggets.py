@@ -1,0 +1,86 @@
+"""Make nuggets for topics that have none, by one judge, from the segments that were retrieved for them.
+
+Segments that people judged below 2 are left out; unjudged ones stay, as in castorini/nuggetizer at d00dc3e. Nothing is
+written unless the judge replied for every topic: a list without some topics would look complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ragtasks.benchmarks.trec_rag import TopicNuggets
+from ragtasks.errors import JudgeError
+from ragtasks.judges import (
+    NUGGET_CREATION,
+    Verdict,
+    nugget_creation,
+)
+from ragtasks.records import Importance, Nugget, Passage, Qrel, Response, Task
+from ragtasks.submissions.trec_rag._answer import write_rows
+from ragtasks.submissions.trec_rag._score import Judge
+
+MIN_GRADE = 2
+"""Least grade of a judged segment that nuggets are made from."""
+
+_MAX_LISTED = 5
+
+
+def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
+    """Return what nuggets are made from: each topic with its segments, in rank order, without an answer."""
+    poor = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
+    return [
+        Response(
+            task,
+            tuple(item for item in passages.get(task.task_id, ()) if (task.task_id, item.passage_id) not in poor),
+            "",
+        )
+        for task in tasks
+    ]
+
+
+def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[TopicNuggets], list[str]]:
+    """Return (nuggets by topic, ids of the topics that no segment answers)."""
+    verdicts = judge(pooled, [nugget_creation()])
+    (name,) = verdicts.judges
+    rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
+    lost = [row for row in rows if not row.is_answered]
+    if lost:
+        raise _lost(lost, len(rows))
+    found = [
+        _topic_nuggets(response.task, row.label)
+        for response, row in zip(pooled, rows, strict=True)
+        if row.label is not None
+    ]
+    return found, [row.task_id for row in rows if row.label is None]
+
+
+def _lost(lost: Sequence[Verdict], n_topics: int) -> JudgeError:
+    return JudgeError(
+        "nuggets",
+        where=lost[0].judge,
+        expected=f"nuggets for all {n_topics} topics",
+        found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
+        next_step="run the same again: answers so far are saved. Nothing was written",
+    )
+
+
+def _topic_nuggets(task: Task, label: str) -> TopicNuggets:
+    nuggets = tuple(Nugget(item["text"], Importance(item["importance"])) for item in json.loads(label))
+    return TopicNuggets(task.task_id, task.question, nuggets)
+
+
+def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
+    """Write nuggets in the track's format, atomically."""
+    write_rows(
+        path,
+        (
+            {
+                "query": topic.query,
+                "qid": topic.topic_id,
+                "nuggets": [{"text": item.text, "importance": item.importance.value} for item in topic.nuggets],
+            }
+            for topic in topics
+        ),
+    )

@@ -1,0 +1,95 @@
+"""Cut documents into passages by tokens (512, overlap 100) or sentences (10, every 5), without near-duplicates.
+
+`retrieval_cache.corpora` cuts passages, as it does for corpora: the id states the passage's position in the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ragtasks.clients import Progress, no_progress
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
+from ragtasks.synthesis.documents import Document, LeftOut
+from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
+
+TOKENS, SHARED_TOKENS = 512, 100
+THRESHOLD = 0.8
+"""Least Jaccard similarity of passages that say nearly the same."""
+SHINGLE_WORDS = 9
+"""Words of a shingle, as TREC RAG removes near-duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How documents become passages."""
+
+    unit: str = "tokens"
+    """`tokens` or `sentences`: what is counted."""
+    size: int = TOKENS
+    """Most units in a passage."""
+    stride: int = TOKENS - SHARED_TOKENS
+    """Units from the start of a passage to the start of the next one."""
+    tokenizer: str = ""
+    """Name or folder of an encoder's tokeniser; empty for words and signs."""
+    threshold: float = THRESHOLD
+    """Least Jaccard similarity of near-duplicates, 0.5 to 1."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that do not fit each other."""
+        if self.unit not in ("tokens", "sentences"):
+            raise ConfigurationError(f"passages are cut by tokens or sentences, found {self.unit!r}")
+        if not 1 <= self.stride <= self.size:
+            raise ConfigurationError(f"passages need 1 <= stride <= size, found stride {self.stride}, size {self.size}")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPassage:
+    """One passage and where it comes from."""
+
+    passage: Passage
+    """Id, text without the title, title."""
+    document_id: str
+    domain: str
+
+
+def cut_documents(
+    documents: Sequence[Document], cut: Cut, progress: Progress = no_progress
+) -> tuple[list[DocumentPassage], list[LeftOut]]:
+    """Return the passages that stay, in the order of the documents, and those that nearly repeat an earlier one.
+
+    Near-duplicates are looked for within a domain; of a group the first passage stays.
+    """
+    pieces = partial(_by_sentences, cut) if cut.unit == "sentences" else _token_cutter(cut)
+    cut_up: dict[str, list[DocumentPassage]] = {}
+    for document in documents:
+        found = (DocumentPassage(piece, document.document_id, document.domain) for piece in pieces(document))
+        cut_up.setdefault(document.domain, []).extend(found)
+    repeated: dict[str, str] = {}
+    for found_in_domain in cut_up.values():
+        repeated |= _repeated([item.passage for item in found_in_domain], cut.threshold, progress)
+    kept = [item for items in cut_up.values() for item in items if item.passage.passage_id not in repeated]
+    return kept, [LeftOut(name, f"nearly the same text as {first}") for name, first in repeated.items()]
+
+
+def _token_cutter(cut: Cut) -> Callable[[Document], Iterator[Passage]]:
+    tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
+    return partial(_by_tokens, cut, tokenizer)
+
+
+def _by_tokens(cut: Cut, tokenizer: Tokenizer, document: Document) -> Iterator[Passage]:
+    whole = Passage(document.document_id, document.text, document.title)
+    return segment(whole, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)
+
+
+def _by_sentences(cut: Cut, document: Document) -> Iterator[Passage]:
+    for start, end in sentence_windows(document.text, cut.size, cut.stride):
+        yield Passage(f"{document.document_id}-{start}-{end}", document.text[start:end], document.title)
+
+
+def _repeated(passages: Sequence[Passage], threshold: float, progress: Progress) -> dict[str, str]:
+    """Return id of a passage -> id of the first one that says nearly the same."""
+    groups = near_duplicates(lambda: passages, threshold, progress, SHINGLE_WORDS).groups
+    return {name: group.passage_ids[0] for group in groups for name in group.passage_ids[1:]}

@@ -1,0 +1,186 @@
+"""One file of text, Markdown, HTML or PDF to a title and a text.
+
+An unreadable file raises `UnreadableFileError` with the reason; the caller goes on with the next file.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import MissingExtraError, RagtasksError
+from ragtasks.files import BoundedProcess, OutOfBoundsError
+from ragtasks.requirements import importing
+
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_PURPOSE = "reading documents"
+_HEAD_CHARACTERS = 200_000  # where a page says its title; looking for its date costs four seconds a megabyte
+
+
+MOST_SECONDS = 60.0
+"""Time for one file."""
+MOST_MEMORY = 4 << 30
+"""Address space of the process that reads files."""
+
+
+class UnreadableFileError(RagtasksError):
+    """A file that holds no text to be had; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a file says."""
+
+    text: str
+    """The text without control characters; never blank."""
+    title: str = ""
+    """Its title, empty where the format has none or the file does not say it."""
+    encoding: str = ""
+    """The encoding that was guessed; empty where the bytes say it themselves (UTF-8, a byte order mark, PDF)."""
+
+
+class FileReader:
+    """Reads files; HTML and PDF in another process, as a page can take all memory, or a minute for each megabyte."""
+
+    def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
+        self._process = BoundedProcess(
+            "ragtasks.synthesis.formats:worked", seconds=most_seconds, most_bytes=MOST_MEMORY
+        )
+
+    def read(self, path: Path) -> Extracted:
+        """Return the text of a file whose ending is one of `READERS`."""
+        suffix = path.suffix.lower()
+        if suffix not in _COSTLY:
+            return extract(path.read_bytes(), suffix)
+        try:
+            found = self._process.ask({"path": str(path.absolute()), "suffix": suffix})
+        except OutOfBoundsError as error:
+            raise UnreadableFileError(f"{error} to read it: split it, or save its text as .txt") from None
+        if "missing" in found:
+            raise MissingExtraError(found["missing"], "synthesis", _PURPOSE)
+        if "unreadable" in found:
+            raise UnreadableFileError(found["unreadable"])
+        return Extracted(**found)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
+
+
+def extract(content: bytes, suffix: str) -> Extracted:
+    """Return the text of a file."""
+    found = READERS[suffix](content)
+    text = _BLANK_LINES.sub("\n\n", _CONTROL.sub("", found.text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
+    if not text:
+        raise UnreadableFileError("no text in it" + (": scanned pages need OCR first" if suffix == ".pdf" else ""))
+    return Extracted(text, " ".join(_CONTROL.sub(" ", found.title).split()), found.encoding)
+
+
+def worked(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parts of `Extracted` of a file (`path`, `suffix`), else `unreadable` or `missing` with the reason."""
+    try:
+        return asdict(extract(Path(asked["path"]).read_bytes(), asked["suffix"]))
+    except MissingExtraError as error:
+        return {"missing": str(getattr(error.__cause__, "name", ""))}
+    except UnreadableFileError as error:
+        return {"unreadable": str(error)}
+    except OSError as error:
+        return {"unreadable": error.strerror or str(error)}
+    except MemoryError:
+        return {"unreadable": f"more than {MOST_MEMORY >> 20:,} MiB of memory to read it"}
+
+
+def _plain(content: bytes) -> Extracted:
+    text, encoding = _decoded(content)
+    return Extracted(text, "", encoding)
+
+
+def _markdown(content: bytes) -> Extracted:
+    text, encoding = _decoded(content)
+    heading = _HEADING.search(text)
+    return Extracted(text, heading[1].rstrip(" \t#") if heading else "", encoding)
+
+
+def _html(content: bytes) -> Extracted:
+    """Return what trafilatura takes for the content of a page, else all of its text."""
+    with importing("trafilatura", "synthesis", _PURPOSE):
+        import trafilatura
+    source, encoding = _decoded(content)
+    with _quiet("trafilatura"):
+        try:
+            text = trafilatura.extract(source, include_comments=False, favor_recall=True) or trafilatura.html2txt(
+                source
+            )
+            metadata = trafilatura.extract_metadata(source[:_HEAD_CHARACTERS])
+        except Exception as error:
+            raise UnreadableFileError(f"broken HTML: {type(error).__name__}") from error
+    return Extracted(text or "", (metadata.title or "") if metadata else "", encoding)
+
+
+def _pdf(content: bytes) -> Extracted:
+    with importing("pypdf", "synthesis", _PURPOSE):
+        import pypdf
+    with _quiet("pypdf"):
+        try:
+            reader = pypdf.PdfReader(BytesIO(content))
+            pages = [page.extract_text() for page in reader.pages]
+            title = (reader.metadata.title if reader.metadata else None) or ""
+        except pypdf.errors.FileNotDecryptedError:
+            raise UnreadableFileError("an encrypted PDF: remove its password first") from None
+        except Exception as error:
+            raise UnreadableFileError(f"broken PDF: {type(error).__name__}") from error
+    return Extracted("\n\n".join(pages), title)
+
+
+READERS: Mapping[str, Callable[[bytes], Extracted]] = {
+    ".txt": _plain,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".html": _html,
+    ".htm": _html,
+    ".pdf": _pdf,
+}
+"""Ending of a file's name -> its reader."""
+_COSTLY = frozenset({".html", ".htm", ".pdf"})
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """Return (text, guessed encoding): UTF-8 or as a mark says, else what charset-normalizer finds most likely."""
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            return content.decode(encoding, errors="replace"), ""
+    if b"\x00" in content:
+        raise UnreadableFileError("bytes that are no text")
+    try:
+        return content.decode("utf-8"), ""
+    except UnicodeDecodeError:
+        return _guessed(content)
+
+
+def _guessed(content: bytes) -> tuple[str, str]:
+    with importing("charset-normalizer", "synthesis", _PURPOSE):
+        from charset_normalizer import from_bytes
+    best = from_bytes(content).best()
+    if best is None:
+        raise UnreadableFileError("no single encoding fits its bytes: save it as UTF-8")
+    return str(best), best.encoding
+
+
+@contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Keep a library's remarks on broken files to itself: the reason of an unreadable one is reported by us."""
+    named = logging.getLogger(logger)
+    before, named.disabled = named.disabled, True
+    try:
+        yield
+    finally:
+        named.disabled = before
