@@ -23,14 +23,8 @@ from retrieval_cache.corpora.segmenting import (
     sentence_spans,
     sentence_windows,
 )
-from retrieval_cache.evaluation import (
-    judge_files,
-    pairs_of_benchmark,
-    pairs_of_files,
-    query_rows,
-    ranking_named,
-    retrieval_section,
-)
+from retrieval_cache.evaluation import judge_files, query_rows, retrieval_section
+from retrieval_cache.pooling import pairs_of_benchmark, pairs_of_files
 from retrieval_cache.queries import (
     LLM_REWRITE,
     MIN_REWRITTEN,
@@ -47,6 +41,7 @@ from retrieval_cache.queries import (
     source_text,
     write_recipe,
 )
+from retrieval_cache.rankings import ranking_named
 from retrieval_cache.requirements import retrieval_requirements
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of

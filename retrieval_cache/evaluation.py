@@ -11,59 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragtasks.benchmarks import Benchmark, RetrievalSide, published_passages, retrieval_side, tasks_checksum
 from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, close_matches
-from ragtasks.files import (
-    MANIFEST,
-    OFFICIAL,
-    FileRun,
-    Problems,
-    Ranked,
-    Run,
-    has_candidates,
-    in_rank_order,
-    json_lines,
-    read_qrels,
-    read_run,
-    retrieved_topic,
-)
-from ragtasks.metrics import (
-    DEPTH,
-    EVIDENCE_METRICS,
-    IBM_METRICS,
-    RETRIEVAL_METRICS,
-    RetrievalMetric,
-    RunScores,
-    mean_evidence_scores,
-    score_run,
-    score_run_ibm,
-)
-from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Score, Task
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.files import FileRun, Run, read_qrels, read_run
+from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS, RetrievalMetric, RunScores, score_run, score_run_ibm
+from ragtasks.records import Qrel, Score, Task
 from ragtasks.statistics import Column, compare_columns
 from ragtasks.tables import ALL, Cell, Difference, Section, Slice, Table, Value, slices_of, table_of
-from retrieval_cache.corpora.passages import read_corpus, with_text
-from retrieval_cache.stage import read_run as read_stored
-from retrieval_cache.store import RunStore, data_label, fallbacks_of
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A run of a benchmark's tasks, wherever it comes from."""
-
-    name: str
-    run: Run
-    query_form: str = ""
-    """What was sent to the retriever, such as `rewrite`; empty if unknown."""
-    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Domain -> passages that were searched; empty if unknown."""
-    fallbacks: str = ""
-    """How many queries are the last turn in place of a rewrite, and why; empty if none is, or unknown."""
-
-    @property
-    def depth(self) -> int:
-        """Most passages that it ranks for a query."""
-        return max(map(len, self.run.values()), default=0)
+from retrieval_cache.rankings import Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +103,15 @@ def judge(
     )
 
 
+def judge_files(
+    files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS
+) -> list[JudgedRun]:
+    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
+    judgements = [qrel for path in qrels for qrel in read_qrels(path)]
+    data = ", ".join(path.name for path in qrels)
+    return [judge(Ranking(path.name, read_run(path)), judgements, None, data=data, metrics=metrics) for path in files]
+
+
 def _result(
     query_id: str, task: Task | None, standalone: StandaloneLabels, values: Mapping[str, float | None]
 ) -> QueryResult:
@@ -224,103 +188,6 @@ def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
             domain = {"domain": result.domain} if result.domain else {}
             values = {metric.title: result.values[metric.name] for metric in metrics}
             yield {"run": run.name, "query_id": result.query_id, **domain, **values}
-
-
-# The scores of benchmarks that count evidence instead of judged passages: a table below those of a run's
-# evaluation.
-# A passage is found by what it says, so a published ranking of foreign passages is scored as well as a run over our
-# own.
-
-_OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
-
-
-def foreign_passages(benchmark: Benchmark, run: Run) -> str:
-    """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
-
-    Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
-    """
-    side = retrieval_side(benchmark.name)
-    if side.load_facts is None:
-        return ""
-    ranked = {item.passage_id for ranking in run.values() for item in ranking}
-    passage_ids = {passage.passage_id for passage in _corpus(benchmark, side.domains)}
-    return _OTHER_CORPUS if ranked - passage_ids else ""
-
-
-def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Table | None:
-    """Return the evidence scores of runs, None for a benchmark that counts none."""
-    side = retrieval_side(benchmark.name)
-    if side.load_facts is None:
-        return None
-    facts = {
-        key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
-    }
-    texts = _passage_texts(benchmark, side.domains, [run for run in runs.values() if run is not None])
-    scores = {name: _support_scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
-    reasons = dict.fromkeys(
-        f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
-    )
-    return Table(
-        title=f"Evidence found (over the {len(facts)} queries that have some)",
-        columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
-        rows=tuple((name, str(len(facts)), *map(_cell, evidence.values())) for name, evidence in scores.items()),
-        legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
-    )
-
-
-def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | None:
-    """Return the evidence scores of result files of the official script, None where there are none.
-
-    Each is counted over its own items and by its own gold lists, as the script does; no other file is read.
-    """
-    if side.load_results is None or not files:
-        return None
-    read = {path: side.load_results(path) for path in files}
-    return Table(
-        title="Evidence found, by the gold lists of result files (n: the file's queries that have some)",
-        columns=("file", "n", *(metric.name for metric in EVIDENCE_METRICS)),
-        rows=tuple(
-            (path.name, str(len(facts)), *map(_cell, mean_evidence_scores(rankings, facts).values()))
-            for path, (rankings, facts) in read.items()
-        ),
-        legend=tuple(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS),
-    )
-
-
-def _passage_texts(benchmark: Benchmark, domains: Sequence[str], runs: Sequence[Run]) -> dict[str, str]:
-    """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
-    wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
-    if not wanted:
-        return {}
-    passages = (passage for passage in _corpus(benchmark, domains) if passage.passage_id in wanted)
-    return {passage.passage_id: passage.text for passage in passages}
-
-
-def _corpus(benchmark: Benchmark, domains: Iterable[str]) -> Iterator[Passage]:
-    """Yield the passages of a benchmark's corpora; what several domains share is read once."""
-    side = retrieval_side(benchmark.name)
-    for file in dict.fromkeys(str(side.corpus_file(benchmark.root, domain)) for domain in domains):
-        yield from read_corpus(file)
-
-
-def _support_scores(
-    benchmark: Benchmark,
-    side: RetrievalSide,
-    run: Run | None,
-    facts: Mapping[str, Sequence[str]],
-    texts: Mapping[str, str],
-) -> dict[str, Score]:
-    if run is None:
-        published = side.load_rankings(benchmark.root) if side.load_rankings else {}
-        return mean_evidence_scores({key: [p.text for p in passages] for key, passages in published.items()}, facts)
-    if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
-        return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
-    ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
-    return mean_evidence_scores(ranked, facts)
-
-
-def _cell(score: Score) -> str:
-    return "-" if score.value is None else f"{score.value:.4f}"
 
 
 # Tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
@@ -659,148 +526,3 @@ def _some(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-# Rankings judged without a corpus: stored runs, the benchmark's own, or files, by its qrels or those of a file.
-
-
-def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
-    """Return a stored run, the benchmark's own (`official`), or that of a file, if no stored run has the name."""
-    if name == OFFICIAL:
-        own_name = retrieval_side(benchmark.name).rankings_name
-        return Ranking(own_name(benchmark.root) if own_name else name, _official(benchmark))
-    if is_result_file(benchmark.name, store, name):
-        raise ConfigurationError(
-            f"{name}: a result file of {benchmark.name}'s script ranks texts, not passages with ids. Next step: "
-            "`ragtasks evaluate-run` without --measures and --per-query prints its scores"
-        )
-    if is_file_of_run(store, name):
-        return Ranking(Path(name).name, read_run(Path(name)))
-    stored = store.named(name, is_no_file=True)
-    spec = stored.manifest.spec
-    here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
-    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
-        made_for = data_label(stored.manifest)
-        raise CacheError(
-            f"run {name!r} was made for other data ({made_for}) than {benchmark.label}; next step: name the data of "
-            "the run with --benchmark and --data"
-        )
-    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
-    run = read_stored(stored, [task.task_id for task in benchmark.tasks])
-    return Ranking(name, run, spec["queries"]["form"], sizes, fallbacks_of(stored.manifest))
-
-
-def is_file_of_run(store: RunStore, name: str) -> bool:
-    """Return whether a name means a file: it is a path, or a file of that name is here and no stored run has it."""
-    return "/" in name or (Path(name).is_file() and not (store.runs / name / MANIFEST).is_file())
-
-
-def is_result_file(benchmark: str, store: RunStore, name: str) -> bool:
-    """Return whether a name means a file as the benchmark's official retrieval script writes it: one JSON array."""
-    writes_results = retrieval_side(benchmark).load_results is not None
-    return writes_results and Path(name).suffix == ".json" and is_file_of_run(store, name)
-
-
-def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
-    """Return the benchmark's judgements, of all its domains or of those that are named."""
-    side = retrieval_side(benchmark.name)
-    present = side.domains_of(benchmark.tasks)
-    for domain in domains:
-        if domain not in present:
-            raise ConfigurationError(
-                f"unknown domain {domain!r} of {benchmark.label}: {close_matches(domain, present)}"
-            )
-    chosen = [domain for domain in present if not domains or domain in domains]
-    return [qrel for domain in chosen for qrel in side.load_qrels(benchmark.root, domain)]
-
-
-def judge_files(
-    files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS
-) -> list[JudgedRun]:
-    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
-    judgements = [qrel for path in qrels for qrel in read_qrels(path)]
-    data = ", ".join(path.name for path in qrels)
-    return [judge(Ranking(path.name, read_run(path)), judgements, None, data=data, metrics=metrics) for path in files]
-
-
-def _official(benchmark: Benchmark) -> Run:
-    """Return the published top passages as a run: by their scores, or in their order where no scores are published."""
-    side = retrieval_side(benchmark.name)
-    if side.load_run:
-        return side.load_run(benchmark.root)
-    contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
-    distinct = {task_id: dict.fromkeys(passages) for task_id, passages in contexts.items()}
-    return {
-        task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
-        for task_id, passages in distinct.items()
-    }
-
-
-# What judges grade: questions with the passages that runs rank first for them, pooled over the runs.
-
-_MAX_LISTED = 5
-
-
-def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) -> list[tuple[Task, Passage]]:
-    """Return each task with the passages that a run ranks among its first `depth`, by task, then in rank order.
-
-    The benchmark's corpora are read once for the texts.
-    """
-    ranked = {
-        task.task_id: list(dict.fromkeys(item.passage_id for run in runs for item in run.get(task.task_id, ())[:depth]))
-        for task in benchmark.tasks
-    }
-    wanted = {passage_id for ids in ranked.values() for passage_id in ids}
-    domains = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
-    texts = {item.passage_id: item for item in _corpus(benchmark, domains) if item.passage_id in wanted}
-    if missing := sorted(wanted - texts.keys()):
-        raise BenchmarkFileError(
-            "passages to judge",
-            where=benchmark.label,
-            expected="the text of every passage that the runs rank",
-            found=f"none of {len(missing)}, such as {', '.join(missing[:_MAX_LISTED])}",
-            next_step="give the runs that were made over these corpora",
-        )
-    return [(task, texts[passage_id]) for task in benchmark.tasks for passage_id in ranked[task.task_id]]
-
-
-def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
-    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed."""
-    tasks: dict[str, Task] = {}
-    found: dict[str, dict[str, Passage]] = {}
-    for file in files:
-        for task, passages in _topics(file, depth):
-            first = tasks.setdefault(task.task_id, task)
-            for passage in passages:
-                found.setdefault(first.task_id, {}).setdefault(passage.passage_id, passage)
-    return [(tasks[topic_id], passage) for topic_id, by_passage in found.items() for passage in by_passage.values()]
-
-
-def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
-    problems = Problems(file, "retrieval results", "fix them, or name the --benchmark of a run without texts")
-    for number, row in json_lines(problems):
-        try:
-            topic = retrieved_topic(row)
-        except ValueError as error:
-            problems.add(number, "query and candidates", str(error) if has_candidates(row) else list(row))
-            continue
-        if not topic.text.strip():
-            problems.add(number, "`query` with a `text`", "none", topic.topic_id)
-        rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
-        passages = [with_text(one) for one in rows]
-        for wrong in (one for one in passages if isinstance(one, str)):
-            problems.add(number, "a text of every candidate", wrong, topic.topic_id)
-        yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]
-    problems.raise_if_any()
-
-
-def _task(topic_id: str, text: str) -> Task:
-    return Task(
-        task_id=topic_id,
-        conversation_id=topic_id,
-        turn=1,
-        domain="",
-        messages=(Message(Role.USER, text),),
-        target="",
-        answerability=Answerability.ANSWERABLE,
-    )

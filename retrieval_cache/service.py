@@ -23,16 +23,11 @@ from retrieval_cache.evaluation import (
     PAPER_BENCHMARK,
     JudgedRun,
     columns_of,
-    evidence_table,
-    foreign_passages,
-    is_result_file,
     judge,
-    judgements_of,
     notes_of,
-    ranking_named,
-    result_files_table,
     retrieval_section,
 )
+from retrieval_cache.evidence import evidence_table, foreign_passages, result_files_table
 from retrieval_cache.queries import (
     DECOMPOSE,
     LLM_REWRITE,
@@ -48,6 +43,7 @@ from retrieval_cache.queries import (
     select_queries,
     split_questions,
 )
+from retrieval_cache.rankings import is_result_file, judgements_of, ranking_named
 from retrieval_cache.retrievers.protocol import Progress, Retriever, searched, spending_of
 from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.spec import filled_by, parse

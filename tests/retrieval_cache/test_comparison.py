@@ -13,7 +13,8 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
-from retrieval_cache.evaluation import mean, ranking_named, retrieval_section
+from retrieval_cache.evaluation import mean, retrieval_section
+from retrieval_cache.rankings import ranking_named
 from retrieval_cache.service import Place, judge_runs, retrieve
 from retrieval_cache.store import RunStore
 from tests._messages import raises

@@ -16,7 +16,8 @@ from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 from ragtasks.statistics import Comparison, compare_columns
 from ragtasks.tables import Difference, slices_of
-from retrieval_cache.evaluation import DIMENSIONS, JudgedRun, Ranking, columns_of, judge, mean, retrieval_section
+from retrieval_cache.evaluation import DIMENSIONS, JudgedRun, columns_of, judge, mean, retrieval_section
+from retrieval_cache.rankings import Ranking
 
 MTRAG = retrieval_side("mtrag")
 

@@ -17,7 +17,7 @@ from ragtasks.files import Ranked, Run
 from ragtasks.metrics import EVIDENCE_METRICS, RETRIEVAL_METRICS, mean_evidence_scores
 from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Value, render
-from retrieval_cache.evaluation import evidence_table
+from retrieval_cache.evidence import evidence_table
 from retrieval_cache.service import Place, evaluate_runs, judge_runs, retrieve
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 

@@ -14,7 +14,8 @@ from perf.official_scripts import rows_of, run_retrieval_script
 from ragtasks.benchmarks import retrieval_side
 from ragtasks.files import OFFICIAL, Run, read_run
 from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS
-from retrieval_cache.evaluation import JudgedRun, Ranking, judge
+from retrieval_cache.evaluation import JudgedRun, judge
+from retrieval_cache.rankings import Ranking
 from retrieval_cache.retrievers.run_file import LEFT_OUT
 from retrieval_cache.service import Place, judge_runs, retrieve
 

@@ -19,11 +19,11 @@ from retrieval_cache.evaluation import (
     PAPER_SUBSETS,
     JudgedRun,
     QueryResult,
-    Ranking,
     judge,
     not_comparable,
     retrieval_section,
 )
+from retrieval_cache.rankings import Ranking
 
 MTRAG = retrieval_side("mtrag")
 

@@ -1,0 +1,107 @@
+"""Scores of benchmarks that count evidence instead of judged passages: a table below those of a run.
+
+A passage counts by its text, so a published ranking of foreign passages is scored as well as a run over our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side
+from ragtasks.files import Run
+from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
+from ragtasks.records import Passage, Score
+from ragtasks.tables import Table
+from retrieval_cache.corpora.passages import read_corpus
+
+_OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
+
+
+def foreign_passages(benchmark: Benchmark, run: Run) -> str:
+    """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
+
+    Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
+    """
+    side = retrieval_side(benchmark.name)
+    if side.load_facts is None:
+        return ""
+    ranked = {item.passage_id for ranking in run.values() for item in ranking}
+    passage_ids = {passage.passage_id for passage in corpus_passages(benchmark, side.domains)}
+    return _OTHER_CORPUS if ranked - passage_ids else ""
+
+
+def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Table | None:
+    """Return the evidence scores of runs, None for a benchmark that counts none."""
+    side = retrieval_side(benchmark.name)
+    if side.load_facts is None:
+        return None
+    facts = {
+        key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
+    }
+    texts = _passage_texts(benchmark, side.domains, [run for run in runs.values() if run is not None])
+    scores = {name: _support_scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
+    reasons = dict.fromkeys(
+        f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
+    )
+    return Table(
+        title=f"Evidence found (over the {len(facts)} queries that have some)",
+        columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple((name, str(len(facts)), *map(_cell, evidence.values())) for name, evidence in scores.items()),
+        legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
+    )
+
+
+def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | None:
+    """Return the evidence scores of result files of the official script, None where there are none.
+
+    Each is counted over its own items and by its own gold lists, as the script does; no other file is read.
+    """
+    if side.load_results is None or not files:
+        return None
+    read = {path: side.load_results(path) for path in files}
+    return Table(
+        title="Evidence found, by the gold lists of result files (n: the file's queries that have some)",
+        columns=("file", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple(
+            (path.name, str(len(facts)), *map(_cell, mean_evidence_scores(rankings, facts).values()))
+            for path, (rankings, facts) in read.items()
+        ),
+        legend=tuple(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS),
+    )
+
+
+def _passage_texts(benchmark: Benchmark, domains: Sequence[str], runs: Sequence[Run]) -> dict[str, str]:
+    """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
+    wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
+    if not wanted:
+        return {}
+    passages = (passage for passage in corpus_passages(benchmark, domains) if passage.passage_id in wanted)
+    return {passage.passage_id: passage.text for passage in passages}
+
+
+def corpus_passages(benchmark: Benchmark, domains: Iterable[str]) -> Iterator[Passage]:
+    """Yield the passages of a benchmark's corpora; what several domains share is read once."""
+    side = retrieval_side(benchmark.name)
+    for file in dict.fromkeys(str(side.corpus_file(benchmark.root, domain)) for domain in domains):
+        yield from read_corpus(file)
+
+
+def _support_scores(
+    benchmark: Benchmark,
+    side: RetrievalSide,
+    run: Run | None,
+    facts: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+) -> dict[str, Score]:
+    if run is None:
+        published = side.load_rankings(benchmark.root) if side.load_rankings else {}
+        return mean_evidence_scores({key: [p.text for p in passages] for key, passages in published.items()}, facts)
+    if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
+        return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
+    ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
+    return mean_evidence_scores(ranked, facts)
+
+
+def _cell(score: Score) -> str:
+    return "-" if score.value is None else f"{score.value:.4f}"

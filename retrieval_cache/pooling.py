@@ -1,0 +1,80 @@
+"""What judges grade: questions with the passages that runs rank first for them, pooled over the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Problems, Run, has_candidates, json_lines, retrieved_topic
+from ragtasks.records import Answerability, Message, Passage, Role, Task
+from retrieval_cache.corpora.passages import with_text
+from retrieval_cache.evidence import corpus_passages
+
+_MAX_LISTED = 5
+
+
+def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) -> list[tuple[Task, Passage]]:
+    """Return each task with the passages that a run ranks among its first `depth`, by task, then in rank order.
+
+    The benchmark's corpora are read once for the texts.
+    """
+    ranked = {
+        task.task_id: list(dict.fromkeys(item.passage_id for run in runs for item in run.get(task.task_id, ())[:depth]))
+        for task in benchmark.tasks
+    }
+    wanted = {passage_id for ids in ranked.values() for passage_id in ids}
+    domains = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
+    texts = {item.passage_id: item for item in corpus_passages(benchmark, domains) if item.passage_id in wanted}
+    if missing := sorted(wanted - texts.keys()):
+        raise BenchmarkFileError(
+            "passages to judge",
+            where=benchmark.label,
+            expected="the text of every passage that the runs rank",
+            found=f"none of {len(missing)}, such as {', '.join(missing[:_MAX_LISTED])}",
+            next_step="give the runs that were made over these corpora",
+        )
+    return [(task, texts[passage_id]) for task in benchmark.tasks for passage_id in ranked[task.task_id]]
+
+
+def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
+    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed."""
+    tasks: dict[str, Task] = {}
+    found: dict[str, dict[str, Passage]] = {}
+    for file in files:
+        for task, passages in _topics(file, depth):
+            first = tasks.setdefault(task.task_id, task)
+            for passage in passages:
+                found.setdefault(first.task_id, {}).setdefault(passage.passage_id, passage)
+    return [(tasks[topic_id], passage) for topic_id, by_passage in found.items() for passage in by_passage.values()]
+
+
+def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
+    problems = Problems(file, "retrieval results", "fix them, or name the --benchmark of a run without texts")
+    for number, row in json_lines(problems):
+        try:
+            topic = retrieved_topic(row)
+        except ValueError as error:
+            problems.add(number, "query and candidates", str(error) if has_candidates(row) else list(row))
+            continue
+        if not topic.text.strip():
+            problems.add(number, "`query` with a `text`", "none", topic.topic_id)
+        rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
+        passages = [with_text(one) for one in rows]
+        for wrong in (one for one in passages if isinstance(one, str)):
+            problems.add(number, "a text of every candidate", wrong, topic.topic_id)
+        yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]
+    problems.raise_if_any()
+
+
+def _task(topic_id: str, text: str) -> Task:
+    return Task(
+        task_id=topic_id,
+        conversation_id=topic_id,
+        turn=1,
+        domain="",
+        messages=(Message(Role.USER, text),),
+        target="",
+        answerability=Answerability.ANSWERABLE,
+    )
