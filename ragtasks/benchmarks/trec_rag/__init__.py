@@ -1,0 +1,61 @@
+"""TREC RAG: topics, runs, relevance judgements, segments, nuggets, support."""
+
+from ragtasks.benchmarks.trec_rag._files import (
+    SEGMENT_ID,
+    read_narratives,
+    read_qrels,
+    read_ranking,
+    read_retrieved,
+    read_segments,
+    read_topics,
+)
+from ragtasks.benchmarks.trec_rag._judgements import (
+    Assignment,
+    SupportJudgement,
+    TopicNuggets,
+    nugget_rows,
+    read_assignments,
+    read_nuggets,
+    read_support,
+)
+from ragtasks.benchmarks.trec_rag._track import (
+    MAX_WORDS,
+    N_PASSAGES,
+    NARRATIVES,
+    SHARDS,
+    TRACK_2024,
+    TRACK_2025,
+    TREC_RAG24,
+    TREC_RAG25,
+    has_segments,
+    load_segments,
+    topic_task,
+)
+
+__all__ = [
+    "MAX_WORDS",
+    "NARRATIVES",
+    "N_PASSAGES",
+    "SEGMENT_ID",
+    "SHARDS",
+    "TRACK_2024",
+    "TRACK_2025",
+    "TREC_RAG24",
+    "TREC_RAG25",
+    "Assignment",
+    "SupportJudgement",
+    "TopicNuggets",
+    "has_segments",
+    "load_segments",
+    "nugget_rows",
+    "read_assignments",
+    "read_narratives",
+    "read_nuggets",
+    "read_qrels",
+    "read_ranking",
+    "read_retrieved",
+    "read_segments",
+    "read_support",
+    "read_topics",
+    "topic_task",
+]

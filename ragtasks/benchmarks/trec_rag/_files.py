@@ -1,0 +1,173 @@
+"""The files of TREC RAG: topics, runs, relevance judgements, segments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, matching, once, text_lines, typed_lines
+from ragtasks.files import (
+    Misfit,
+    Problems,
+    has_candidates,
+    json_lines,
+    qrel_lines,
+    retrieved_topic,
+    run_lines,
+)
+from ragtasks.records import (
+    Passage,
+    Qrel,
+)
+
+SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
+"""The id of a segment of MS MARCO V2.1: file, offset of the document's line, number and offset of the segment."""
+
+_NEXT_STEP = "fix these lines, or take the official file"
+_RANK = re.compile(r"[0-9]{1,7}")
+_LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spam
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
+    problems = Problems(path, "TREC RAG topics", _NEXT_STEP)
+    topics: dict[str, str] = {}
+    for number, line in text_lines(problems):
+        topic_id, tab, text = line.partition("\t")
+        topic_id, text = topic_id.strip(), text.strip()
+        if not topic_id or not tab or not text:
+            problems.add(number, "id, a tab and a text", line)
+        elif topic_id in topics:
+            problems.add(number, "each topic once", "this topic again", topic_id)
+        else:
+            topics[topic_id] = text
+    problems.raise_if_any()
+    return topics
+
+
+class _Narrative(Fields):
+    topic_id: Label = Field(alias="id")
+    text: Text = Field(alias="title")
+
+
+def read_narratives(path: Path) -> dict[str, str]:
+    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
+    problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
+    rows = ((line, row.topic_id, row.text) for line, row in typed_lines(problems, _Narrative, "id"))
+    found = once(problems, rows, "narrative")
+    problems.raise_if_any()
+    return found
+
+
+def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return topic id -> segment ids in rank order, of a TREC run of these topics.
+
+    Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
+    """
+    problems = Problems(path, "TREC RAG run", _NEXT_STEP)
+    rankings: dict[str, dict[str, None]] = {}
+    last: dict[str, tuple[int, float]] = {}
+    for number, found in run_lines(text_lines(problems)):
+        if isinstance(found, Misfit):
+            problems.add(number, found.expected, found.found)
+            continue
+        topic_id, segment_id, score = found.query_id, found.passage_id, found.score
+        if not _RANK.fullmatch(found.rank):
+            problems.add(number, "a rank", found.rank, topic_id)
+            continue
+        rank = int(found.rank)
+        ranking = rankings.setdefault(topic_id, {})
+        last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
+        if topic_id not in topics:
+            problems.add(number, "a known topic", topic_id)
+        elif segment_id in ranking:
+            problems.add(number, "each segment once for a topic", segment_id, topic_id)
+        elif rank != last_rank + 1:
+            problems.add(number, f"rank {last_rank + 1}", rank, topic_id)
+        elif score > last_score:
+            problems.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
+        ranking[segment_id] = None
+        last[topic_id] = rank, score
+    problems.raise_if_any()
+    return {topic_id: tuple(ranking) for topic_id, ranking in rankings.items()}
+
+
+def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
+    """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
+    problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
+    found: dict[tuple[str, str], Qrel] = {}
+    for number, judged in qrel_lines(text_lines(problems), {4}, least=_LEAST_GRADE):
+        if isinstance(judged, Misfit):
+            problems.add(number, judged.expected, judged.found)
+        elif judged.query_id not in topics:
+            problems.add(number, "a known topic", judged.query_id)
+        elif found.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
+            problems.add(number, "each judgement once", judged.passage_id, judged.query_id)
+    problems.raise_if_any()
+    return tuple(found.values())
+
+
+class _Segment(Fields):
+    docid: Annotated[str, matching(SEGMENT_ID.pattern, "an id such as msmarco_v2.1_doc_00_0#0_0")]
+    url: str
+    title: str
+    headings: str
+    text: str = Field(alias="segment")
+    start_char: Whole
+    end_char: Whole
+
+    def passage(self) -> Passage:
+        return Passage(self.docid, self.text, self.title, self.url)
+
+
+_SEGMENT = TypeAdapter(_Segment)
+
+
+def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
+    """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
+
+    The lines may be retrieval results too: then the segments are those of the candidates.
+    """
+    problems = Problems(
+        path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
+    )
+    of_topics: dict[str, Passage] = {}
+    segments: list[tuple[int, str, Passage]] = []
+    for line, row in json_lines(problems):
+        if has_candidates(row):
+            of_topics |= {item.passage_id: item for item in _candidates(line, row, problems)[1]}
+        elif segment := checked(_SEGMENT, row, problems, line, str(row.get("docid") or "")):
+            segments.append((line, segment.docid, segment.passage()))
+    found = of_topics | once(problems, segments, "segment")
+    for segment_id in sorted(set(wanted or ()) - set(found)):
+        problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
+    problems.raise_if_any()
+    return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
+
+
+def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
+    """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
+    problems = Problems(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
+    rows = [(line, *_candidates(line, row, problems)) for line, row in json_lines(problems)]
+    for line, topic_id, _ in rows:
+        if topic_id and topic_id not in topics:
+            problems.add(line, "a known topic", topic_id)
+    found = once(problems, (row for row in rows if row[1]), "topic")
+    problems.raise_if_any()
+    return found
+
+
+def _candidates(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
+    """Return the topic and the segments of a line of retrieval results, after noting what does not fit."""
+    try:
+        topic = retrieved_topic(row)
+    except ValueError as error:
+        problems.add(line, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
+        return "", ()
+    records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
+    segments = [checked(_SEGMENT, record, problems, line, record["docid"]) for record in records]
+    return topic.topic_id, tuple(segment.passage() for segment in segments if segment)

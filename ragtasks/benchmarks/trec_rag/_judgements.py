@@ -1,0 +1,192 @@
+"""Nuggets of topics and judgements of answers: the nuggets in an answer, the citations that support it.
+
+A nugget is a short statement that a good answer to a topic makes. Two files contain them: nuggets (`qid`, `query`,
+`nuggets`), and assignments, in which every nugget has a grade too. Those of 2025 name the part of the narrative as
+`mapped_sub_narrative`. A nugget without importance is an error here; the track's own reader takes it for vital.
+Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from ragtasks.benchmarks._fields import Fields, Label, Text, once, typed_lines
+from ragtasks.files import (
+    Problems,
+)
+from ragtasks.records import (
+    Grade,
+    Importance,
+    Nugget,
+    Support,
+)
+
+_NUGGETS_NEXT_STEP = "fix these lines; each needs qid and nuggets [{text, importance}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNuggets:
+    """The nuggets of one topic."""
+
+    topic_id: str
+    query: str
+    """Text of the topic; empty where the file has none."""
+    nuggets: tuple[Nugget, ...]
+    """At least one, most important first as a rule; no text twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The nuggets of one topic with the grades of one answer to it."""
+
+    nuggets: TopicNuggets
+    run_id: str
+    grades: tuple[Grade | None, ...]
+    """One a nugget; None where the file says that the judge failed."""
+
+
+def _part(label: object) -> str:
+    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
+    text = str(label or "")
+    added, new, name = text.rpartition("New:")
+    return " ".join(
+        [new, *name.replace('"', "").split()] if new and not added.strip(' "') else text.replace('"', "").split()
+    )
+
+
+class _Nugget(Fields):
+    text: Text
+    importance: Importance
+    part: Annotated[str, BeforeValidator(_part)] = Field("", alias="mapped_sub_narrative")
+
+
+_AnyNugget = TypeVar("_AnyNugget", bound=_Nugget)
+
+
+def _each_text_once(nuggets: list[_AnyNugget]) -> list[_AnyNugget]:
+    again = [text for text, n in Counter(nugget.text for nugget in nuggets).items() if n > 1]
+    if again:
+        raise ValueError(f"a list with each nugget once, not {again[0]!r} again")
+    return nuggets
+
+
+class _NuggetRow(Fields):
+    topic_id: Label = Field(alias="qid")
+    query: str = ""
+    nuggets: Annotated[list[_Nugget], AfterValidator(_each_text_once)] = Field(min_length=1)
+
+    def of_topic(self) -> TopicNuggets:
+        nuggets = tuple(Nugget(item.text, item.importance, item.part) for item in self.nuggets)
+        return TopicNuggets(self.topic_id, self.query, nuggets)
+
+
+def _none_if_failed(label: object) -> object:
+    return None if label == "failed" else Grade(label)
+
+
+class _GradedNugget(_Nugget):
+    grade: Annotated[Grade | None, BeforeValidator(_none_if_failed)] = Field(alias="assignment")
+
+
+class _AssignmentRow(_NuggetRow):
+    run_id: str
+    nuggets: Annotated[list[_GradedNugget], AfterValidator(_each_text_once)] = Field(min_length=1)  # type: ignore[assignment]
+
+
+def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
+    """Return topic id -> nuggets, in the order of the file."""
+    problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
+    rows = ((line, row.topic_id, row.of_topic()) for line, row in typed_lines(problems, _NuggetRow, "qid"))
+    found = once(problems, rows, "topic")
+    problems.raise_if_any()
+    return found
+
+
+def read_assignments(path: Path) -> list[Assignment]:
+    """Return the assignments of a file, in its order; a run and a topic come once together."""
+    problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
+    rows = (
+        (line, f"{row.topic_id} of run {row.run_id}", row) for line, row in typed_lines(problems, _AssignmentRow, "qid")
+    )
+    found = once(problems, rows, "topic of a run").values()
+    problems.raise_if_any()
+    return [Assignment(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in found]
+
+
+def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
+    """Return nuggets as a task carries them; the part of a narrative only where there is one."""
+    rows = (
+        {"text": one.text, "importance": one.importance.value, "sub_narrative": one.sub_narrative} for one in nuggets
+    )
+    return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
+
+
+# Labels of 2024 (`final.citation_judgments_*.jsonl`): "2", "1", "0", and "-1" for a citation that was not judged, as
+# 110 of the 4,855 of `final.citation_judgments_Webassess.20241031.jsonl`.
+_LEVELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
+
+
+def _level(label: object) -> Support | None:
+    if str(label) not in _LEVELS:
+        raise ValueError("0, 1 or 2, or -1 for not judged")
+    return _LEVELS[str(label)]
+
+
+class _Citation(Fields):
+    level: Annotated[Support | None, BeforeValidator(_level)] = Field(None, alias="support")
+
+
+class _JudgedSentence(Fields):
+    citations: list[_Citation]
+
+
+class _SupportRow(Fields):
+    topic_id: Label
+    run_id: str
+    sentences: list[_JudgedSentence]
+
+
+@dataclass(frozen=True, slots=True)
+class SupportJudgement:
+    """The judged citations of one answer; sequences have one item a sentence."""
+
+    topic_id: str
+    run_id: str
+    cites: tuple[bool, ...]
+    """Whether the sentence cites a segment."""
+    levels: tuple[Support | None, ...]
+    """What its first citation gives; None where it does not cite, or nobody judged it."""
+    n_not_judged: int = 0
+    """Citations without a judgement, of which only the first of a sentence would count."""
+
+
+def read_support(path: Path) -> list[SupportJudgement]:
+    """Return the judgements of a file, in its order; a run and a topic come once together.
+
+    A citation without a label (no `support`, null, or -1) was not judged.
+    """
+    problems = Problems(
+        path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
+    )
+    rows = (
+        (line, f"{row.topic_id} of run {row.run_id}", row)
+        for line, row in typed_lines(problems, _SupportRow, "topic_id")
+    )
+    found = once(problems, rows, "topic of a run").values()
+    problems.raise_if_any()
+    return [
+        SupportJudgement(
+            row.topic_id,
+            row.run_id,
+            cites=tuple(bool(sentence.citations) for sentence in row.sentences),
+            levels=tuple(sentence.citations[0].level if sentence.citations else None for sentence in row.sentences),
+            n_not_judged=sum(item.level is None for sentence in row.sentences for item in sentence.citations),
+        )
+        for row in found
+    ]

@@ -1,0 +1,315 @@
+"""TREC RAG: topics that ask for a long, cited answer from MS MARCO V2.1 (paper: Ragnarok, Pradeep et al. 2024).
+
+Of 2024 there are three sets of topics, one domain each: `test` (301), `raggy` (120) and `researchy` (600, the
+latter two for development). Of 2025 there are 105 narratives: several sentences each, whose nuggets name the part
+of the narrative that they belong to. A task is a topic; its id is the topic's own, so that the track's runs and
+judgements join as they are. There is no reference answer: the target is the topic's nuggets in a row, which is
+the ceiling of nugget recall.
+
+The corpus has 113,520,750 segments, so passages come from a run: the benchmark's own where `runs/` and
+`segments/` hold one, else a stored run that `ragtasks retrieve --retriever run:FILE` makes from a run and the
+segments' shards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, derived_file, read_edition
+from ragtasks.benchmarks.sources import Source, SourceFile
+from ragtasks.benchmarks.trec_rag._files import (
+    read_narratives,
+    read_qrels,
+    read_ranking,
+    read_retrieved,
+    read_segments,
+    read_topics,
+)
+from ragtasks.benchmarks.trec_rag._judgements import TopicNuggets, nugget_rows, read_nuggets
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.files import Problems
+from ragtasks.records import (
+    Answerability,
+    Contexts,
+    Message,
+    Passage,
+    Qrel,
+    Role,
+    Setting,
+    Task,
+)
+
+SHARDS = "msmarco_v2.1_doc_segmented"
+"""Folder of the corpus' 70 files, as the official archive names it."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """One year: its sets of topics, each a domain, and how many there are."""
+
+    source: Source
+    """Official files; its `name` is the benchmark's."""
+    title: str
+    sets: Mapping[str, str]
+    """Set of topics -> the name that its files bear, such as `rag24.test`."""
+    counts: Mapping[str, int]
+    """Set of topics -> topics in the official file."""
+    has_narratives: bool = False
+    """Whether topics are narratives (JSON lines), not lines of an id, a tab and a text."""
+
+    def load(self, root: Path) -> Benchmark:
+        """Return the benchmark whose files lie under `root`; a set without a topics file is left out.
+
+        Nuggets are read from `nuggets/nuggets.<name of the set>.jsonl` where it is there.
+        """
+        is_sample, revision, counts = self._edition(root)
+        topics = self._read_all_topics(root, counts)
+        tasks = tuple(
+            topic_task(domain, topic_id, text, nuggets.get(topic_id))
+            for domain, of_set in topics.items()
+            for nuggets in (self._read_nuggets(root, domain, of_set),)
+            for topic_id, text in of_set.items()
+        )
+        named = {domain: (self.sets[domain], of_set) for domain, of_set in topics.items()}
+        return Benchmark(
+            self.source.name,
+            root,
+            is_sample,
+            revision,
+            "answerability",
+            tasks,
+            functools.partial(read_contexts, self.source.name, self.title, root, named),
+            suite=self.source.name,
+            n_passages=N_PASSAGES,
+            has_own_domains=True,
+        )
+
+    def corpus_file(self, root: Path, domain: str) -> Path:
+        """Return the folder with the corpus' shards, the same for every set; of a sample, one file of passages.
+
+        The sample's file is made from its segments where it is not there yet.
+        """
+        shards = root / SHARDS
+        if shards.is_dir():
+            return shards
+        if self._edition(root)[0]:
+            return derived_file(root, "segments.jsonl", lambda: _rows(root))
+        raise BenchmarkFileError(
+            f"corpus of {self.title}",
+            where=f"{shards} (set {domain})",
+            expected="the folder with the 70 files of MS MARCO V2.1's segments",
+            found="no folder",
+            next_step=f"unpack {SHARDS}.tar there, or name the folder with --corpus {domain}=FOLDER",
+        )
+
+    def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
+        """Return the relevance judgements of a set, grades 0 to 4; () where none of segments are known."""
+        path = root / "qrels" / f"qrels.{self.sets[domain]}.txt"
+        return read_qrels(path, self._read_topics(root, domain)) if path.is_file() else ()
+
+    def retrieval(self) -> RetrievalSide:
+        """Return the retrieval side."""
+        return RetrievalSide(tuple(self.sets), self.corpus_file, self.load_qrels)
+
+    def definition(self) -> BenchmarkDefinition:
+        """Return what the registry lists."""
+        return BenchmarkDefinition(self.source, self.load, self.retrieval())
+
+    def _edition(self, root: Path) -> tuple[bool, str, Mapping[str, int]]:
+        """Return (is sample, revision, counts) of the copy under `root`."""
+        return read_edition(root, self.source.commit, self.counts, TypeAdapter(dict[str, int]).validate_python)
+
+    def _topics_file(self, root: Path, domain: str) -> Path:
+        return root / "topics" / f"topics.{self.sets[domain]}.{'jsonl' if self.has_narratives else 'txt'}"
+
+    def _read_topics(self, root: Path, domain: str) -> dict[str, str]:
+        path = self._topics_file(root, domain)
+        return read_narratives(path) if self.has_narratives else read_topics(path)
+
+    def _read_all_topics(self, root: Path, counts: Mapping[str, int]) -> dict[str, dict[str, str]]:
+        """Return set -> topic id -> text, of the sets that are there, none with a topic too many or too few."""
+        paths = {domain: path for domain in self.sets if (path := self._topics_file(root, domain)).is_file()}
+        if not paths:
+            raise BenchmarkFileError(
+                f"{self.title} data",
+                where=str(root / "topics"),
+                expected="at least one of " + ", ".join(self._topics_file(root, domain).name for domain in self.sets),
+                found="none",
+                next_step=f"run `ragtasks data fetch {self.source.name}`, or put the track's files there",
+            )
+        topics: dict[str, dict[str, str]] = {}
+        for domain, path in paths.items():
+            topics[domain] = self._read_topics(root, domain)
+            problems = Problems(path, "TREC RAG topics", "take the official file")
+            if len(topics[domain]) != counts[domain]:
+                problems.add(0, f"{counts[domain]} topics", len(topics[domain]))
+            for other in list(topics)[:-1]:
+                for topic_id in sorted(topics[domain].keys() & topics[other].keys()):
+                    problems.add(0, f"no topic of the set {other}", "this topic", topic_id)
+            problems.raise_if_any()
+        return topics
+
+    def _read_nuggets(self, root: Path, domain: str, topics: Mapping[str, str]) -> dict[str, TopicNuggets]:
+        path = root / "nuggets" / f"nuggets.{self.sets[domain]}.jsonl"
+        if not path.is_file():
+            return {}
+        nuggets = read_nuggets(path)
+        problems = Problems(path, "nuggets", "leave these topics out, or take the topics that they belong to")
+        for topic_id in sorted(nuggets.keys() - topics.keys()):
+            problems.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
+        problems.raise_if_any()
+        return nuggets
+
+
+def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None = None) -> Task:
+    """Return a topic as a task with its nuggets."""
+    nuggets = known.nuggets if known else ()
+    return Task(
+        task_id=topic_id,
+        conversation_id=topic_id,
+        turn=1,
+        domain=domain,
+        messages=(Message(Role.USER, text),),
+        target=" ".join(f"{nugget.text.rstrip('.')}." for nugget in nuggets),
+        answerability=Answerability.ANSWERABLE,
+        extra={"nuggets": nugget_rows(nuggets)},
+    )
+
+
+def _rows(root: Path) -> Iterator[dict[str, str]]:
+    for passage in load_segments(root).values():
+        yield {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
+
+
+_COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
+
+MAX_WORDS = 400
+"""Longest answer that the track takes."""
+NARRATIVES = "narratives"
+"""The set of topics of 2025."""
+
+
+def _source(name: str, *files: SourceFile) -> Source:
+    """Return topics and relevance judgements, in the repository that was called anserini-tools.
+
+    Their official checksums are not known here. Nuggets, runs and segments come from the track and Microsoft. A run
+    must cover every set that is there, so development sets are a group of their own, `dev`, and not fetched unasked.
+    """
+    return Source(
+        name=name,
+        folder=name,
+        marker="topics",
+        repository="https://github.com/castorini/eval",
+        commit=_COMMIT,
+        base_url=f"https://raw.githubusercontent.com/castorini/eval/{_COMMIT}/",
+        files=files,
+    )
+
+
+TRACK_2024 = Track(
+    _source(
+        "trec_rag24",
+        SourceFile("topics/topics.rag24.test.txt", None, None, "tasks"),
+        SourceFile("qrels/qrels.rag24.test.txt", None, None, "tasks"),
+        SourceFile("topics/topics.rag24.raggy-dev.txt", None, None, "dev"),
+        SourceFile("topics/topics.rag24.researchy-dev.txt", None, None, "dev"),
+    ),
+    "TREC RAG 2024",
+    {"test": "rag24.test", "raggy": "rag24.raggy-dev", "researchy": "rag24.researchy-dev"},
+    {"test": 301, "raggy": 120, "researchy": 600},
+)
+"""Counts: paper, section 5, and the track's pages."""
+
+TRACK_2025 = Track(
+    _source(
+        "trec_rag25",
+        SourceFile("topics/topics.rag25.test.jsonl", None, None, "tasks"),
+        SourceFile("qrels/qrels.rag25.test.txt", None, None, "tasks"),
+    ),
+    "TREC RAG 2025",
+    {NARRATIVES: "rag25.test"},
+    {NARRATIVES: 105},
+    has_narratives=True,
+)
+"""Counts: guidelines 2.0."""
+
+TREC_RAG24 = TRACK_2024.definition()
+TREC_RAG25 = TRACK_2025.definition()
+
+
+_T = TypeVar("_T")
+
+N_PASSAGES = 20
+"""Segments that a topic is given (paper, section 3)."""
+
+
+def read_contexts(
+    name: str, title: str, root: Path, topics: Mapping[str, tuple[str, Collection[str]]], setting: Setting
+) -> Contexts:
+    """Return the first 20 segments of each topic of the sets that have a run under `root`."""
+    if setting is not Setting.FULL_RAG:
+        expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
+        raise _no_contexts(title, f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
+    found = {domain: _of_set(title, root, domain, *of_set) for domain, of_set in topics.items()}
+    if not any(found.values()):
+        next_step = (
+            "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
+            f"segments in {_segments_file(root)}; or make a stored run with "
+            f"`ragtasks retrieve --benchmark {name} --retriever run:FILE --corpus {next(iter(topics))}=SHARDS` and "
+            "name it in --metadata '{\"run\": NAME}'"
+        )
+        raise _no_contexts(title, str(root / "runs"), "a run of the topics", "none", next_step)
+    passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}
+    return Contexts("official", setting, passages)
+
+
+def _of_set(
+    title: str, root: Path, domain: str, file_name: str, topics: Collection[str]
+) -> dict[str, tuple[Passage, ...]]:
+    """Return topic id -> its first 20 segments, for every topic of a set; {} where there is neither file for it."""
+    run = root / "runs" / f"run.{file_name}.txt"
+    results = sorted((root / "runs").glob(f"retrieve_results_*{file_name}*.jsonl"))
+    files = [*([run] if run.is_file() else []), *results]
+    if len(files) > 1:
+        found = ", ".join(file.name for file in files)
+        raise _no_contexts(title, str(root / "runs"), f"one run of the set {domain}", found, "leave one of them there")
+    if not files:
+        return {}
+    if not results:
+        ranked = _complete(run, read_ranking(run, topics), topics)
+        segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
+        return {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
+    return _complete(results[0], read_retrieved(results[0], topics), topics)
+
+
+def has_segments(root: Path) -> bool:
+    """Return whether texts of segments lie beside the benchmark's run."""
+    return _segments_file(root).is_file()
+
+
+def _segments_file(root: Path) -> Path:
+    return root / "segments" / "segments.jsonl"
+
+
+def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path | None = None) -> dict[str, Passage]:
+    """Return segment id -> passage, the wanted ones or all, of the segments that lie beside the benchmark's run."""
+    return read_segments(file or _segments_file(root), wanted)
+
+
+def _complete(path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collection[str]) -> dict[str, tuple[_T, ...]]:
+    """Return topic id -> its first 20 items, for every topic."""
+    problems = Problems(path, "TREC RAG run", "give every topic its segments")
+    for topic_id in sorted(set(topics) - ranking.keys()):
+        problems.add(0, "a line for every topic", "no line", topic_id)
+    problems.raise_if_any()
+    return {topic_id: ranking[topic_id][:N_PASSAGES] for topic_id in topics}
+
+
+def _no_contexts(title: str, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
+    return ConfigurationError(f"passages of {title}", where=where, expected=expected, found=found, next_step=next_step)
