@@ -28,7 +28,7 @@ from ragtasks.results._saved import (
     n_logged,
     nothing_there,
     provenance_of_answers,
-    sample_lines,
+    saved_answers,
     unusable,
     value_at,
 )
@@ -116,7 +116,8 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     for path in paths:
         for file in _results_files(path):
             files.setdefault(file.resolve(), file)
-    folder = os.path.commonpath([_folder(path).absolute() for path in paths]) if paths else ""
+    folders = [(path if path.is_dir() else path.parent).absolute() for path in paths]
+    folder = os.path.commonpath(folders) if folders else ""
     named = {path.resolve() for path in paths if path.is_file()}
     found: list[Evaluation] = []
     errors: list[BenchmarkFileError] = []
@@ -188,10 +189,6 @@ def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list
     return known if len(known) == len(found) else []
 
 
-def _folder(path: Path) -> Path:
-    return path if path.is_dir() else path.parent
-
-
 def _results_files(path: Path) -> list[Path]:
     files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.is_file() else []
     if files:
@@ -219,27 +216,23 @@ def _scored_answers(samples: Iterable[LoggedSamples], known: _Known) -> Iterator
     """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
     places: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
-        for line in sample_lines(logged):
-            try:
-                answer = _sharing_texts(scored_answer(line.sample), known)
-            except (LookupError, TypeError, ValueError, OverflowError) as error:
-                line.refuse(error)
-                continue
-            place = (logged.path, line.number)
+        for number, found, problems in saved_answers(logged):
+            answer = _sharing_texts(found, known)
+            place = (logged.path, number)
             first = places.setdefault((answer.setting, answer.task.task_id), place)
             if first != place:
-                found = f"one that line {first[1]} of {first[0].name} has"
-                line.problems.add(line.number, _ONCE, found, answer.task.task_id)
+                problems.add(number, _ONCE, f"one that line {first[1]} of {first[0].name} has", answer.task.task_id)
             if answer.turn_error_kind and answer.turn_error_kind not in TURN_ERROR_NAMES:
-                found = f"{answer.turn_error_kind!r} in line {line.number}"
-                raise unusable("results", logged.path, _KINDS, found, "score the answers again with `ragtasks score`")
+                wrong = f"{answer.turn_error_kind!r} in line {number}"
+                raise unusable("results", logged.path, _KINDS, wrong, "score the answers again with `ragtasks score`")
             yield answer
 
 
 def _sharing_texts(answer: ScoredAnswer, known: _Known) -> ScoredAnswer:
+    """Return an answer without its sample, and with the tasks and passages that were read before."""
     task, passages = known.setdefault(answer.task, answer.task), answer.response.passages
     shared = tuple(known.setdefault(passage, passage) for passage in passages)
-    return replace(answer, response=replace(answer.response, task=task, passages=shared))
+    return replace(answer, response=replace(answer.response, task=task, passages=shared), sample={})
 
 
 def _evaluations(file: Path, seen: Path, known: _Known | None = None) -> list[Evaluation]:

@@ -75,7 +75,11 @@ def answers_evaluation(
         "benchmark": benchmark.label,
         "suite": suite_with(suite_of_answers(benchmark, setting, given), config),
         "revision": benchmark.revision,
-        "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
+        "setting_tasks": {
+            setting.value: benchmark.count_tasks(
+                setting, {row["doc"]["domain"] for row in rows}, conversational=config.conversational
+            )
+        },
         "fingerprint": None,
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
@@ -144,13 +148,6 @@ def _tasks_of(
         answers = tuple(saved_answer({"doc_id": number, **row}) for number, row in enumerate(chosen))
         name = f"{benchmark.name}_{setting.value}_{domain}"
         yield SavedTask(name, benchmark.name, config, provenance, {}, answers)
-
-
-def _tasks_to_answer(
-    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, rows: Sequence[dict[str, Any]]
-) -> dict[str, int]:
-    domains = {row["doc"]["domain"] for row in rows}
-    return benchmark.count_tasks(setting, domains, conversational=config.conversational)
 
 
 def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:

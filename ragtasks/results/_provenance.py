@@ -478,14 +478,13 @@ def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """
     found = []
     for item in with_drift(evaluations):
-        firsts = (other for other in evaluations if _drift_between(other, item) is not None)
-        found.append(_mapped(next(firsts), item) if item.judge_drift else item)
+        if not item.judge_drift:
+            found.append(item)
+            continue
+        first = next(other for other in evaluations if _drift_between(other, item) is not None)
+        rows, lines = mapped_rows(item.rows, anchors_in(first), anchors_in(item), item.model)
+        found.append(replace(item, rows=rows, judge_drift="", recalibrated=tuple(line.text for line in lines)))
     return found
-
-
-def _mapped(first: Evaluation, item: Evaluation) -> Evaluation:
-    rows, lines = mapped_rows(item.rows, anchors_in(first), anchors_in(item), item.model)
-    return replace(item, rows=rows, judge_drift="", recalibrated=tuple(line.text for line in lines))
 
 
 def mapped_rows(

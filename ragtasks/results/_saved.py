@@ -132,12 +132,7 @@ def _read_task(
     config: EvaluationConfig,
     made_by: Mapping[str, Any],
 ) -> SavedTask:
-    answers: list[ScoredAnswer] = []
-    for line in sample_lines(logged):
-        try:
-            answers.append(saved_answer(line.sample))
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
-            line.refuse(error)
+    answers = [answer for _, answer, _ in saved_answers(logged)]
     benchmarks = sorted({str(answer.sample["doc"].get("benchmark")) for answer in answers})
     if len(benchmarks) > 1:
         raise unusable("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
@@ -275,13 +270,13 @@ def unused_note(settings: Mapping[str, Any]) -> str:
 _TASK_NAME = re.compile(r"[^/\\\0\n]{1,180}")
 
 
-class _Part(BaseModel):
+class _Recorded(BaseModel):
     """A part of what is logged; what else stands there is left alone."""
 
     model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True)
 
 
-class _Scoring(_Part):
+class _Scoring(_Recorded):
     scored_by: str
     encoder: str
     idk_detector: str
@@ -289,24 +284,24 @@ class _Scoring(_Part):
     judge_prompts: str | None = None
 
 
-class _Configuration(_Part):
+class _Configuration(_Recorded):
     run: str
 
 
-class _MetricSummary(_Part):
+class _MetricSummary(_Recorded):
     total: float = Field(allow_inf_nan=False)
     n_scored: int = Field(ge=0)
     unscored: dict[str, int]
 
 
-class _Summary(_Part):
+class _Summary(_Recorded):
     setting: str
     n: int
     tasks: str = Field(pattern=r"^[0-9a-f]{64}$")
     metrics: dict[str, _MetricSummary]
 
 
-class _Origin(_Part):
+class _Origin(_Recorded):
     benchmark: str
     suite: str
     revision: str | None = None
@@ -333,28 +328,19 @@ def require_origin(task: str, said: object) -> None:
 # The one reader of files of logged samples: a line at a time, and one error for all that is wrong in a file.
 
 
-@dataclass(frozen=True, slots=True)
-class SampleLine:
-    """One line of a file of logged samples."""
-
-    number: int
-    sample: dict[str, Any]
-    problems: Problems
-    """The errors of the file, raised behind its last line."""
-
-    def refuse(self, error: Exception) -> None:
-        """Note that this is no sample of ours, and why."""
-        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        self.problems.add(self.number, SAMPLE, reason)
-
-
-def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
-    """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has."""
+def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Problems]]:
+    """Yield (line number, answer, errors of the file) of each sample; the errors are raised behind the last one."""
     problems = Problems(logged.path, "logged samples", RUN_AGAIN)
     n_found = 0
     for number, sample in json_lines(problems, parsed_sample):
         n_found += 1
-        yield SampleLine(number, sample, problems)
+        try:
+            answer = saved_answer(sample)
+        except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            problems.add(number, SAMPLE, reason)
+        else:
+            yield number, answer, problems
     problems.raise_if_any()
     if n_found != logged.n:
         expected = f"{logged.n} lines, as its results file says"
