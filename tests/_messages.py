@@ -22,11 +22,18 @@ ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 TESTS = Path(__file__).resolve().parent
 NAME = "messages.txt"
-HEADING = "## "
-_TEMPORARY = re.compile(
+HEADING = "==== "
+_TEMPORARY = (
     rf"{re.escape(str(Path(tempfile.gettempdir()).resolve()))}/pytest-of-[^/]+/pytest-\d+(/popen-gw\d+)?/[\w.-]+"
 )
-_LOOPBACK = re.compile(r"(127\.0\.0\.1:)\d+")
+VARYING = (
+    (re.compile(_TEMPORARY), "TMP"),
+    (re.compile(re.escape(str(TESTS.parent))), "REPOSITORY"),
+    (re.compile(re.escape(str(TESTS.parents[1] / "shared"))), "SHARED"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
+    (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}\.\d+"), "TIME"),
+)
+"""What differs from run to run or between machines, and what an entry has in its place."""
 _n_messages: Counter[str] = Counter()
 _rewrites = False
 
@@ -59,7 +66,8 @@ def same_message(text: str) -> None:
     room, _, file = path.rpartition("/") if path.count("/") == 0 else path.partition("/")
     _n_messages[test] += 1
     key = f"{file} {name}" + (f" {_n_messages[test]}" if _n_messages[test] > 1 else "")
-    text = _LOOPBACK.sub(r"\1PORT", _TEMPORARY.sub("TMP", text))
+    for pattern, written in VARYING:
+        text = pattern.sub(written, text)
     text = "\n".join(line.rstrip() for line in text.strip().splitlines())
     target = TESTS / room / NAME
     if _rewrites:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import evalica
 import pytest
@@ -16,7 +15,8 @@ from ragtasks.arena.elo import elo
 from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.ratings import rate
 from ragtasks.statistics import cluster, estimate_means, holm
-from ragtasks.tables import Table, Value
+from ragtasks.tables import Format, Table, render
+from tests._messages import same_message
 from tests.arena._made import side, tournament, vote
 
 
@@ -344,79 +344,8 @@ def a_tournament_with_a_stranger() -> list[Vote]:
 
 
 def test_the_tables_hold_what_was_rated() -> None:
-    votes = a_tournament_with_a_stranger()
-    found = rate(votes)
-    section, agreement = rating_sections(votes)
-    assert section.title == "mtrag (sample): votes by people"
-    assert section.provenance == {
-        "raters": "ann, bob",
-        "votes": "17",
-        "battles": "12",
-        "conversations": "10",
-        "settings": "full_rag, reference",
-    }
-    systems, matrix, pairs, effects = section.tables
-    assert [table.title for table in section.tables] == ["Ratings", "Win rates", "Pairs", "Length and refusals"]
-    a, b, _ = found.systems
-
-    def points(item: Any) -> str:
-        return f"{item.value:.0f} [{item.low:.0f}, {item.high:.0f}]"
-
-    def elo_of(item: Any) -> str:
-        return f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]"
-
-    def value(item: Any) -> Value:
-        return Value(item.value, item.n_values, item.n_values, item.low, item.high)
-
-    assert systems.columns == (
-        *("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad"),
-    )
-    assert systems.rows == (
-        ("a", points(a.rating), points(a.controlled), elo_of(a), value(a.win_rate), 16, 12, 2, 1, 1),
-        ("b", points(b.rating), points(b.controlled), elo_of(b), value(b.win_rate), 16, 3, 11, 1, 1),
-        ("c", "-", "-", "-", "0 of 2", 2, 0, 2, 0, 0),
-    )
-    assert systems.note == "Best first; intervals of 95 % over conversations."
-    assert systems.legend[-1] == "c: votes on fewer than 10 conversations."
-    assert (a.rating, a.controlled) != (None, None)
-    assert a.rating != a.controlled
-    assert matrix.columns == ("share of the row, in %", "a", "b", "c")
-    assert matrix.rows == (
-        ("a", "", "80.0", "1 of 1"),
-        ("b", "20.0", "", "1 of 1"),
-        ("c", "0 of 1", "0 of 1", ""),
-    )
-    assert "A tie counts half; `-`: they never met." in matrix.note
-    assert "p: of a share of a half" in pairs.note
-    assert "Holm's correction is over all pairs." in pairs.note
-    assert effects.note == "Refusals are detected by `ngrams`."
-    assert pairs.columns == ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
-    of = {(pair.first, pair.second): pair for pair in found.pairs}
-    assert [row[:4] for row in pairs.rows] == [
-        ("a", "c", "1 of 1", 1),
-        ("b", "c", "1 of 1", 1),
-        ("a", "b", value(of["a", "b"].share), 10),
-    ]
-    assert pairs.rows[-1][4:] == tuple(f"{p:.3f}" for p in (of["a", "b"].p, of["a", "b"].adjusted_p))
-    assert effects.columns == ("what", "effect", "votes")
-    length, _ = found.effects
-    assert effects.rows == (
-        ("points for an answer that is longer by one standard deviation", points(length.estimate), 15),
-        ("share won by the one that refuses, ANSWERABLE", "3.5 of 4", 4),
-    )
-    assert agreement.title == "mtrag (sample): agreement of raters"
-    assert agreement.provenance == {}
-    (table,) = agreement.tables
-    assert table.title == "Agreement"
-    assert table.note.startswith("1 always, 0 as by chance; people and judges are compared by the median")
-    assert table.columns == ("who", "measure", "agreement", "same vote", "battles")
-    assert [row[:2] + row[3:] for row in table.rows] == [
-        ("all people", "alpha", "60.0 %", 5),
-        ("ann and bob", "kappa", "60.0 %", 5),
-    ]
-    assert [row[2] for row in table.rows] == [
-        f"{item.score.value:.3f}" for item in vote_agreement(votes) if item.score.value is not None
-    ]
+    sections = rating_sections(a_tournament_with_a_stranger())
+    same_message(render(sections, Format.MARKDOWN))
 
 
 def test_many_raters_are_counted_and_not_named() -> None:

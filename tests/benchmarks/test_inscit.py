@@ -15,6 +15,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.benchmarks.inscit import ANSWERABILITY, DEV, TEST
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Role, Setting
+from tests._messages import raises
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("inscit", "sample", Path())
@@ -100,12 +101,12 @@ def test_a_corpus_file_of_another_form_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "text_0420_processed"
     folder.mkdir(parents=True)
     (folder / "wiki_1.json").write_text('[{"title": "Velmarrow"}]', encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"wiki_1\.json(.|\n)*found no `passages`"):
+    with raises(BenchmarkFileError):
         retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
 
 
 def test_retrieved_passages_are_nobody_s_to_publish() -> None:
-    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark inscit"):
+    with raises(ConfigurationError):
         open_benchmark("inscit", SAMPLE).read_contexts(Setting.FULL_RAG)
 
 

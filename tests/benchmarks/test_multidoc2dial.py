@@ -30,6 +30,7 @@ from ragtasks.benchmarks.doc2dial import (
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Passage, Role, Setting
+from tests._messages import raises
 from tests.benchmarks._shared_task import paired, read_shared_task, write_references
 from tests.conftest import REAL_DATA
 
@@ -144,9 +145,9 @@ def test_propositions_have_texts_and_no_gold() -> None:
     lines = side.corpus_file(benchmark.root, "dmv").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in lines] == [item.text for item in read_propositions(ROOT)]
     assert all(task.references == () for task in benchmark.tasks)
-    with pytest.raises(ConfigurationError, match="no relevance judgements for propositions"):
+    with raises(ConfigurationError):
         side.load_qrels(benchmark.root, "dmv")
-    with pytest.raises(ConfigurationError, match="no reference units for propositions"):
+    with raises(ConfigurationError):
         benchmark.read_contexts(Setting.REFERENCE)
 
 
@@ -161,7 +162,7 @@ def test_the_sample_shows_twenty_retrieved_units(name: str) -> None:
 
 def test_without_a_run_the_next_step_is_named(copy: Path) -> None:
     (copy / "full_rag.jsonl").unlink()
-    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark multidoc2dial"):
+    with raises(ConfigurationError):
         multidoc2dial.load(copy).read_contexts(Setting.FULL_RAG)
     with pytest.raises(ConfigurationError, match="reference_rag"):
         multidoc2dial.load(copy).read_contexts(Setting.REFERENCE_RAG)
@@ -188,10 +189,10 @@ def test_files_are_read_from_the_official_zip(copy: Path, packed: Path) -> None:
 
 @pytest.mark.parametrize("definition", [definitions.MULTIDOC2DIAL, definitions.MULTIDOC2DIAL_TOKEN])
 def test_official_files_of_other_counts_are_refused(packed: Path, definition: BenchmarkDefinition) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"dial_test.json(.|\n)*expected 661 dialogues, found \d+\n"):
+    with raises(BenchmarkFileError):
         definition.load(packed)
     few = replace(definitions.COLLECTION, n_dialogues=None)
-    with pytest.raises(BenchmarkFileError, match=r"_doc.json(.|\n)*expected 488 documents, found \d+\n"):
+    with raises(BenchmarkFileError):
         few.load(packed)
 
 
@@ -269,7 +270,7 @@ def test_a_corrupt_or_missing_file_is_named(content: bytes, copy: Path, tmp_path
         multidoc2dial.load(copy)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "multidoc2dial.zip").write_bytes(content)
-    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch multidoc2dial"):
+    with raises(BenchmarkFileError):
         multidoc2dial.load(tmp_path / "empty")
 
 
@@ -330,7 +331,7 @@ def test_the_real_unseen_dialogues_are_read_but_for_a_blank_utterance(caplog: py
     assert len(dialogues) == 20
     assert sum(len(dialogue.turns) for dialogue in dialogues) == len(rows) - 1
     assert "left out: 1 blank utterances" in caplog.text
-    with pytest.raises(BenchmarkFileError, match="20 dialogues of cdccovid over documents that are not there"):
+    with raises(BenchmarkFileError):
         read_dialogues(UNSEEN.parent, UNSEEN.name, {})
 
 
@@ -441,7 +442,7 @@ def test_a_broken_shared_task_file_is_refused(content: str, tmp_path: Path) -> N
 
 def test_predictions_must_name_the_ids_of_the_references() -> None:
     assert paired({"b": "r", "a": "s"}, {"a": "p", "b": "q"}) == [("q", "r"), ("p", "s")]
-    with pytest.raises(ConfigurationError, match="1 ids are missing and 1 are unknown, such as b, c"):
+    with raises(ConfigurationError):
         paired({"a": "s", "b": "r"}, {"a": "p", "c": "q"})
 
 

@@ -33,6 +33,7 @@ from ragtasks.benchmarks.multihop_rag import (
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, FetchError
 from ragtasks.records import Answerability, Setting
+from tests._messages import raises
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("multihop_rag", "sample", Path())
@@ -175,7 +176,7 @@ def test_results_come_in_any_order_and_a_passage_twice_is_shown_once(changed: Ch
 def test_without_results_the_message_says_how_to_retrieve(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / "retrieved.json").unlink()
-    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark multihop_rag"):
+    with raises(ConfigurationError):
         load(tmp_path).read_contexts(Setting.FULL_RAG)
 
 
@@ -240,18 +241,18 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
 def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / CORPUS).write_bytes(content)
-    with pytest.raises(BenchmarkFileError, match=r"MultiHop-RAG corpus: .*corpus\.json: 1 error"):
+    with raises(BenchmarkFileError):
         load(tmp_path)
 
 
 @pytest.mark.parametrize("file", [QUERIES, CORPUS])
 def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"expected (12 articles, found 11|queries by type)"):
+    with raises(BenchmarkFileError):
         load(changed(file, lambda items: items.pop(0)))
 
 
 def test_missing_files_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"MultiHopRAG\.json(.|\n)*ragtasks data fetch multihop_rag"):
+    with raises(BenchmarkFileError):
         load(tmp_path)
 
 

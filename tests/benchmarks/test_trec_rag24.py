@@ -26,6 +26,7 @@ from ragtasks.benchmarks.trec_rag import (
 from ragtasks.benchmarks.trec_rag import TRACK_2024 as TRACK
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
+from tests._messages import raises
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("trec_rag24", "sample", Path())
@@ -154,7 +155,7 @@ def test_sets_that_are_not_there_are_left_out(copy: Path) -> None:
     assert {task.domain for task in TRACK.load(copy).tasks} == {"test", "researchy"}
     for path in (copy / "topics").iterdir():
         path.unlink()
-    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch trec_rag24"):
+    with raises(BenchmarkFileError):
         TRACK.load(copy)
 
 
@@ -164,7 +165,7 @@ def test_only_full_rag_exists_and_it_needs_a_run(copy: Path) -> None:
         benchmark.read_contexts(Setting.REFERENCE)
     for path in (copy / "runs").iterdir():
         path.unlink()
-    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark trec_rag24"):
+    with raises(ConfigurationError):
         benchmark.read_contexts(Setting.FULL_RAG)
 
 

@@ -17,6 +17,7 @@ import ragtasks
 from ragtasks.cli.app import app
 from ragtasks.files import read_qrels, read_run
 from tests._commands import run_command
+from tests._messages import same_message
 from tests.conftest import REAL_DATA
 
 TREC_RAG = "nDCG@20,nDCG@100,R@100"
@@ -111,7 +112,7 @@ def test_scores_of_which_the_lower_are_better_are_refused(files: tuple[Path, Pat
     run.write_text("q1 Q0 a 1 0.1 t\nq1 Q0 b 2 0.2 t\nq2 Q0 c 1 1 t\n", encoding="utf-8")
     done = run_command("evaluate-run", str(run), "--qrels", str(qrels), "--measures", "RR")
     assert done.status == 1
-    assert "expected higher scores at better ranks, found the reverse in every query" in done.err
+    same_message(done.err)
 
 
 def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_the_real_runs_are_refused_by_qrels_of_other_topics() -> None:
         pytest.skip(f"no real TREC RAG runs and qrels at {REAL_DATA / 'trec_rag'}")
 
     done = run_command("evaluate-run", run, "--qrels", qrels)
-    assert "found: 120 queries, none of them judged" in done.err
+    same_message(done.err)
 
 
 def test_mtrags_own_file_has_the_values_of_pytrec_eval(mtrag_root: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ragtasks.clients import Credentials, OpenAIClient, Prompt, credentials_for,
 from ragtasks.clients._credentials import is_open_to_others
 from ragtasks.clients._openai_client import _warn_of_plain_http
 from ragtasks.errors import ConfigurationError, JudgeError
+from tests._messages import raises
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
 OWN, OTHER = "sk-own-0123456789abcdef", "other-0123456789abcdef"
@@ -74,7 +75,7 @@ def test_the_default_key_belongs_to_two_addresses(address: str | None, key: str 
 
 def test_a_named_key_that_is_not_set_is_said_before_anything_is_sent() -> None:
     endpoint = endpoint_of({"model": "m", "base_url": "http://localhost/v1", "api_key_env": "MISSING"})
-    with pytest.raises(ConfigurationError, match="api_key_env names MISSING, which is not set"):
+    with raises(ConfigurationError):
         credentials_for(endpoint, ENVIRONMENT.get)
 
 
@@ -108,7 +109,7 @@ def test_a_redirect_to_another_host_is_refused_with_its_name() -> None:
     with chat_server(lambda *_: completion()) as other, ChatServer(lambda *_: completion()).running() as server:
         location = other.base_url.replace("127.0.0.1", "localhost")
         server.script = lambda *_: Action(b"{}", 307, {"Location": f"{location}/chat/completions"})
-        with pytest.raises(JudgeError, match="redirects to localhost, and a key follows no redirect"):
+        with raises(JudgeError):
             OpenAIClient({"model": "m", "base_url": server.base_url}, OTHER).answer([Prompt.of("q")])
     assert (len(server.asked), other.asked) == (1, [])
 

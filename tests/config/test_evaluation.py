@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ragtasks.config import KEYS, EvaluationConfig, config_from_metadata, config_from_options
 from ragtasks.errors import ConfigurationError
+from tests._messages import raises
 
 # Arguments that lm_eval 0.4.13's models take and that its metadata therefore holds beside our keys.
 # fmt: off
@@ -76,7 +77,7 @@ def test_a_problem_is_refused_with_the_key_that_was_meant(key: str, meant: str) 
 def test_judges_of_one_name_are_refused(read: Callable[[dict[str, Any]], EvaluationConfig]) -> None:
     model = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
     judges = ["openai/a", {"model": "openai/a", "base_url": "http://127.0.0.1:1/v1"}, model, "openai/b", model]
-    with pytest.raises(ConfigurationError, match=r"judges: named twice: hf/x, openai/a\. Next step: leave one out"):
+    with raises(ConfigurationError):
         read({"judges": judges})
     assert len(read({"judges": judges[1:4]}).judges) == 3
 

@@ -25,6 +25,7 @@ from ragtasks.config import (
 from ragtasks.config._evaluation_file import AnswersSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
 from tests._commands import run_command
+from tests._messages import raises, same_message
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +130,7 @@ def test_a_key_moves_no_terminal(tmp_path: Path) -> None:
     path.write_text('model: {name: m, "\\e[2J\\x9b31m\\u202e": 1}\n"\\e]0;x\\a": 1\n', encoding="utf-8")
     done = run_command("eval", path)
     assert done.status == 1
-    assert "\\x1b[2J\\x9b31m\\u202e: no such key" in done.err
+    same_message(done.err)
     assert all(letter.isprintable() or letter == "\n" for letter in done.err)
 
 
@@ -250,7 +251,7 @@ def test_what_is_evaluated_has_a_name_for_its_folder(text: str, subject: str, na
 @pytest.mark.parametrize("text", ["", "benchmark: mtrag_un", "# nothing yet\n"])
 def test_a_file_that_names_nothing_to_evaluate_is_read_and_says_so_when_it_is_run(text: str) -> None:
     found = read(text)
-    with pytest.raises(ConfigurationError, match="add one of model, answers, traces, endpoint"):
+    with raises(ConfigurationError):
         assert found.subject
 
 
@@ -310,12 +311,12 @@ def test_a_kind_that_is_named_is_taken(keys: str, kind: str, is_remote: bool) ->
 
 
 def test_a_file_that_cannot_be_read_is_one_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"none\.yaml: there is no such file.*`ragtasks init` writes one"):
+    with raises(ConfigurationError):
         read_evaluation_file(Path("none.yaml"))
-    with pytest.raises(ConfigurationError, match=r"cannot be read \(Is a directory\)"):
+    with raises(ConfigurationError):
         read_evaluation_file(Path())
     Path("latin.yaml").write_bytes("model: Käse".encode("latin-1"))
-    with pytest.raises(ConfigurationError, match=r"latin\.yaml: not text in UTF-8"):
+    with raises(ConfigurationError):
         read_evaluation_file(Path("latin.yaml"))
 
 
@@ -393,5 +394,5 @@ def test_what_is_written_is_read_again_in_its_order() -> None:
 
 def test_a_text_is_checked_before_it_is_written() -> None:
     checked_text("model: m", "evaluation.yaml")
-    with pytest.raises(ConfigurationError, match=r"new\.yaml: line 1: modl: no such key"):
+    with raises(ConfigurationError):
         checked_text("modl: m", "new.yaml")

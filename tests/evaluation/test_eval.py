@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from ragtasks.cli import app
 from ragtasks.results import read_evaluations
 from tests._commands import CommandResult
+from tests._messages import raises
 from tests.clients._server import ChatServer, chat_server, completion
 from tests.evaluation.conftest import Command
 
@@ -275,7 +276,7 @@ def test_settings_become_the_harness_tasks_of_the_benchmark() -> None:
     assert tasks_of("mtrag_un") == ["mtrag_un_reference", "mtrag_un_full_rag"]
     assert tasks_of("multihop_rag", [Setting.REFERENCE]) == ["multihop_rag_gold"]
     assert {name for found in ("mtrag", "mtrag_un", "custom") for name in tasks_of(found)} <= own_names()
-    with pytest.raises(ConfigurationError, match="no harness task in setting reference_rag"):
+    with raises(ConfigurationError):
         tasks_of("mtrag_un", [Setting.REFERENCE_RAG])
     with pytest.raises(ConfigurationError, match="did you mean 'mtrag'"):
         tasks_of("mtrg")

@@ -23,6 +23,7 @@ from ragtasks.results import read_evaluations
 from ragtasks.scoring import estimated_tokens, token_counter
 from ragtasks.scoring.planning import JudgingPlan, SettingPlan
 from tests._commands import run_command
+from tests._messages import raises
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion
 from tests.judges._demo import _demo
 
@@ -231,7 +232,7 @@ def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
     tokenizer.chat_template = "{% for m in messages %}start {{ m.content }} {% endfor %}go"
     tokenizer.save_pretrained(tmp_path / "chat")
     assert token_counter(str(tmp_path / "chat"))(messages) == 7
-    with pytest.raises(ConfigurationError, match="leave it out for an estimate"):
+    with raises(ConfigurationError):
         token_counter(str(tmp_path / "none"))
 
 

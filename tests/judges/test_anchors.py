@@ -30,6 +30,7 @@ from ragtasks.judges import (
     write_anchors,
 )
 from ragtasks.records import Answerability, Response
+from tests._messages import raises
 from tests.judges._scripted import response
 
 
@@ -55,7 +56,7 @@ def test_a_set_is_spread_over_labels_and_conversations_and_is_the_same_each_time
 
 
 def test_a_set_of_too_few_conversations_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"at least 10 conversations(.|\n)*found: 9"):
+    with raises(ConfigurationError):
         choose_anchors(answers(60, 9), 20, "made")
 
 
@@ -69,7 +70,7 @@ def test_a_file_gives_the_set_back_and_refuses_an_edited_one(tmp_path: Path) -> 
     with pytest.raises(BenchmarkFileError, match="it was edited"):
         read_anchors(file)
     file.write_text('{"other": 1}\n')
-    with pytest.raises(BenchmarkFileError, match="a set that `ragtasks judges anchors` wrote"):
+    with raises(BenchmarkFileError):
         read_anchors(file)
     with pytest.raises(BenchmarkFileError, match="No such file"):
         read_anchors(tmp_path / "missing")

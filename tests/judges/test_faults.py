@@ -24,6 +24,7 @@ from ragtasks.errors import CacheError, JudgeError
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses
 from ragtasks.records import Response
 from ragtasks.suites import suite_named
+from tests._messages import raises
 from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import DemoServer
@@ -107,11 +108,8 @@ def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
         assert {(verdict.outcome, verdict.value) for verdict in lost} == {(outcome, None)}
         counts = {item.rubric: item.missing for item in verdicts.coverage() if item.n_asked}
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
-        with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
+        with raises(JudgeError):
             verdicts.require_coverage()
-        assert "next step: ask again: answers so far are saved" in str(caught.value)
-        stays = "`ragtasks data cache --outcome filtered --remove` has those asked again too"
-        assert (stays in str(caught.value)) is (outcome is WORD.FILTERED)
         server.script = well
         n_asked = len(server.asked)
         fixed = judged(cache, judge)
@@ -189,7 +187,7 @@ def test_a_cache_that_is_none_is_said_before_anything_is_asked(tmp_path: Path, m
     cache = tmp_path / "replies.sqlite"
     make(cache)
     before = cache.read_bytes()
-    with chat_server(well) as server, pytest.raises(CacheError, match="next step: make room, or move the file"):
+    with chat_server(well) as server, raises(CacheError):
         judged(cache, judge_at(server))
     assert (server.asked, cache.read_bytes()) == ([], before)
 
@@ -231,7 +229,7 @@ def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with chat_server(well) as server, pytest.raises(CacheError, match="next step: make room, or move the file"):
+    with chat_server(well) as server, raises(CacheError):
         judged(tmp_path / "file" / "replies.sqlite", judge_at(server))
     assert server.asked == []
 

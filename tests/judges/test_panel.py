@@ -19,6 +19,7 @@ from ragtasks.judges import Verdict, VerdictOutcome, rubrics_named
 from ragtasks.judges._panel import judge
 from ragtasks.judges.rubrics import RUBRICS, idk, rb_llm
 from ragtasks.records import Response
+from tests._messages import raises
 from tests.clients._server import Action, Script, chat_server, closed_port, completion, refusal
 from tests.judges._scripted import ScriptedClient, form_of, obedient, response
 
@@ -128,7 +129,7 @@ def test_a_judge_lost_between_two_steps_has_no_verdict() -> None:
 
 def test_all_judges_lost_is_an_error_with_each_reason() -> None:
     clients = [ScriptedClient(obedient(), name=name, lost_after=0) for name in ("one", "two")]
-    with pytest.raises(JudgeError, match="one: the endpoint does not accept the key; two: ") as caught:
+    with raises(JudgeError) as caught:
         judge(many(2), [idk()], clients)
     assert "next step" in str(caught.value)
 
@@ -410,7 +411,7 @@ def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_other
     assert coverage == {"well": (30, 30, {}), "failing": (27, 30, {"failed": 3})}
     values = [score.value for score in verdicts.scores("rb_llm")]
     assert values == [0.4 if number in (3, 13, 23) else pytest.approx(0.6) for number in range(30)]
-    with pytest.raises(JudgeError, match=r"failing, rb_llm: 27 of 30 \(3 failed: HTTP 400: .*cannot"):
+    with raises(JudgeError):
         verdicts.require_coverage(0.95)
     verdicts.require_coverage(0.9)
 

@@ -10,6 +10,7 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.prompts import PromptTemplate, load_template, shipped_template
 from ragtasks.prompts._templates import TemplateProcess, TemplateProcessError
+from tests._messages import raises
 
 FIELDS = {
     "passages": [{"passage_id": "p", "title": "T", "text": "First é \u2028 passage."}],
@@ -96,7 +97,7 @@ def test_the_shipped_text_is_filled_in_alike() -> None:
 
 
 def test_a_file_without_end_is_no_template() -> None:
-    with pytest.raises(ConfigurationError, match="more than 1,000,000 bytes"):
+    with raises(ConfigurationError):
         load_template(os.devnull.replace("null", "zero"), "generation/system")
 
 

@@ -33,6 +33,7 @@ from ragtasks.reports.agreement import (
 from ragtasks.reports.calibration import calibration_picture, calibration_section
 from ragtasks.reports.plots import PICTURE_FORMATS, draw_picture
 from ragtasks.tables import Format, render
+from tests._messages import raises
 
 MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
@@ -385,7 +386,7 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     picture = calibration_picture(calibrate(made()))
     with pytest.raises(ConfigurationError, match=r"\.png, \.svg, \.pdf"):
         draw_picture(picture, tmp_path / "picture.bmp")
-    with pytest.raises(ConfigurationError, match="No such file or directory"):
+    with raises(ConfigurationError):
         draw_picture(picture, tmp_path / "nowhere" / "picture.png")
 
 

@@ -22,6 +22,7 @@ from ragtasks.results import Evaluation, Kind, ScoredAnswer, read_evaluations
 from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
 from tests._evaluations import LIMIT, results_file
+from tests._messages import raises
 from tests.reports._rows import changed, row
 
 KIND: Kind = ("mtrag", "minilm", "ngrams-1")
@@ -103,7 +104,7 @@ def test_settings_of_a_model_meet_on_the_tasks_that_they_share() -> None:
 )
 def test_other_kinds_are_never_compared(kind: Kind) -> None:
     strange = evaluation("strange", kind=kind)
-    with pytest.raises(ConfigurationError, match="at least two that share data, encoder, judges"):
+    with raises(ConfigurationError):
         compare_evaluations([evaluation("a"), strange])
     found = compare_evaluations([evaluation("a"), evaluation("b"), strange])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("a", "b")]
@@ -114,7 +115,7 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
 
 def test_other_versions_of_the_files_are_never_compared() -> None:
     one, two = (facts_added(evaluation(name), revision=name) for name in ("v1", "v2"))
-    with pytest.raises(ConfigurationError, match=r"v1 in reference \(mtrag; data revision: v1;.*data revision: v2"):
+    with raises(ConfigurationError):
         compare_evaluations([one, two])
     found = compare_evaluations([one, two, facts_added(evaluation("b"), revision="v2")])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("v2", "b")]
@@ -146,9 +147,9 @@ def test_an_evaluation_without_a_metric_has_no_column_of_it() -> None:
 
 def test_problems_are_answered() -> None:
     both = [evaluation("a"), evaluation("b")]
-    with pytest.raises(ConfigurationError, match="unknown metric 'rouge': did you mean 'rouge_l'"):
+    with raises(ConfigurationError):
         compare_evaluations(both, metrics=["rouge"])
-    with pytest.raises(ConfigurationError, match="unknown way to compare 'models': did you mean 'model'"):
+    with raises(ConfigurationError):
         compare_evaluations(both, by="models")
 
 

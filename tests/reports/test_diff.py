@@ -11,6 +11,7 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.history import EntryPair, diff_entries, read_file
 from ragtasks.results import CAUSES, DECISIVE, causes_of
+from tests._messages import raises
 from tests.reports._saved import TASKS, facts, save, scoring, top
 from tests.reports.test_history import command
 
@@ -131,5 +132,5 @@ def test_settings_meet_their_own_and_the_others_are_named(tmp_path: Path) -> Non
     assert found.comparable
     # One each can only mean these two, and another setting is another question.
     assert not diff_entries(first[:1], second[:1]).comparable
-    with pytest.raises(ConfigurationError, match="mtrag reference against mtrag reference_rag, mtrag full_rag"):
+    with raises(ConfigurationError):
         diff_entries(first[:1], second)

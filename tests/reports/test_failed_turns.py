@@ -14,6 +14,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.failed_turns import write_failed_turns
 from ragtasks.results import TURN_ERROR, Evaluation, read_evaluations
 from tests._commands import run_command
+from tests._messages import raises
 from tests.reports._saved import save
 
 
@@ -63,9 +64,9 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
     notes.write_text('{"task_id": "a"}\n', encoding="utf-8")
     with pytest.raises(ConfigurationError, match="did you mean 'invented'"):
         write_failed_turns(found, own, ["invente"])
-    with pytest.raises(ConfigurationError, match=r"the results hold \w+ \(\d+\)"):
+    with raises(ConfigurationError):
         write_failed_turns(found, own, ["missed"])
-    with pytest.raises(BenchmarkFileError, match="model, setting, task_id and flag"):
+    with raises(BenchmarkFileError):
         write_failed_turns(found, own, (), notes)
     assert not own.exists()
     own.mkdir()

@@ -31,6 +31,7 @@ from ragtasks.results import DECISIVE, UNKNOWN
 from ragtasks.scoring import Place, rescore
 from ragtasks.tables import Value
 from tests._evaluations import LIMIT
+from tests._messages import raises
 from tests.reports._saved import facts_of, save
 
 
@@ -120,7 +121,7 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
 
 
 def test_a_task_twice_in_a_setting_is_no_evaluation(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"4 errors\n  line 5 \(a<::>1\): expected each task once"):
+    with raises(BenchmarkFileError):
         read_file(save(tmp_path, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2)) * 2))
 
 
@@ -220,7 +221,7 @@ def test_what_holds_no_evaluation_is_named_with_the_reason(folder: Path) -> None
 
 def test_a_folder_without_results_is_listed_as_empty(tmp_path: Path) -> None:
     assert "evaluations: 0" in command("list", tmp_path)[1]
-    with pytest.raises(BenchmarkFileError, match="a folder of results, or a results file\n  found: no such file"):
+    with raises(BenchmarkFileError):
         read_history(tmp_path / "nowhere")
 
 
@@ -249,7 +250,7 @@ def test_what_is_wrong_with_the_one_file_is_said_as_it_is(tmp_path: Path) -> Non
     assert lines[0] == f"results: {corrupt}"
     assert lines[2].startswith("  found: JSONDecodeError")
     assert [line.partition(":")[0] for line in lines] == ["results", "  expected", "  found", "  next step"]
-    with pytest.raises(BenchmarkFileError, match=r"line 1: .*doc\.scoring\.unscored: expected keys with values"):
+    with raises(BenchmarkFileError):
         read_file(odd)
 
 
@@ -413,5 +414,5 @@ def test_a_summary_of_other_samples_is_not_believed(tmp_path: Path) -> None:
     (others,) = read_file(save(tmp_path / "others", change=lambda results: with_summary(results, 5)))
     assert (fits.means["rb_alg"].value, others.means["rb_alg"].value) == (1.0, 0.5)
     broken = save(tmp_path / "broken", change=lambda results: facts_of(results).update(summary={"n": 4}))
-    with pytest.raises(BenchmarkFileError, match=r"summary\.setting: is missing"):
+    with raises(BenchmarkFileError):
         read_file(broken)

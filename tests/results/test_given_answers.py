@@ -13,6 +13,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL
 from ragtasks.records import Passage, Setting
 from ragtasks.results import CONTEXTS_OF_FILE, GivenAnswer, contexts_of_answers, read_answers
+from tests._messages import raises
 
 FIRST, SECOND = "sample-clapnq-01<::>1", "sample-clapnq-01<::>2"
 
@@ -114,7 +115,7 @@ def test_ids_of_no_benchmark_are_one_error_that_says_how_ids_look(tmp_path: Path
         )
     assert f"ids are such as '{FIRST}'" in str(caught.value)
     few = written(tmp_path / "few.jsonl", *rows[:3])
-    with pytest.raises(BenchmarkFileError, match="3 errors\n  line 1: expected `id`"):
+    with raises(BenchmarkFileError):
         read_answers(few, sample("mtrag"))
 
 

@@ -15,6 +15,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Setting
 from ragtasks.results import OwnRows, holds_own_rows, own_rows, read_own_rows
 from ragtasks.results._own_rows import ROW_KEYS, message_text
+from tests._messages import raises
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
 
@@ -197,7 +198,7 @@ def test_the_first_row_tells_the_kind(row: dict[str, Any], is_own: bool, tmp_pat
 def test_a_row_without_question_and_id_is_an_error_that_names_both(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"q": "What?", "a": "This."}\n', encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"line 1: expected a `question`.*or an `id`.*found \['a', 'q'\]"):
+    with raises(BenchmarkFileError):
         holds_own_rows(path)
 
 
@@ -220,7 +221,7 @@ def test_an_answer_rests_on_what_its_row_says_was_retrieved() -> None:
 def test_rows_are_a_benchmark_of_their_own_without_published_passages() -> None:
     rows = read({"question": "q", "answer": "a"})
     assert (rows.benchmark.name, rows.benchmark.suite) == (ROWS, ROWS)
-    with pytest.raises(ConfigurationError, match="no published passages, for reference"):
+    with raises(ConfigurationError):
         rows.benchmark.read_contexts(Setting.REFERENCE)
     other = {"question": "p", "answer": "a"}
     assert read(other, {"question": "q", "answer": "a"}).benchmark.revision != (

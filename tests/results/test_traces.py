@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.results import read_traces
 from ragtasks.results._traces import Traces
+from tests._messages import raises
 
 TURNS = [
     ("How long may I keep a book?", "Three weeks.", ["Books are lent for three weeks.", "The library opens at nine."]),
@@ -267,7 +268,7 @@ def test_parts_of_a_pipeline_that_differ_say_no_question(tmp_path: Path) -> None
     answered = {"output.value": json.dumps({"model": {"replies": ["a"]}, "retriever": {"documents": []}})}
     (row,) = read(tmp_path, span(**answered, **{"input.value": json.dumps(alike)})).rows
     assert (row["question"], row["answer"]) == ("the question", "a")
-    with pytest.raises(BenchmarkFileError, match="1 traces without a question"):
+    with raises(BenchmarkFileError):
         read(tmp_path, span(**answered, **{"input.value": json.dumps(parts)}))
 
 
@@ -592,7 +593,7 @@ def test_a_span_with_too_many_values_is_left_out_and_named(tmp_path: Path) -> No
 
 
 def test_a_file_that_is_not_there_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"(?s)spans\.jsonl.*No such file.*check the path"):
+    with raises(BenchmarkFileError):
         read_traces(tmp_path / "spans.jsonl")
 
 

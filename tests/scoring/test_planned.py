@@ -27,6 +27,7 @@ from ragtasks.scoring.planning import (
     scores_note,
 )
 from ragtasks.suites import suite_named
+from tests._messages import raises
 from tests.scoring.test_system import answers_of, place
 
 __all__ = ["place"]
@@ -224,9 +225,6 @@ def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
 
 
 def test_a_tokeniser_that_cannot_be_had_is_one_error_with_what_helps(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with raises(ConfigurationError):
         token_counter(str(tmp_path / "nowhere"))
-    assert "--tokenizer" in str(caught.value)
-    assert "expected: a tokeniser that can be loaded" in str(caught.value)
-    assert "name a folder or a model of the hub, or leave it out for an estimate" in str(caught.value)
     assert token_counter(None) is estimated_tokens

@@ -27,6 +27,7 @@ from ragtasks.scoring import (
     require_plausible,
 )
 from ragtasks.scoring._plausibility import CHECKS, Answers, replies_in
+from tests._messages import raises
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
 TASKS = [task for task in BENCHMARK.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -407,7 +408,7 @@ def test_matches_stand_for_the_damage_that_their_check_misses() -> None:
     (item,) = cut.summary
     assert item.share == pytest.approx(0.187, abs=0.001)
     assert item.estimated_share == pytest.approx((95 / 507 - 0.015) / (0.4 - 0.015)) == pytest.approx(0.448, abs=0.001)
-    with pytest.raises(ImplausibleError, match=r"95 of 507 .* \(19%\) .*, which means about 45% are: more than 20%"):
+    with raises(ImplausibleError):
         require_plausible([cut], 0.2, "saved")
     require_plausible([matches("cut_off", 25, 507)], 0.2, "saved")
     require_plausible([matches("empty", 95, 507)], 0.2, "saved")
@@ -795,12 +796,8 @@ def test_a_passage_without_text_beside_others_is_named() -> None:
 def test_more_than_the_limit_is_an_error_and_the_limit_itself_is_none() -> None:
     found = CheckedAnswers("mtrag in reference", tuple((f"t{n}", {"empty": ""} if n < 2 else {}) for n in range(10)))
     require_plausible([found, CheckedAnswers("nothing", ())], 0.2, "saved in x")
-    with pytest.raises(ImplausibleError) as caught:
+    with raises(ImplausibleError):
         require_plausible([found, found], 0.19, "saved in x")
-    assert str(caught.value).startswith(
-        "saved in x, but 2 of 10 answers to mtrag in reference (20%) are implausible (most are empty); 2 of 10 answers"
-    )
-    assert "more than 19%, so these scores mean nothing yet. Next step: look at the answers" in str(caught.value)
 
 
 def test_results_say_of_checked_answers_what_was_found() -> None:

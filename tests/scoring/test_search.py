@@ -19,6 +19,7 @@ from ragtasks.records import Setting
 from ragtasks.scoring import LiveRetrieval, take_failures
 from ragtasks.scoring._retrieval import CorpusSearch, check_retrieval
 from retrieval_cache import RunStore
+from tests._messages import raises
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
@@ -186,7 +187,7 @@ def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
     sample: Benchmark, tmp_path: Path
 ) -> None:
     search = CorpusSearch(sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
-    with pytest.raises(ConfigurationError, match="set depth to at least 100"):
+    with raises(ConfigurationError):
         search.prepare(["govt"])
 
 
@@ -219,7 +220,7 @@ def test_a_live_question_that_the_rewriter_did_not_answer_is_an_error_and_no_las
         rewriter = {"model": "m", "base_url": server.base_url, **QUICK}
         config = config_from_options({"retriever": "bm25", "queries": "llm_rewrite", "rewriter": rewriter})
         live = LiveRetrieval(sample, config, tmp_path, no_secrets)
-        with pytest.raises(JudgeError, match="1 of 1 questions got no reply from the rewriter"):
+        with raises(JudgeError):
             live.with_passages([question(sample, "govt", 2)])
 
 

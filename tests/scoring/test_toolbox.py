@@ -16,6 +16,7 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.records import CallProblem, Ending, Passage
 from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 from retrieval_cache import searcher
+from tests._messages import raises
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
@@ -180,7 +181,7 @@ def test_a_line_that_a_kill_cut_off_is_searched_again(sample: Benchmark, tmp_pat
 def test_a_corrupt_file_of_searches_is_one_error(sample: Benchmark, tmp_path: Path) -> None:
     Toolbox(sample, "bm25", tmp_path).session("govt").call("search", {"query": QUERY})
     found_file(tmp_path).write_text("{}\n")
-    with pytest.raises(CacheError, match=r"found\.jsonl is corrupt; next step: remove it"):
+    with raises(CacheError):
         Toolbox(sample, "bm25", tmp_path).prepare(["govt"])
 
 

@@ -17,6 +17,7 @@ from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.scoring import given_metrics
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 from ragtasks.suites._suite import SUITES
+from tests._messages import raises
 from tests.judges._scripted import ScriptedClient, response, verdicts_of
 
 JUDGED = ["rb_llm", "idk"]
@@ -43,7 +44,7 @@ def test_every_benchmark_names_a_suite_that_is_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_suite_is_answered_with_close_matches() -> None:
-    with pytest.raises(ConfigurationError, match="unknown suite 'mtrg': did you mean 'mtrag'"):
+    with raises(ConfigurationError):
         suite_named("mtrg")
 
 
@@ -57,12 +58,12 @@ def test_our_words_have_a_fingerprint_that_moves_with_them() -> None:
 def test_official_words_are_refused_where_there_are_none(sample: Benchmark) -> None:
     suite = Suite(metrics=(), score=lambda _: [])
     assert list(suite.rubrics_in("ours", sample)) == []
-    with pytest.raises(ConfigurationError, match="no official judge prompts"):
+    with raises(ConfigurationError):
         suite.rubrics_in("official", sample)
 
 
 def test_official_words_are_refused_where_the_files_lack_them(sample: Benchmark) -> None:
-    with pytest.raises(ConfigurationError, match="ragtasks data fetch mtrag --group judge_prompts"):
+    with raises(ConfigurationError):
         suite_named("mtrag").rubrics_in("official", sample)
 
 

@@ -28,7 +28,7 @@ from ragtasks.synthesis.folder import (
 )
 from ragtasks.synthesis.propositions import Unit
 from ragtasks.synthesis.removal import Pool
-from tests._messages import raises
+from tests._messages import raises, same_message
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, rows
 
@@ -158,43 +158,8 @@ def test_a_synthesis_is_a_benchmark_of_ones_own(tmp_path: Path) -> None:
         *("conversations.jsonl", "passages.jsonl", "qrels.tsv", "synthesis/dialogues.jsonl"),
         *("synthesis/left_out.jsonl", "synthesis/manifest.json", "synthesis/units.jsonl"),
     ]
-    assert rows(tmp_path / "out" / "conversations.jsonl") == [
-        {
-            "conversation_id": "d1",
-            "domain": "north",
-            "turns": [
-                {
-                    "question": "What of the mill?",
-                    "answer": "It grinds.",
-                    "answerability": "ANSWERABLE",
-                    "references": ["a-0"],
-                    "question_types": ["Factoid"],
-                    "multi_turn": "N/A",
-                    "rewrite": "What of the mill?",
-                },
-                {
-                    "question": "And the others?",
-                    "answer": "They sleep and sell.",
-                    "answerability": "ANSWERABLE",
-                    "references": ["a-1"],
-                    "multi_turn": "Follow-up",
-                    "rewrite": "What of port and fair?",
-                },
-                {
-                    "question": "And the bell?",
-                    "answer": "No idea.",
-                    "answerability": "UNANSWERABLE",
-                    "question_types": ["Opinion"],
-                    "multi_turn": "Follow-up",
-                    "rewrite": "What of the bell?",
-                },
-            ],
-        }
-    ]
-    assert rows(tmp_path / "out" / "passages.jsonl") == [
-        {"_id": "a-0", "title": "Town", "text": "The mill grinds.", "domain": "north"},
-        {"_id": "a-1", "text": "The port sleeps. The fair sells.", "domain": "north"},
-    ]
+    same_message(found["conversations.jsonl"].decode())
+    same_message(found["passages.jsonl"].decode())
     assert [task.task_id for task in open_benchmark("custom", tmp_path / "out").tasks] == [
         "d1<::>1",
         "d1<::>2",
@@ -211,30 +176,7 @@ def test_every_passage_that_holds_what_an_answer_rests_on_is_judged_relevant(tmp
 
 
 def test_beside_it_stands_what_it_was_made_of(tmp_path: Path) -> None:
-    written(tmp_path)
-    details = tmp_path / "out" / "synthesis"
-    assert rows(details / "units.jsonl")[0] == {
-        "unit_id": "p1",
-        "text": "The mill grinds.",
-        "document_id": "a",
-        "passage_ids": ["a-0", "a-1"],
-        "domain": "north",
-    }
-    (dialogue,) = rows(details / "dialogues.jsonl")
-    turns = dialogue.pop("turns")
-    assert dialogue == {
-        "dialogue_id": "d1",
-        "domain": "north",
-        "units": ["p1", "p2", "p3"],
-        "removed": [{"question": "Why?", "answer": "So.", "reason": "not accepted"}],
-    }
-    assert turns[1] == {
-        "contextualized": "And the others?",
-        "decontextualized": "What of port and fair?",
-        "answer": "They sleep and sell.",
-        "units": ["p2", "p3"],
-        "question_types": [],
-        "answerability": "ANSWERABLE",
-    }
-    assert [turn["answerability"] for turn in turns] == ["ANSWERABLE", "ANSWERABLE", "UNANSWERABLE"]
-    assert json.loads((details / "manifest.json").read_bytes())["counts"] == {"turns": 3}
+    found = written(tmp_path)
+    for name in ("units.jsonl", "dialogues.jsonl"):
+        same_message(found[f"synthesis/{name}"].decode())
+    assert json.loads(found["synthesis/manifest.json"])["counts"] == {"turns": 3}

@@ -18,7 +18,7 @@ from ragtasks.synthesis.documents import Document
 from ragtasks.synthesis.folder import Outcome
 from ragtasks.synthesis.pipeline import _made_by, synthesize
 from ragtasks.synthesis.settings import UNITS, Settings
-from tests._messages import raises
+from tests._messages import raises, same_message
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._documents import town, write_towns
 from tests.synthesis._making import SETTINGS, rows
@@ -206,41 +206,7 @@ def test_a_row_of_mtrag_s_holds_the_conversation_so_far_and_what_its_answer_rest
     found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
     name = hashlib.sha256(b"d1").hexdigest()[:32]
     assert [row["task_id"] for row in found] == [f"{name}<::>{number}" for number in range(1, len(found) + 1)]
-    first, second = found[:2]
-    text = (tmp_path / "docs" / "arden.txt").read_text("utf-8")
-
-    def message(speaker: str, said: str, number: int) -> dict[str, Any]:
-        metadata = {"author_type": "synthetic", "author_id": "ragtasks", "created_at": number}
-        return {"speaker": speaker, "text": said, "metadata": metadata}
-
-    asked, answered = first["input"][0]["text"], first["targets"][0]["text"]
-    assert first == {
-        "conversation_id": name,
-        "task_id": f"{name}<::>1",
-        "task_type": "rag",
-        "turn": "1",
-        "dataset": "ragtasks synthesize",
-        "contexts": [
-            {
-                "document_id": hashlib.sha256(f"arden.txt-0-{len(answered)}".encode()).hexdigest(),
-                "text": f"arden\n{answered}",
-            }
-        ],
-        "input": [message("user", asked, 0)],
-        "targets": [message("agent", answered, 1)],
-        "Question Type": ["Factoid"],
-        "Multi-Turn": ["N/A"],
-        "Answerability": ["ANSWERABLE"],
-        "Collection": "synthetic-fiqa",
-    }
-    assert text.startswith(answered)
-    assert (second["turn"], second["Multi-Turn"]) == ("2", ["Follow Up"])
-    assert second["input"] == [
-        message("user", asked, 0),
-        message("agent", answered, 1),
-        message("user", "And what about it?", 2),
-    ]
-    assert second["targets"][0]["metadata"]["created_at"] == 3
+    same_message(json.dumps(found[:2], indent=1))
 
 
 def test_the_numbers_beside_the_rows_of_mtrag_s_are_theirs(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ragtasks.synthesis.review import (
     review_section,
     write_reviews,
 )
-from tests._messages import raises
+from tests._messages import raises, same_message
 from tests.clients._server import chat_server
 from tests.synthesis._documents import write_towns
 from tests.synthesis._making import make, rows
@@ -139,13 +139,7 @@ def test_a_decision_is_exported_with_what_it_says_and_no_more(tmp_path: Path) ->
     pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
     plain, edited = review(pair, "accept"), review(pair, "edit", "bob", 2.0, answer="other")
     write_reviews(tmp_path / "reviews.jsonl", [plain, edited])
-    assert rows(tmp_path / "reviews.jsonl") == [
-        {"task_id": "c0<::>2", "reviewer": "ann", "time": 1.0, "choice": "accept", "version": pair.version},
-        {
-            **{"task_id": "c0<::>2", "reviewer": "bob", "time": 2.0, "choice": "edit", "version": pair.version},
-            "texts": {**pair.texts, "answer": "other"},
-        },
-    ]
+    same_message((tmp_path / "reviews.jsonl").read_text("utf-8"))
 
 
 def test_a_pair_has_another_version_where_anything_that_is_shown_differs(tmp_path: Path) -> None:
@@ -230,27 +224,7 @@ def test_of_several_edits_the_last_one_stands_whoever_came_later_with_none(tmp_p
         review(pairs[0], "accept"),
     ]
     export_reviewed(folder, tmp_path / "out", reviews)
-    (row,) = rows(tmp_path / "out" / "conversations.jsonl")
-    assert row["conversation_id"] == "c0"
-    assert row["domain"] == pairs[0].task.domain
-    assert row["turns"] == [
-        {
-            "question": "when is the mill of arden open",
-            "answer": "the mill of arden is open on day 0",
-            "answerability": "ANSWERABLE",
-            "references": ["0-open"],
-            "multi_turn": "N/A",
-            "rewrite": "when is the mill of arden open",
-        },
-        {
-            "question": "and its price",
-            "answer": "late",
-            "answerability": "ANSWERABLE",
-            "references": ["0-cost"],
-            "multi_turn": "Follow-up",
-            "rewrite": "its price",
-        },
-    ]
+    same_message((tmp_path / "out" / "conversations.jsonl").read_text("utf-8"))
 
 
 def test_labels_of_a_turn_stay_with_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ragtasks.harness.models import refuse_on_empty
 from ragtasks.metrics import NgramIdk, answerability_accuracy
 from ragtasks.records import Answerability, Response, Role, Setting
 from ragtasks.scoring import ResponseScorer, ScoredResponse
+from tests._messages import raises
 from tests.benchmarks.mtrag._official import official_passages
 
 SAMPLE = benchmark_folder("mtrag_un", "sample", Path())
@@ -153,23 +154,23 @@ def test_the_corpora_of_a_checkout_lie_below_its_own_folder(mtrag_root: Path) ->
 
 @pytest.mark.parametrize("read", [RETRIEVAL.load_qrels, RETRIEVAL.corpus_file])
 def test_an_unknown_domain_is_refused_with_the_known_ones(read: Callable[[Path, str], object]) -> None:
-    with pytest.raises(ConfigurationError, match="unknown domain 'telco': known: clapnq, cloud, fiqa, govt"):
+    with raises(ConfigurationError):
         read(SAMPLE, "telco")
 
 
 def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch mtrag_un"):
+    with raises(BenchmarkFileError):
         load_qrels(tmp_path, "govt")
     path = tmp_path / "mtragun-human/retrieval_tasks/qrels/govt.tsv"
     path.parent.mkdir(parents=True)
     path.write_text("query-id\tcorpus-id\tscore\nc<::>1\td\t1\nc<::>1\td\thigh\n", encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"line 3(.|\n)*ragtasks data fetch mtrag_un"):
+    with raises(BenchmarkFileError):
         load_qrels(tmp_path, "govt")
 
 
 @pytest.mark.parametrize("setting", [Setting.REFERENCE_RAG, Setting.FULL_RAG])
 def test_other_settings_are_refused_with_the_harness_task_to_take(sample: Benchmark, setting: Setting) -> None:
-    with pytest.raises(ConfigurationError, match=r"none is published(.|\n)*take mtrag_un_reference"):
+    with raises(ConfigurationError):
         sample.read_contexts(setting)
 
 

