@@ -559,9 +559,11 @@ class _Rarity:
     def __init__(self, texts: Sequence[Collection[str]]) -> None:
         self._spread = Counter(word for words in texts for word in words)
         self._n = len(texts)
+        self._weights = {word: math.log((self._n + 1) / n) for word, n in self._spread.items()}
 
     def weigh(self, words: Collection[str]) -> float:
-        return sum(math.log((self._n + 1) / max(1, self._spread[word])) for word in words)
+        unseen = math.log(self._n + 1)
+        return sum(self._weights.get(word, unseen) for word in words)
 
     def rare(self, words: Collection[str]) -> list[str]:
         return [word for word in words if self._spread[word] <= max(3, self._n // 10)]
