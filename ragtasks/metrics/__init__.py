@@ -16,10 +16,6 @@ from ragtasks.metrics._answerability import (
     ANS_ACC,
     LEFT_OUT,
     NO_VERDICT,
-    EncoderIdk,
-    IdkDetector,
-    IdkLabel,
-    NgramIdk,
     answerability_accuracy,
     condition_paper,
     ibm_visible_answerability,
@@ -39,6 +35,7 @@ from ragtasks.metrics._answers import (
     score_responses,
 )
 from ragtasks.metrics._citation_forms import parse_cited
+from ragtasks.metrics._idk_detectors import EncoderIdk, IdkDetector, IdkLabel, NgramIdk
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._no_answer import is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics.cited import (

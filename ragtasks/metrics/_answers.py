@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     NO_VERDICT,
-    IdkLabel,
     answerability_accuracy,
     condition_ibm,
     condition_paper,
 )
+from ragtasks.metrics._idk_detectors import IdkLabel
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
 from ragtasks.metrics._no_answer import is_no_answer
 from ragtasks.metrics.lexical import rouge_l_batch, token_recall

@@ -6,20 +6,16 @@ copies a passage has all its words from there, so this is a diagnosis and ranks 
 
 from __future__ import annotations
 
-import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import filterfalse, pairwise
-from pathlib import Path
 from statistics import fmean
-from sys import intern
 
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.languages import language_of
+from ragtasks.languages import ENGLISH, language_of
 from ragtasks.metrics._citation_forms import (
     Cited,
     Mark,
@@ -31,6 +27,18 @@ from ragtasks.metrics._citation_forms import (
     without,
 )
 from ragtasks.metrics._metric import Metric
+from ragtasks.metrics._words import (
+    MOST_TEXTS,
+    is_negation,
+    plain_text,
+    small_letters,
+    token_pattern,
+    tokens_of,
+    units_in,
+    units_of_text,
+    with_pairs,
+    words_of_text,
+)
 from ragtasks.metrics.cited import SUPPORT_WEIGHTS, CitedSentence
 from ragtasks.records import Message, Passage, Support
 
@@ -155,8 +163,6 @@ _MOST_LINES = 20
 _MOST_CHARACTERS = 70
 _HALF = 0.5
 _RUN = 5
-_MOST_TEXTS = 8192
-"""Texts whose words are kept: settings share passages, and several metrics read the same answer."""
 
 
 def _line(sentence: GroundedSentence) -> str:
@@ -230,12 +236,12 @@ class GroundedAnswer:
     @cached_property
     def _indexes(self) -> tuple[frozenset[str], ...]:
         """The words of each passage."""
-        return tuple(_index(text, self._language, title) for text, title in self._shown)
+        return tuple(units_of_text(text, self._language, title) for text, title in self._shown)
 
     @cached_property
     def _held(self) -> tuple[frozenset[str], ...]:
         """The words of the passages, of the question, and of the earlier turns."""
-        turns = [_index(text, self._language, "") for text in self._turns]
+        turns = [units_of_text(text, self._language, "") for text in self._turns]
         return tuple(frozenset().union(*some) for some in (self._indexes, turns[-1:], turns[:-1]))
 
     @property
@@ -352,7 +358,7 @@ def unseen_citations(answer: str, passages: Sequence[Passage]) -> tuple[str, ...
 def share_in(text: str, *others: str) -> float:
     """Return the share of a text's words that any of some others has, 0 to 1; 0 without content words."""
     language = _language(text, [(other, "") for other in others])
-    return _share(_parts(text, language), *(_index(other, language, "") for other in others)) or 0.0
+    return _share(_parts(text, language), *(units_of_text(other, language, "") for other in others)) or 0.0
 
 
 def copied(answer: str, passages: Passages) -> float | None:
@@ -410,10 +416,13 @@ def _names_of(item: str | Passage | Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(item[key]) for key in _ID_KEYS if item.get(key)) if isinstance(item, Mapping) else ()
 
 
+_NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
+
+
 def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
     """Return the language that an answer is read in; that of the passages where the answer is too short to tell."""
     found = language_of(answer) or (language_of(shown[0][0]) if shown else None)
-    return found or ("" if _NOT_LATIN.search(answer) else _ENGLISH)
+    return found or ("" if _NOT_LATIN.search(answer) else ENGLISH)
 
 
 # What of an answer counts as words
@@ -459,252 +468,6 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
         done.add(number)
 
 
-# Words as they count. A scale after a number is part of it: 1.5 million is 1,500,000, and so is a number in words.
-
-_ENGLISH = "en"
-_IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
-_SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
-_SHORT_SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
-_LIST = r",? (?:and|or|&) [0-9]"
-"""What goes on a list of numbers: of `4,5 and 6` the first two are no fraction."""
-_DIGITS = (
-    r"(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\w)|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?(?!\d)"
-    rf"|\d{{1,3}}(?:[,']\d{{3}})+(?:\.\d+)?(?!\d)|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})"
-    r"|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)*)"
-)
-_GROUPS = re.compile(r"(?:\d{1,3}(?:([.,' ])\d{3}(?:\1\d{3})*)|\d{1,2}(?:,\d{2})+,\d{3})(?:[.,](\d+))?")
-_SCALE = rf"(?i:(?:{'|'.join(_SCALES)})s?)\b"
-_SHORT_SCALE = r"(?:[kKMB]|[mMbB]n)(?!\w)"
-"""A scale that is written onto its number. A small `m` is a million behind a currency alone, elsewhere a metre."""
-_NUMBER = rf"(?<=[$\u20ac\u00a3])\d+(?:[.,]\d+)?[mb](?!\w)|{_DIGITS}(?:[ -]{_SCALE}|{_SHORT_SCALE})?"
-_LETTER = rf"[^\W\d_{_IDEOGRAPH}]"
-_MORE = rf"[^\W_{_IDEOGRAPH}]*"
-_LINE_END = r"[ \t]*\r?\n[ \t]*"
-_HIDDEN = "\u00ad\u0300-\u036f\u200b-\u200d\u2060\ufeff"
-"""Characters within a word that are no letters: soft hyphens, accents after their letter, blanks without width."""
-_WORD = (
-    rf"{_LETTER}(?:(?:\.{_LETTER})+(?!\w)|{_MORE}(?:(?:'|[-\u00ad]{_LINE_END}){_LETTER}{_MORE}|[{_HIDDEN}]+{_MORE})*)"
-)
-"""A word, also one that is cut at the end of a line, or the letters of an abbreviation: `U.S`, less its last point."""
-_ONES = "one|two|three|four|five|six|seven|eight|nine"
-_TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
-_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth"
-_SMALL = rf"(?:(?:{_TENS})(?:[ -](?:{_ONES})|-(?:{_ORDINALS}))?|{_TEENS}|{_ONES})\b"
-_BELOW_THOUSAND = (
-    rf"(?:(?:an?|{_ONES}|{_TEENS})[ -]hundred\b(?:[ -](?:and[ -])?{_SMALL})?|{_SMALL}|an?(?=[ -]{_SCALE}))"
-)
-_SPELLED = rf"(?i:{_BELOW_THOUSAND}(?:[ -]{_SCALE}(?: (?:and )?{_BELOW_THOUSAND})?)*)\b"
-_IN_SPELLED = (*_TENS.split("|"), *_SCALES)
-_REST = rf"{_WORD}|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]"
-_TOKENS = {
-    (is_plain, has_spelled): re.compile(rf"{_SPELLED}|{_REST}" if has_spelled else _REST, re.ASCII * is_plain)
-    for is_plain in (False, True)
-    for has_spelled in (False, True)
-}
-"""Whether a text has letters of ASCII alone, and numbers in words -> the pattern of its tokens."""
-_BEYOND = re.compile("[^\\x00-\\x7f\u2018\u201c\u201d\u2013\u2014\u2026\u2022]")
-_AS_SIGNS = {"\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u066b": ".", "\u066c": ","}
-
-
-class _UsualForms(dict[int, str]):
-    """Character -> its usual form, where that is one character; a blank for a raised number, so that places stay."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        usual = _AS_SIGNS.get(character) or unicodedata.normalize("NFKC", character)
-        if unicodedata.decomposition(character).startswith("<super>"):
-            usual = " "
-        form = self[code] = usual if len(usual) == 1 else character
-        return form
-
-
-_USUAL_FORMS = _UsualForms()
-
-
-def _plain(text: str) -> str:
-    """Return a text of the same length with blanks, digits, dashes and letters in their usual forms."""
-    return text if text.isascii() else text.translate(_USUAL_FORMS)
-
-
-def _token_of(plain: str) -> re.Pattern[str]:
-    """Return the pattern of the tokens of a plain text."""
-    lower = plain.lower()
-    return _TOKENS[not _BEYOND.search(plain), any(word in lower for word in _IN_SPELLED)]
-
-
-def _tokens(text: str) -> list[str]:
-    """Return the words, numbers and signs of a text, in small letters, ligatures and hyphens at line ends resolved."""
-    plain = _plain(text)
-    tokens = _token_of(plain).findall(plain)
-    lines = "\n".join(tokens)
-    is_simple = lines.isascii() and lines.count("\n") == len(tokens) - 1  # no token has an accent or a line end
-    return list(map(intern, lines.lower().split("\n") if is_simple else map(_small, tokens)))
-
-
-words_of_text = lru_cache(maxsize=_MOST_TEXTS)(_tokens)
-"""The same of a whole text, which several metrics read; a sentence is read by one."""
-
-
-def _with_pairs(words: list[str]) -> list[str]:
-    """Return words and, of those that are one character of a script without blanks, each two in a row."""
-    if "".join(words).isascii():
-        return words
-    signs = [word if _IS_SIGN.fullmatch(word) else "" for word in words]
-    return [*words, *(one + other for one, other in pairwise(signs) if one and other)]
-
-
-_IS_SIGN = re.compile(f"[{_IDEOGRAPH}]")
-
-
-def _small(token: str) -> str:
-    if not token.isascii():
-        token = unicodedata.normalize("NFKC", re.sub(r"[\u00ad\u200b-\u200d\u2060\ufeff]\s*", "", token))
-    return (re.sub(r"-\s+", "", token) if "\n" in token else token).lower()
-
-
-_UNITS = {
-    **{"%": "percent", "$": "dollar", "\u20ac": "euro", "\u00a3": "pound"},
-    **{"km": "kilometer", "kilometre": "kilometer", "kilometres": "kilometer", "kg": "kilogram", "cm": "centimeter"},
-    **{"mm": "millimeter", "gb": "gigabyte", "mb": "megabyte", "tb": "terabyte", "hrs": "hour", "mins": "minute"},
-    **{"usd": "dollar", "eur": "euro", "gbp": "pound", "percentage": "percent"},
-}
-_TEENTHS = _TEENS.replace("twelve", "twelf").replace("|", "th|") + "th"
-_NUMBER_WORDS = {
-    word: str(number)
-    for words, numbers in (
-        (f"zero|{_ONES}|{_TEENS}", range(20)),
-        (f"{_ORDINALS}|{_TEENTHS}", range(1, 20)),
-        (_TENS, range(20, 100, 10)),
-        (_TENS.replace("y", "ieth"), range(20, 100, 10)),
-    )
-    for word, number in zip(words.split("|"), numbers, strict=True)
-}
-_NO_NUMBERS = frozenset(["one", "first", "second"])
-"""Words that stand for no number in most texts, unless they are part of one."""
-_MONTH_NAMES = (
-    "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sept/sep october/oct",
-    "november/nov december/dec",
-)
-_MONTHS = {
-    name: str(number)
-    for number, names in enumerate(" ".join(_MONTH_NAMES).split(), start=1)
-    for name in names.split("/")
-}
-_NUMERALS = "ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi"
-_ROMAN = {word: str(n) for n, word in enumerate(_NUMERALS.split(), start=2) if len(word) > 1}
-_ALONE = {**_ROMAN, "first": "1", "second": "2"}
-_BESIDE_A_NUMBER = frozenset([*_SHORT_SCALES, *_MONTHS])
-_STEMMERS = {
-    **{"ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english"},
-    **{"es": "spanish", "fi": "finnish", "fr": "french", "hi": "hindi", "hu": "hungarian", "id": "indonesian"},
-    **{"it": "italian", "nl": "dutch", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian"},
-    **{"sv": "swedish", "ta": "tamil", "tr": "turkish"},
-}
-_PREFIX = 5
-_SHORT = 3
-_MOST_WORDS = 200_000
-
-
-@lru_cache(maxsize=1)
-def _function_words() -> dict[str, frozenset[str]]:
-    """Return language -> its function words, and all negations.
-
-    Where the list is not for English, it has words of three letters only if they have letters outside ASCII.
-    """
-    text = Path(__file__).with_name("function_words.json").read_text(encoding="utf-8")
-    return {name: frozenset(words.split()) for name, words in json.loads(text).items()}
-
-
-class _Words(dict[str, tuple[str, bool]]):
-    """Word in small letters -> its unit, and whether it is a content word; filled as words come."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._is_english = language == _ENGLISH
-        self._function_words = _function_words().get(language, frozenset())
-        self._stem = _stemmer(language)
-
-    def __missing__(self, word: str) -> tuple[str, bool]:
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        found = self[word] = self._unit(word)
-        return found
-
-    def _unit(self, word: str) -> tuple[str, bool]:
-        if word[0].isdecimal() or " " in word or "-" in word:
-            return _number(word) if word[0].isdecimal() else _spelled(word), True
-        word = word.replace(".", "").replace("\u2019", "'").removesuffix("'s")
-        if _is_negation(word):
-            return ("not" if word.endswith("n't") else word), False
-        if self._is_english:
-            word = word if word in _NO_NUMBERS else _NUMBER_WORDS.get(word, word)
-            begin = word.partition("'")[0]
-            if begin in self._function_words:
-                return begin, False
-        else:
-            longest = _SHORT if word.isascii() else _SHORT - 1 if self._function_words else 0
-            if (len(word) <= longest and word.isalpha()) or word in self._function_words:
-                return word, False
-        return self._stem(_UNITS.get(word, word)), True
-
-
-def _is_negation(word: str) -> bool:
-    return word in _function_words()["negations"] or word.endswith(("n't", "n\u2019t"))
-
-
-@lru_cache(maxsize=64)
-def _words_in(language: str) -> _Words:
-    return _Words(language)
-
-
-def _stemmer(language: str) -> Callable[[str], str]:
-    """Return what cuts inflections off; in a language without a stemmer words are cut at their fifth letter."""
-    import Stemmer
-
-    name = _STEMMERS.get(language)
-    if name is None or name not in Stemmer.algorithms():
-        return lambda word: word[:_PREFIX]
-    stem: Callable[[str], str] = Stemmer.Stemmer(name).stemWord
-    return stem
-
-
-def _number(text: str) -> str:
-    """Return a number without what separates its groups, and its scale multiplied out."""
-    if not text.isascii():
-        text = "".join(str(unicodedata.decimal(character, character)) for character in text)
-    digits, scale = text, 0
-    if (bare := text.rstrip("kmbn")) != text and bare[-1].isdecimal():
-        digits, scale = bare, _SCALES[_SHORT_SCALES[text[len(bare) :]]]
-    elif (word := re.sub(r"[^a-z]", "", text).removesuffix("s")) in _SCALES:
-        digits, scale = re.split(r"[ -][a-z]", text)[0], _SCALES[word]
-    if match := _GROUPS.fullmatch(digits):
-        whole = re.sub(r"\D", "", digits[: match.start(2) - 1] if match[2] else digits)
-        digits = f"{whole}.{match[2]}" if match[2] else whole
-    elif digits.count(",") == 1:
-        digits = digits.replace(",", ".")
-    whole, dot, rest = digits.partition(".")
-    if not dot or not rest.isdigit():
-        return (digits.lstrip("0") or "0") + "0" * scale if digits.isdigit() else digits
-    rest = rest.rstrip("0")
-    moved = (whole + rest.ljust(scale, "0")[:scale]).lstrip("0") or "0"
-    return f"{moved}.{rest[scale:]}" if rest[scale:] else moved
-
-
-def _spelled(text: str) -> str:
-    """Return the value of a number in words."""
-    whole = below = 0
-    for word in re.findall("[a-z]+", text):
-        if word == "hundred":
-            below = max(1, below) * 100
-        elif (name := word.removesuffix("s")) in _SCALES:
-            whole, below = whole + max(1, below) * 10 ** _SCALES[name], 0
-        else:
-            below += int(_NUMBER_WORDS.get(word, 0))
-    return str(whole + below)
-
-
 # The words that passages and turns have, and the sentences of an answer.
 
 
@@ -742,7 +505,7 @@ def _n_held(words: Sequence[str], held: Iterable[frozenset[str]]) -> int:
     return len(words) - len(left)
 
 
-@lru_cache(maxsize=_MOST_TEXTS)
+@lru_cache(maxsize=MOST_TEXTS)
 def _parts(
     text: str, language: str, ids: tuple[tuple[str, ...], ...] = (), listed: tuple[Mark, ...] = ()
 ) -> list[_Part]:
@@ -754,97 +517,9 @@ def _parts(
 
 def _part(clean: str, span: Span, cited: tuple[Cited, ...], language: str) -> _Part:
     text = clean[span.start : span.end]
-    words = list(map(_words_in(language).__getitem__, _with_pairs(_tokens(text))))
+    words = list(map(units_in(language).__getitem__, with_pairs(tokens_of(text))))
     content = [unit for unit, is_content in words if is_content]
     return _Part(span, text, cited, content, [unit for unit, is_content in words if not is_content])
-
-
-@lru_cache(maxsize=_MOST_TEXTS)
-def _index(text: str, language: str, title: str) -> frozenset[str]:
-    """Return the units of a text under its title, and those that an answer may write in another way."""
-    words, units = _with_pairs([*words_of_text(title), *words_of_text(text)]), _words_in(language)
-    text = f"{title}\n{text}"
-    known = frozenset(words)
-    found = {units[word][0] for word in known}
-    found.update(_other_readings(words, known, language))
-    for word in _compounds(text):
-        parts = word.split("-")
-        found.add(units["".join(map(str.strip, parts))][0])
-        if len(word.split()) > 1:
-            found.update(units[part.strip()][0] for part in parts)
-    if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
-        found.update(_hours(text.lower()))
-    return frozenset(found)
-
-
-_ONE_LETTER = re.compile(r"[^\W\d_]")
-_COMPOUND = re.compile(r"[^\W\d_]+(?:-\s{0,3}[^\W\d_]+)+")
-"""A word with hyphens, or cut at the end of a line that extraction may have joined with the next: `infor- mation`."""
-
-
-def _compounds(text: str) -> set[str]:
-    """Return the different words with hyphens of a text, in small letters."""
-    plain, found, end = _plain(text).lower(), set(), 0
-    for hyphen in re.finditer("-", plain):  # the pattern alone would try every word
-        start = hyphen.start()
-        while start > end and _ONE_LETTER.match(plain, start - 1):
-            start -= 1
-        if match := _COMPOUND.match(plain, start):
-            found.add(match[0])
-            end = match.end()
-    return found
-
-
-def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
-    """Yield the words that a text may mean in another form than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
-
-    Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too. A
-    version is one of its series: 3.11.2 is a 3.11. `J.R.` is both `JR` and `J. R.`.
-    """
-    for word in [word for word in known if " " in word or "." in word or word[0] <= "9" < word[-1]]:
-        if word[0].isdecimal() and (bare := word.rstrip("kmbn"))[-1].isdecimal():
-            yield _number(bare)
-        if " " in word:
-            groups = word.split()
-            yield from map(_number, groups if groups[-1].isdecimal() else ())
-        elif not word[0].isdecimal():
-            yield from (word.replace(".", ""), *word.split("."))
-        elif word.count(".") == _VERSION_DOTS and not _GROUPS.fullmatch(word):
-            yield _number(word.rpartition(".")[0])
-    if language == _ENGLISH:
-        yield from (_ALONE[word] for word in known & _ALONE.keys())
-        yield from (name for name, suffix in (("first", "st"), ("second", "nd")) if suffix in known)
-        for place in [place for place, word in enumerate(words) if word in _BESIDE_A_NUMBER]:
-            yield from filter(None, (_number_of_two(*pair) for pair in pairwise(words[max(0, place - 1) : place + 2])))
-
-
-_VERSION_DOTS = 2
-_HALF_DAY = 12
-_HALVES = frozenset(["am", "pm", "a.m", "p.m", "m"])
-_AFTERNOON = frozenset(map(str, range(13, 24)))
-_HOUR = re.compile(
-    r"\b(?P<half>1[0-2]|0?[1-9])(?:[:.][0-5]\d)?\s?(?P<which>[ap])\.?m\b|\b(?P<hour>1[3-9]|2[0-3]):[0-5]\d\b"
-)
-
-
-def _hours(text: str) -> Iterator[str]:
-    """Yield what the hours of a text are on the other clock: of 14:30 the 2 and its pm, of 2 pm the 14 and its 00."""
-    for found in _HOUR.finditer(text):
-        if found["hour"]:
-            yield from (str(int(found["hour"]) - _HALF_DAY), "pm", "p.m")
-            continue
-        yield "0"
-        if found["which"] == "p" and int(found["half"]) < _HALF_DAY:
-            yield str(int(found["half"]) + _HALF_DAY)
-
-
-def _number_of_two(first: str, second: str) -> str | None:
-    """Return the number that two words in a row mean: of `March 5` the month, as the day is a word of its own."""
-    if first[0].isdecimal() and second in _SHORT_SCALES:
-        return _number(f"{first} {_SHORT_SCALES[second]}")
-    if (first[0].isdecimal() and second in _MONTHS) or (second[0].isdecimal() and first in _MONTHS):
-        return _MONTHS.get(second) or _MONTHS[first]
-    return None
 
 
 _FULL, _PARTLY = 0.75, 0.6
@@ -912,10 +587,10 @@ class _InOrder:
 @lru_cache(maxsize=256)
 def _in_order(text: str, language: str) -> _InOrder:
     found = _InOrder([], [], [], {}, [])
-    text = _plain(text)
-    units, is_negated, end, sentence = _words_in(language), False, 0, 0
-    for match in _token_of(text).finditer(text):
-        word = _small(match[0])
+    text = plain_text(text)
+    units, is_negated, end, sentence = units_in(language), False, 0, 0
+    for match in token_pattern(text).finditer(text):
+        word = small_letters(match[0])
         if (ends := _CLAUSE_END.search(text, end, match.start())) or word in _CLAUSE_WORDS:
             is_negated = False
             sentence += bool(ends and ends[0] not in ",;:\uff0c\uff1b" and word not in _SAME_SUBJECT)
@@ -930,14 +605,14 @@ def _in_order(text: str, language: str) -> _InOrder:
             found.negated.append(is_negated)
             found.sentences.append(sentence)
             is_negated = False
-        elif _is_negation(word):  # which is no unit
+        elif is_negation(word):  # which is no unit
             is_negated = True
     return found
 
 
 def _best(part: _Part, texts: Sequence[str], language: str) -> tuple[int, int, int] | None:
     """Return the passage that has most of a sentence, of equals the first, and the first and last word there."""
-    held = [_n_held(part.content, [_index(text, language, "")]) for text in texts]
+    held = [_n_held(part.content, [units_of_text(text, language, "")]) for text in texts]
     if not any(held):
         return None
     passage = held.index(max(held))

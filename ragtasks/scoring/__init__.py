@@ -5,6 +5,7 @@ from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
 from ragtasks.scoring._judging import LocalJudge, given_metrics
+from ragtasks.scoring._live_retrieval import LiveRetrieval
 from ragtasks.scoring._plausibility import (
     EXEMPT,
     CheckedAnswers,
@@ -17,7 +18,6 @@ from ragtasks.scoring._plausibility import (
 )
 from ragtasks.scoring._requirements import data_requirements, evaluation_requirements
 from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._retrieval import LiveRetrieval
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.scoring._system import (
     ScoredSystem,
@@ -31,7 +31,8 @@ from ragtasks.scoring._system import (
     system_to_score,
 )
 from ragtasks.scoring._tokens import Count, estimated_tokens, token_counter, tokens_of_text
-from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession, serve_tools
+from ragtasks.scoring._tool_server import serve_tools
+from ragtasks.scoring._toolbox import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
 
 __all__ = [
     "DECISION_FILE",

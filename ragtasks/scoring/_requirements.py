@@ -18,8 +18,8 @@ from ragtasks.requirements import Requirement
 from ragtasks.scoring._encoding import Encoding
 from ragtasks.scoring._judge import Place, open_named
 from ragtasks.scoring._judging import Judging
+from ragtasks.scoring._live_retrieval import check_retrieval
 from ragtasks.scoring._refusals import Refusals
-from ragtasks.scoring._retrieval import check_retrieval
 from ragtasks.suites import suite_named
 
 Parts = Sequence[tuple[str, Setting]]

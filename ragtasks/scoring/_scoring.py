@@ -18,11 +18,11 @@ from ragtasks.judges import Verdicts
 from ragtasks.metrics import IdkLabel, Metric, Scores
 from ragtasks.progress import step
 from ragtasks.records import Response, Score
+from ragtasks.scoring._corpus_search import CorpusSearch
 from ragtasks.scoring._encoding import Encoding
 from ragtasks.scoring._failures import survive
 from ragtasks.scoring._judging import Judging, LocalJudge, given_metrics, verdict_rows
 from ragtasks.scoring._refusals import Refusals
-from ragtasks.scoring._retrieval import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 
 _NO_JUDGE = "no judge could be reached"

@@ -13,23 +13,17 @@ A retriever that fails is one (`RagtasksError`): that is no doing of the model.
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, injected
 from ragtasks.clients import Secrets, no_secrets
-from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.records import READ, SEARCH, CallProblem, Ending, Passage, ToolStep, Trajectory
-from ragtasks.requirements import importing
 
 if TYPE_CHECKING:
-    from mcp.server import Server
-
     from retrieval_cache import StoredSearches
 
 _LONGEST_RECORDED = 200  # characters of an argument that could not be used
@@ -364,120 +358,3 @@ def _folded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments without what makes no other search: case and blanks."""
     return {name: " ".join(value.casefold().split()) if isinstance(value, str) else value
             for name, value in arguments.items()}  # fmt: skip
-
-
-# The tools as an MCP server, so that any agent can be evaluated against a fixed corpus.
-# One server for every agent and task: it counts no calls, since it does not know which calls belong together. An agent
-# that says in its answer what it searched for is scored by that (docs/score-your-system.md).
-
-_DOMAIN = "domain"
-
-
-def serve_tools(
-    toolbox: Toolbox,
-    domains: Sequence[str],
-    host: str = "127.0.0.1",
-    port: int | None = None,
-    say: Callable[[str], object] = print,
-) -> None:
-    """Serve until it is stopped: on standard input and output, or as HTTP where a port is given (0: a free one).
-
-    With several domains each tool takes a further argument that names one.
-
-    Raises:
-        MissingExtraError: `mcp` is not installed.
-        RagtasksError: a corpus or library is missing, or the port is taken.
-    """
-    server = tool_server(toolbox, domains)
-    toolbox.prepare(domains)
-    if port is None:
-        _serve_here(server)
-    else:
-        _serve_http(server, host, port, say)
-
-
-def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
-    """Return an MCP server with the tools of a toolbox."""
-    with importing("mcp", "mcp", "a server of tools"):
-        import anyio.to_thread
-        from mcp import types
-        from mcp.server import Server
-
-    tools = [
-        types.Tool(name=one["name"], description=one["description"], input_schema=_with_domain(one, domains))
-        for one in toolbox.schemas()
-    ]
-    alone = anyio.CapacityLimiter(1)  # a retriever is asked by one thread
-
-    async def listed(_context: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=tools)
-
-    async def called(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        arguments = dict(params.arguments or {})
-        domain = arguments.pop(_DOMAIN, None) if len(domains) > 1 else domains[0]
-        if domain not in domains:
-            return types.CallToolResult(content=[_text(f"domain must be one of {', '.join(domains)}.")], is_error=True)
-        try:
-            result = await anyio.to_thread.run_sync(toolbox.session(domain).call, params.name, arguments, limiter=alone)
-        except RagtasksError as error:  # the retriever failed: the agent learns it, and the server goes on
-            return types.CallToolResult(content=[_text(masked_text(str(error)))], is_error=True)
-        return types.CallToolResult(
-            content=[_text(result.text)], structured_content=_structured(result), is_error=result.problem is not None
-        )
-
-    def _text(text: str) -> types.TextContent:
-        return types.TextContent(type="text", text=text)
-
-    return Server("ragtasks", version=version("ragtasks"), on_list_tools=listed, on_call_tool=called)
-
-
-def _with_domain(tool: dict[str, Any], domains: Sequence[str]) -> dict[str, Any]:
-    schema: dict[str, Any] = tool["parameters"]
-    if len(domains) == 1:
-        return schema
-    choice = {"type": "string", "enum": list(domains), "description": "which collection"}
-    properties = {_DOMAIN: choice, **schema["properties"]}
-    return {**schema, "properties": properties, "required": [_DOMAIN, *schema["required"]]}
-
-
-def _structured(result: ToolResult) -> dict[str, Any]:
-    """Return the passages as an answers file has them, for an agent that names its searches in its answer."""
-    return {"passages": [_of(passage) for passage in result.passages]}
-
-
-def _of(passage: Passage) -> dict[str, str]:
-    return {"id": passage.passage_id, "title": passage.title, "text": passage.text}
-
-
-def _serve_here(server: Server[Any]) -> None:
-    import anyio
-    from mcp.server.stdio import stdio_server
-
-    async def serve() -> None:
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
-
-    anyio.run(serve)
-
-
-_MOST_PORT = 65535
-
-
-def _serve_http(server: Server[Any], host: str, port: int, say: Callable[[str], object]) -> None:
-    import uvicorn
-
-    app = server.streamable_http_app(stateless_http=True, json_response=True, host=host)
-    try:
-        if not 0 <= port <= _MOST_PORT:  # the socket that refuses it would stay open
-            raise OSError(f"ports are 0 to {_MOST_PORT}")
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigurationError(
-            "tools",
-            where=f"{host}:{port}",
-            expected="a free address",
-            found=getattr(error, "strerror", None) or str(error),
-            next_step="name another --port (0 takes a free one)",
-        ) from error
-    say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp")
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])

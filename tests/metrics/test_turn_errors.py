@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.metrics import TurnErrorKind, copied, grounded, turn_error
-from ragtasks.metrics.grounding import words_of_text
+from ragtasks.metrics._words import words_of_text
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
 
 FEES = Passage(

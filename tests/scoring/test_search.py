@@ -17,7 +17,8 @@ from ragtasks.config import config_from_options
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.records import Setting
 from ragtasks.scoring import LiveRetrieval, take_failures
-from ragtasks.scoring._retrieval import CorpusSearch, check_retrieval
+from ragtasks.scoring._corpus_search import CorpusSearch
+from ragtasks.scoring._live_retrieval import check_retrieval
 from retrieval_cache import RunStore
 from tests._messages import raises
 from tests.clients._server import Action, chat_server, completion, refusal

@@ -15,7 +15,7 @@ from mcp import Client
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.scoring import Toolbox, serve_tools
-from ragtasks.scoring._toolbox import tool_server
+from ragtasks.scoring._tool_server import tool_server
 
 QUERY = "How much does a permit cost?"
 SECRET = "sk-abcdef0123456789abcdef"
