@@ -81,7 +81,8 @@ class CachedClient:
     def _answer(
         self, cache: ReplyCache, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None
     ) -> list[Reply]:
-        entry_of = partial(_Entry.of, described=dict(self.describe()), origin=_origin(self._client))
+        origin = self._client.origin if isinstance(self._client, Located) else ""
+        entry_of = partial(_Entry.of, described=dict(self.describe()), origin=origin)
         entries: dict[str, _Entry] = {}
         for index, prompt in enumerate(prompts):
             entry = entry_of(prompt)
@@ -97,10 +98,6 @@ class CachedClient:
             random.shuffle(blocks)
             call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
         return [call.replies[index] for index in range(len(prompts))]
-
-
-def _origin(client: Client) -> str:
-    return client.origin if isinstance(client, Located) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,12 @@ def read_text(
         served_model: the model that the server names.
     """
     marked, answer = split_thought(text.strip())
-    outcome, reason = _judged(answer, marked or thinking, body or {"finish_reason": finish_reason})
+    outcome, reason = Outcome.ANSWERED, ""
+    if early := early_end(body or {"finish_reason": finish_reason}):
+        outcome, reason = early
+    elif not answer:
+        outcome = Outcome.EMPTY
+        reason = "the reply is nothing but thinking" if marked or thinking else "the reply has no content"
     return Reply(
         outcome=outcome,
         text=answer if outcome is Outcome.ANSWERED else None,
@@ -58,14 +63,6 @@ def read_text(
         raw=raw,
         served_model=served_model,
     )
-
-
-def _judged(answer: str, thinking: str, body: Any) -> tuple[Outcome, str]:
-    if early := early_end(body):
-        return early
-    if not answer:
-        return Outcome.EMPTY, "the reply is nothing but thinking" if thinking else "the reply has no content"
-    return Outcome.ANSWERED, ""
 
 
 # Whether a reply is complete: only after a normal stop. Servers name the reason for the end in their own words, so an

@@ -24,7 +24,7 @@ from ragtasks.clients._dialect import Dialect
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.clients._usage import CallUsage
+from ragtasks.clients._usage import UNCOUNTED
 from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32
@@ -179,8 +179,10 @@ class _Split:
         places = self._batches[index]
         texts = [self._prompts[place].messages[-1].content for place in places]
         parts = dict(zip(places, self._parts(reply, texts), strict=True))
+        # The first text counts the usage of the request.
         first, *others = (place for place in places if place not in self._replies)
-        for place, part in ((first, parts[first]), *((place, _without_usage(parts[place])) for place in others)):
+        for place in (first, *others):
+            part = parts[place] if place == first else replace(parts[place], usage=UNCOUNTED, unused=())
             self._replies[place] = part
             if self._journal is not None:
                 self._journal.record(place, part)
@@ -211,8 +213,3 @@ class _Split:
             if n_texts > 1 and len(set(found)) == 1:  # encoders see no case, and only the beginning of a long text
                 return f"the same vector for {n_texts} different texts"
         return ""
-
-
-def _without_usage(reply: Reply) -> Reply:
-    """Return a reply without the usage of its request, which the first text counts."""
-    return replace(reply, usage=CallUsage(), unused=())

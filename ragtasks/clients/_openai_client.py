@@ -308,7 +308,11 @@ class Call:
             found = self._end_of_call(outcome, n_collected_before)
             if found:
                 raise self._fatal(found)
-            return replace(_without_answer(outcome, used.n_attempts), unused=tuple(used.unused))
+            if outcome.verdict is Verdict.FILTERED:
+                reason = f"a content filter stopped the prompt ({outcome.reason})"
+                return Reply(Outcome.FILTERED, reason=reason, unused=tuple(used.unused))
+            gave_up = "; no attempt left" if outcome.verdict is Verdict.RETRY and used.n_attempts > 1 else ""
+            return Reply(Outcome.FAILED, reason=outcome.reason + gave_up, unused=tuple(used.unused))
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
         """Return whether the same prompt is sent again without that being an attempt."""
@@ -389,13 +393,6 @@ class Call:
             next_step="check address, model and key (docs/endpoints.md), then ask again: finished replies are cached. "
             f"{self._dialect.hint}",
         )
-
-
-def _without_answer(failure: Failure, n_used: int) -> Reply:
-    if failure.verdict is Verdict.FILTERED:
-        return Reply(Outcome.FILTERED, reason=f"a content filter stopped the prompt ({failure.reason})")
-    gave_up = "; no attempt left" if failure.verdict is Verdict.RETRY and n_used > 1 else ""
-    return Reply(Outcome.FAILED, reason=failure.reason + gave_up)
 
 
 _LOOK_SECONDS = 1.0

@@ -67,11 +67,8 @@ class Prompt:
 
         Half a character (a lone surrogate, which models do write now and then) becomes `?`: no request can hold one.
         """
-        return [{"role": message.role, "content": _whole(message.content)} for message in self.messages]
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+        texts = [message.content.encode("utf-8", errors="replace").decode("utf-8") for message in self.messages]
+        return [{"role": message.role, "content": text} for message, text in zip(self.messages, texts, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
