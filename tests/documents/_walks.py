@@ -160,7 +160,7 @@ WALKS: dict[str, Walk] = {
     "docs/score-your-system.md": Walk(
         before=(*ANSWERED, OWN_ROWS),
         changes={
-            "ragtasks score http": "ragtasks score --force --encoder none http",
+            "ragtasks score (?=http|'{)": "ragtasks score --force --encoder none ",
             "ragtasks score (?=a)": r"\g<0>--force ",
             "--model ragtasks-endpoint .*": NO_ENCODER,
         },
