@@ -18,7 +18,7 @@ from ragtasks.clients import Reply, parts_of
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import served_model_in_use
 from ragtasks.harness.scores import writable
-from ragtasks.harness.served_model import ServedModel
+from ragtasks.harness.served_model import ServedModel, stop_strings
 from ragtasks.metrics import is_tool_call
 from ragtasks.records import READ, SEARCH
 from ragtasks.scoring import ToolCall, ToolResult
@@ -301,7 +301,7 @@ class ToolCallProtocol:
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options with the tools, and without stops at the tags of plain text."""
-        stops = [stop for stop in given.get("until") or () if stop not in _STOPS]
+        stops = [stop for stop in stop_strings(given) if stop not in _STOPS]
         others = {name: value for name, value in given.items() if name != "until"}
         return {**others, **({"until": stops} if stops else {}), **self._options}
 

@@ -39,6 +39,12 @@ PLAIN_STOP = "\nUser:"
 _BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
 
 
+def stop_strings(options: Mapping[str, Any]) -> list[str]:
+    """Return where a reply ends by the options of its request, which may name one text without a list."""
+    until = options.get("until") or []
+    return [until] if isinstance(until, str) else list(until)
+
+
 class ServedModel:
     """Sends requests of the harness to the server of a model."""
 
@@ -67,7 +73,7 @@ class ServedModel:
     def _prompt(self, prompt: Any, given: Mapping[str, Any]) -> Prompt:
         model, options = self._model, copy.deepcopy(dict(given))
         if self.is_chat and "until" in options:
-            options["until"] = [stop for stop in options["until"] if stop != PLAIN_STOP]
+            options["until"] = [stop for stop in stop_strings(options) if stop != PLAIN_STOP]
         if model.tokenized_requests:
             (tokens,) = model.tok_encode([prompt], add_special_tokens=model.add_bos_token)
             prompt = tokens[-(model.max_length - options.get("max_gen_toks", model._max_gen_toks)) :]
@@ -93,7 +99,7 @@ class ServedModel:
         if reply.outcome is not Outcome.ANSWERED or reply.text is None:
             return NoAnswer(reply.reason, usage)
         text = reply.text
-        if self.is_chat and PLAIN_STOP in (request.args[1].get("until") or ()):
+        if self.is_chat and PLAIN_STOP in stop_strings(request.args[1]):
             text = self._without_next_turn(text)
         tool_calls = _tool_calls(json.loads(reply.raw), request.args[1])
         return SystemAnswer(text, None, usage, tool_calls) if usage or tool_calls else text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.protocols import MOST_CALLS, parse_reply, results_message
+from ragtasks.harness.protocols import MOST_CALLS, ToolCallProtocol, parse_reply, results_message
 from ragtasks.scoring import ToolCall
 
 
@@ -86,3 +86,8 @@ def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
     """Half a million signs; what grew as their square would take hours."""
     parsed = parse_reply(piece * (500_000 // len(piece)))
     assert len(parsed.calls) <= MOST_CALLS
+
+
+@pytest.mark.parametrize(("until", "sent"), [("END", ["END"]), (["</search>", "END"], ["END"])])
+def test_stops_of_plain_text_are_not_sent_with_tools(until: str | list[str], sent: list[str]) -> None:
+    assert ToolCallProtocol().options({"until": until}) == {"until": sent}

@@ -24,11 +24,11 @@ Command = Callable[..., CommandResult]
 def evaluated(command: Command, tmp_path: Path) -> Callable[..., tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Evaluate the model of a server on two tasks; return the samples and what the results show of the task."""
 
-    def run(server: ChatServer, **arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    def run(server: ChatServer, *options: str, **arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         own = {"model": "m", "base_url": f"{server.base_url}/chat/completions", "num_concurrent": 4, **arguments}
         done = command(
             "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "2",
-            "--model_args", json.dumps(own), "--output_path", str(tmp_path / "out"),
+            "--model_args", json.dumps(own), "--output_path", str(tmp_path / "out"), *options,
         )  # fmt: skip
         assert done.status == 0, done.err
         (results,) = tmp_path.rglob("results_*.json")
@@ -85,6 +85,12 @@ def test_the_stop_string_of_plain_prompts_is_not_sent_to_a_chat_server(evaluated
     assert [row["filtered_resps"] for row in rows] == [[ANSWER]] * 2
     assert [row["resps"] for row in rows] == [[[f"<think>{thought}</think>{ANSWER}"]]] * 2
     assert "server_settings" not in shown
+
+
+def test_a_stop_string_that_is_given_without_a_list_is_sent_whole(evaluated: Any) -> None:
+    with chat_server(lambda *_: completion(ANSWER)) as server:
+        evaluated(server, "--gen_kwargs", "until=END")
+    assert [body["stop"] for body in server.bodies] == [["END"]] * 2
 
 
 def test_a_model_that_is_sent_plain_text_still_stops_at_the_next_turn(
