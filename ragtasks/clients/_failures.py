@@ -40,13 +40,13 @@ _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacit
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
 _SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
 _NO_SYSTEM_ROLE = re.compile(  # as chat templates and gateways word it
-    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|\bnot support\b.{0,10}\bsystem\b|"
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|n[o']t support\b.{0,10}\bsystem\b|"
     r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
     re.IGNORECASE,
 )
 _NOT_TAKEN = re.compile(
-    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
-    r"deprecated|does not accept|invalid (?:parameter|argument)|instead",
+    r"unsupported|n[o']t support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
+    r"deprecated|does not accept|invalid (?:parameter|argument)|instead|strictly positive|only \S+ is allowed",
     re.IGNORECASE,
 )
 

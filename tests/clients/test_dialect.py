@@ -46,6 +46,7 @@ def test_a_refused_setting_is_left_out_or_renamed_with_one_note(
         (400, "System role not supported"),
         (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
         (400, "Only user and assistant roles are supported!"),
+        (400, "This model doesn't support system messages. Try again without a system message."),
         (500, "Conversation roles must alternate user/assistant/user/assistant/..."),
     ],
 )
