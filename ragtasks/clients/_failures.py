@@ -22,6 +22,7 @@ from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._dialect import SYSTEM_ROLE
 from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints
 from ragtasks.clients._usage import CallUsage
+from ragtasks.errors import masked_text
 
 _FATAL = {
     401: "the endpoint does not accept the key",
@@ -85,7 +86,7 @@ class Failure:
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:
     """Return a text with the key, and anything shaped like one, masked; whitespace collapsed, and cut."""
-    return " ".join(credentials.masked(text).split())[:shown]
+    return " ".join(masked_text(credentials.masked(text)).split())[:shown]
 
 
 def failure_of(error: Exception, credentials: Credentials) -> Failure:

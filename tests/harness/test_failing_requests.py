@@ -126,6 +126,20 @@ def test_a_server_that_refuses_the_key_in_the_middle_ends_the_evaluation_in_one_
     assert answered.isdisjoint(server.asked[n_before:])
 
 
+def test_a_key_in_the_address_that_the_server_sends_back_shows_nowhere(
+    evaluating: Evaluating, server: ChatServer, tmp_path: Path
+) -> None:
+    key = "q31337x"
+    address = f"{server.base_url}/chat/completions?key={key}"
+    server.script = lambda *_: (
+        completion("fine") if len(server.asked) <= 3 else refusal(400, f"bad: {server.paths[-1]}")
+    )
+    done = evaluating(base_url=address)
+    assert "chat/completions?key=***" in newest_samples(tmp_path)[-1]["doc"]["no_answer"]
+    saved = [file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [text for text in (done.out, done.err, *saved) if key in text]
+
+
 def test_a_server_that_only_fails_is_left_alone_after_a_few_requests(
     evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
