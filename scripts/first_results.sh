@@ -47,7 +47,7 @@ cp "$root/examples/my_rag_system.py" .
 way "answers of your own system" "" <<'WAY'
 ragtasks tasks export --benchmark mtrag --setting full_rag --no-contexts --data sample --output tasks.jsonl
 python my_rag_system.py tasks.jsonl > answers.jsonl
-ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --data sample --encoder none --max-implausible 1 --output answers
+ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --data sample --encoder none --metadata max_implausible=1 --output answers
 WAY
 way "gate: the same system, not worse" "" <<'WAY'
 ragtasks gate answers --baseline answers --margin ans_acc=0.1 --margin rouge_l=0.1

@@ -141,7 +141,7 @@ def _built(added: typer.Typer, name: str) -> Any:
 
 
 class _Commands(Group):
-    """The commands, which take `--max_words` as `--max-words`."""
+    """The commands, which accept `--per_query` as `--per-query`."""
 
     def __init__(self, **given: Any) -> None:
         """Take the commands as Typer builds them, and those of entry points."""

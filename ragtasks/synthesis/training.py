@@ -65,7 +65,7 @@ def needs_new_folder(folder: Path) -> None:
     """Refuse a folder that holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step
-        raise ConfigurationError(f"{folder} is there already: name another folder with --out, or remove it")
+        raise ConfigurationError(f"{folder} is there already: name another folder with --output, or remove it")
 
 
 def fit(

@@ -227,6 +227,8 @@ def test_the_page_of_models_lists_every_key() -> None:
     for section, kind in sections.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))
         assert not [key for key in kind.model_fields if f"`{key}`" not in row]
+    options = text.partition("| key | default | meaning |")[2].partition("\n\n")[0]
+    assert not [key for key in EvaluationConfig.model_fields if f"`{key}`" not in options]
 
 
 @pytest.mark.parametrize(
