@@ -22,8 +22,8 @@ def writable_folder(folder: Path, part: str) -> Requirement:
     """Return the requirement that a folder exists or can be made, and that files can be written to it."""
 
     def check() -> str:
-        existing = _existing(folder)
-        problem = f"{existing} is a file, and {folder} must be a folder" if not existing.is_dir() else ""
+        existing = folder if folder.exists() else _existing(folder)
+        problem = f"{existing} is a file, and a folder is needed" if not existing.is_dir() else ""
         if not problem and not os.access(existing, os.W_OK | os.X_OK):
             problem = f"{existing} cannot be written to"
         if problem:
