@@ -56,6 +56,8 @@ class FittingHelp:
         self._shows_all = HELP_ALL in own
         if self._shows_all and ctx.help_option_names:  # `run` has none: it hands `--help` over
             args = ["--help"]
+        if any(param.name == "metadata" for param in self.params):
+            _refuse_keys_as_options(args, {name for param in self.params for name in param.opts})
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as error:
@@ -138,6 +140,18 @@ def _built(added: typer.Typer, name: str) -> Any:
         holder.add_typer(added, name=name, rich_help_panel=added.rich_help_panel)
     _have_fitting_help(holder)
     return typer.main.get_group(holder).commands[name]
+
+
+def _refuse_keys_as_options(arguments: Sequence[str], known: set[str]) -> None:
+    """Raise where an option is a key of an evaluation that only `--metadata` sets."""
+    from ragtasks.config import KEYS
+
+    for name in (argument.partition("=")[0] for argument in arguments):
+        key = name.removeprefix("--").replace("-", "_")
+        if name.startswith("--") and name not in known and key in KEYS:
+            problem = ConfigurationError(f"no option {name}. Next step: --metadata {key}=VALUE")
+            problem.exit_status = 2
+            raise problem
 
 
 class _Commands(Group):

@@ -57,6 +57,8 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("score broken.jsonl", ["broken.jsonl: 1 error", "line 1: expected one JSON object"]),
         ("score rows.jsonl --setting full", ["'full' is not one of 'reference'"]),
         ("score rows.jsonl --ouput x", ["No such option: --ouput", "--output"]),
+        ("score rows.jsonl --max-implausible 1", ["--metadata max_implausible=VALUE"]),
+        ("compare a b --until-decided --idk=ngrams", ["--metadata idk=VALUE"]),
         ("score rows.jsonl --judge gpt-4o-mini", ["a model of OpenAI is openai/gpt-4o-mini"]),
         ("score rows.jsonl --judge=", ["nothing names it", "openai/NAME"]),
         ("report empty", ["a results file that an evaluation wrote", "name the folder that an evaluation wrote"]),
