@@ -198,6 +198,7 @@ def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
 
 _CHARACTERS_PER_TOKEN = 4
 _ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
+_LAST_REPLIES_SECONDS = 2.0  # for replies under way when the call ends: they are paid for
 _WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in all: what a small server takes to start listening
 
 
@@ -233,6 +234,10 @@ class Call:
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
+        self._senders: set[asyncio.Task[Any] | None] = set()
+        """Workers whose request is under way."""
+        self._ended_by = ""
+        """Why the call ends, empty until it does: then nothing more is sent."""
         self.has_answered = has_answered
         """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
 
@@ -244,6 +249,15 @@ class Call:
         watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
         try:
             await asyncio.gather(*workers)
+        except JudgeError as error:
+            self._ended_by = error.found
+            under_way = [worker for worker in workers if worker in self._senders]
+            for worker in workers:
+                if worker not in under_way:
+                    worker.cancel()
+            if under_way:
+                await asyncio.wait(under_way, timeout=_LAST_REPLIES_SECONDS)
+            raise
         finally:
             for worker in (*workers, watch):
                 worker.cancel()
@@ -348,11 +362,15 @@ class Call:
 
     async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
         """Return what became of one request, and its body."""
+        if self._ended_by:
+            return Failure(Verdict.FATAL, self._ended_by), {}
         n_characters = sum(len(message.content) for message in prompt.messages)
         ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
         sent = self._dialect.request(prompt)
         begin = self._hold_ups.sent()
+        self._senders.add(sender := asyncio.current_task())
         found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
+        self._senders.discard(sender)
         self._hold_ups.ended(found[0])
         outcome, headers = found
         seconds = round(time.monotonic() - begin, 4)
@@ -373,7 +391,7 @@ class Call:
         """Wait before the next attempt, longer each time and never all at once; False where none is left."""
         used.n_attempts += 1
         left = self._endpoint.longest_prompt_seconds - used.seconds
-        if used.n_attempts >= self._endpoint.attempts or left <= 0:
+        if used.n_attempts >= self._endpoint.attempts or left <= 0 or self._ended_by:
             return False
         longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
         wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)

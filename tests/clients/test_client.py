@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -295,6 +296,28 @@ def test_fatal_answer_keeps_what_came_before() -> None:
     with chat_server(script) as server, pytest.raises(JudgeError):
         client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(9)], journal=Journal())
     assert sorted(kept) == [0, 1, 2, 3, 4]
+
+
+def test_replies_under_way_when_a_call_ends_are_kept_and_nothing_more_is_sent() -> None:
+    kept: dict[int, Reply] = {}
+    all_open = threading.Barrier(3)
+
+    class Journal:
+        def recall(self, index: int) -> None:
+            return None
+
+        def record(self, index: int, reply: Reply) -> None:
+            kept[index] = reply
+
+    def script(text: str, _: int) -> Action:
+        all_open.wait(20)
+        return refusal(401) if text == "2" else replace(completion(), delay_seconds=0.3)
+
+    with chat_server(script) as server:
+        with pytest.raises(JudgeError, match="HTTP 401"):
+            client_for(server, slots=3).answer([Prompt.of(str(number)) for number in range(9)], journal=Journal())
+        assert sorted(server.asked) == ["0", "1", "2"]
+    assert {index: reply.text for index, reply in kept.items()} == {0: "fine", 1: "fine"}
 
 
 def test_one_bad_prompt_does_not_disturb_the_others() -> None:
