@@ -81,7 +81,7 @@ def test_a_language_is_a_code(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(TWINS / "de", tmp_path / "de"))
     file = folder / "conversations.jsonl"
     file.write_text(file.read_text("utf-8").replace('"domain"', '"language": "German", "domain"', 1), "utf-8")
-    with pytest.raises(BenchmarkFileError, match="'language' as a code of ISO 639-1, such as 'de'"):
+    with pytest.raises(BenchmarkFileError, match="`language` as a code of ISO 639-1, such as 'de'"):
         open_benchmark("custom", folder)
 
 

@@ -90,7 +90,7 @@ def test_a_file_in_the_way_of_a_folder_is_found(kind: Callable[[Path, str], Requ
     assert not (tmp_path / "new").exists(), "nothing is made"
     (tmp_path / "file").touch()
     problem = problem_of(kind(tmp_path / "file" / "below", "output"))
-    assert problem.startswith(f"output: {tmp_path / 'file'} is a file")
+    assert problem.startswith(f"{tmp_path / 'file'} is a file")
 
 
 def test_a_folder_without_permission_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def writable_folder(folder: Path, part: str) -> Requirement:
         if not problem and not os.access(existing, os.W_OK | os.X_OK):
             problem = f"{existing} cannot be written to"
         if problem:
-            raise ConfigurationError(f"{part}: {problem}. Next step: name another folder, or change its permissions")
+            raise ConfigurationError(f"{problem}. Next step: name another folder, or change its permissions")
         return f"{folder} can be written to"
 
     return Requirement("folder", part, check)

@@ -332,10 +332,10 @@ def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.Loaded
     assert str(run).splitlines()[1].split()[:3] == ["bm25.rewrite.sample", "mtrag", "(sample)"]
     assert len(run.rankings) >= 92
     whole = ragtasks.evaluate_run(run, sample)
-    from retrieval_cache import RunStore
-    from retrieval_cache.service import evaluate_stored
+    from ragtasks.metrics import RETRIEVAL_METRICS
+    from retrieval_cache.service import judge_runs
 
-    stored = evaluate_stored(sample.source, RunStore(tmp_path / "store"), run.name)
+    (stored,) = judge_runs(sample.source, tmp_path / "store", [run.name], RETRIEVAL_METRICS)
     assert whole.values == {result.query_id: result.values for result in stored.results}
     assert whole.conversation_of[SECOND] == FIRST.partition("<::>")[0]
     assert ragtasks.evaluate_run(run, sample, name="mine").name == "mine"

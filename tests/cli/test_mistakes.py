@@ -77,7 +77,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "eval evaluation.yaml --set model.name=ragtasks-orcale",
             ["model.name: no such baseline", "'ragtasks-oracle'"],
         ),
-        ("eval evaluation.yaml --set output=rows.jsonl", ["output: rows.jsonl is a file"]),
+        ("eval evaluation.yaml --set output=rows.jsonl", ["1 problem", "rows.jsonl is a file"]),
         ("eval evaluation.yaml --set report.html=empty", ["report.html: empty is a folder"]),
         ("eval twice.yaml", ["line 3: data stands in line 2 already"]),
         ("eval encoded.txt", ["encoded.txt: not text in UTF-8"]),

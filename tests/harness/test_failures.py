@@ -162,7 +162,7 @@ def test_an_output_that_cannot_be_made_stops_before_the_model_runs(
     (tmp_path / "out").write_text("a file")
     done = evaluating()
     assert (done.status, endpoint.requests) == (1, [])
-    assert f"--output_path {tmp_path / 'out'}: " in done.err
+    assert f"{tmp_path / 'out'} is a file" in done.err
     assert "Traceback" not in done.err
 
 

@@ -239,7 +239,7 @@ def test_a_library_that_judges_lack_is_told_before_the_model_runs(
     with DemoServer() as server:
         done = judging(server.judge(f"lacks-{library}"))
     assert (done.status, server.asked) == (1, [])
-    assert f"the judge lacks-{library} needs {library}" in done.err
+    assert f"judge lacks-{library} needs {library}" in done.err
     assert "pip install 'ragtasks[judge]'" in done.err
     assert list((tmp_path / "out").rglob("*.json*")) == []
 

@@ -16,9 +16,9 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.config.environment import reply_cache_file
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
+from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.scoring import shared_scorer
-from retrieval_cache import RunStore
-from retrieval_cache.service import Place, evaluate_stored, retrieve
+from retrieval_cache.service import Place, judge_runs, retrieve
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
@@ -30,8 +30,8 @@ QUERY_METRICS = ("ndcg_5", "recall_5")
 def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
     """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
     stored = retrieve(Place("mtrag", "sample", Path(), store), "bm25", form, depth=100)
-    evaluation = evaluate_stored(benchmark, RunStore(store), stored.manifest.name)
-    return {score: fmean(result.values[score] for result in evaluation.results) for score in QUERY_METRICS}
+    (judged,) = judge_runs(benchmark, store, [stored.manifest.name], RETRIEVAL_METRICS)
+    return {score: fmean(result.values[score] for result in judged.results) for score in QUERY_METRICS}
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(comma
         assert len(server.asked) == 1  # the test, and no task
         told = done.err[done.err.index("ragtasks: the server leaves out system messages") :]
         assert "it counted 21 prompt tokens, fewer than" in told
-        assert '"system_role": "user"' in told
+        assert "--metadata system_role=user" in told
         assert asked(command, server, system_role="user").status == 0
     first, *_ = server.bodies[1]["messages"]
     assert first["role"] == "user"
