@@ -12,6 +12,7 @@ import difflib
 import fnmatch
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -55,15 +56,18 @@ def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
 
 
 def model_kinds() -> list[str]:
-    """Return the names of `MODEL_MAPPING` in lm_eval's source, and those of our own models."""
+    """Return the names of `MODEL_MAPPING` in lm_eval's source, of models in entry points, and of registered ones."""
     tree = ast.parse((harness_tasks_folder().parent / "models" / "__init__.py").read_text("utf-8"))
     found = [
         ast.literal_eval(statement.value)
         for statement in tree.body
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "MODEL_MAPPING"
     ]
-    ours = [entry.name for entry in entry_points(group="lm_eval.models") if entry.value.startswith("ragtasks.")]
-    return [*(name for mapping in found for name in mapping), *ours]
+    added = [entry.name for entry in entry_points(group="lm_eval.models")]
+    # A script that imports lm_eval can register a model and then call the command.
+    registry = sys.modules.get("lm_eval.api.registry")
+    registered = list(registry.model_registry) if registry is not None else []
+    return list(dict.fromkeys([*(name for mapping in found for name in mapping), *added, *registered]))
 
 
 def refuse_unknown_tasks(names: Sequence[str]) -> None:

@@ -51,6 +51,19 @@ def test_names_that_may_exist_are_left_to_lm_eval(arguments: str) -> None:
     refuse_unknown_names(arguments.split())
 
 
+def test_a_model_that_a_script_registers_is_accepted() -> None:
+    script = """
+import sys
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+@register_model("my-own-kind")
+class Own(LM): ...
+from ragtasks.harness.names import refuse_unknown_names
+refuse_unknown_names(["--model", "my-own-kind"])
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_a_path_is_no_misspelt_name(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("task: mine\n", encoding="utf-8")
     refuse_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
