@@ -67,7 +67,7 @@ def of_pair(first: Side, second: Side) -> Split:
             others = {row.task.task_id: row for row in second.rows[setting]}
             pairs = [(row, others[row.task.task_id]) for row in rows]
             for place, side in enumerate(sides):
-                side[setting] = tuple(pair[place ^ (pair[0].conversation_id in swapped)] for pair in pairs)
+                side[setting] = tuple(pair[place ^ (pair[0].task.conversation_id in swapped)] for pair in pairs)
         return replace(first, rows=sides[0]), replace(first, rows=sides[1])
 
     return split

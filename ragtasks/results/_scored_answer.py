@@ -28,9 +28,9 @@ from ragtasks.records import Answerability, CallProblem, Ending, Response, Task
 class LoggedCall(TypedDict, total=False):
     """Usage of one reply of a server."""
 
-    input_tokens: float | None
-    output_tokens: float | None
-    cached_tokens: float | None
+    input_tokens: int | float | None
+    output_tokens: int | float | None
+    cached_tokens: int | float | None
     seconds: float | None
     dollars: float | None
     spent: str
@@ -39,8 +39,8 @@ class LoggedCall(TypedDict, total=False):
     """False for a reply that failed or does not parse."""
 
 
-LoggedUsage = dict[str, float | list[LoggedCall]]
-"""Amount -> number, as far as the answer's were counted; under `calls`, the usage of each reply of a server."""
+LoggedUsage = dict[str, int | float | str | list[LoggedCall]]
+"""Amount -> number; `calls` -> usage of each reply of a server; `counted_by` -> `tokenizer`, if no server counted."""
 
 
 class LoggedStep(TypedDict):

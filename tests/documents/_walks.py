@@ -141,7 +141,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind invented": "--kind refused_known"}),
     "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
-    "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|assignments|results --full": REAL}),
+    "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|nugget_assignment|results --full": REAL}),
     "docs/retrieval.md": Walk(
         before=(
             "cp data/runs/bm25_rewrite/clapnq.trec mine.trec; cp mine.trec FILE.trec",
@@ -183,7 +183,7 @@ WALKS: dict[str, Walk] = {
         changes={"--model MODEL": "--model ragtasks-extractive --encoder none"},
         left_out={
             "--judge NAME": FRAGMENT,
-            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review (agreement|export)": TRAINED,
+            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review results": TRAINED,
         },
     ),
     "docs/troubleshooting.md": Walk(before=(EVALUATED,), changes={"score results .*": NO_ENCODER}),
@@ -212,7 +212,7 @@ EXAMPLES = Walk(
         "mine.jsonl": "needs answers to every task of MTRAG-UN; tests/submissions runs both commands",
         "^ragtasks check handbook": "is about conversations, which the example before it did not make",
         "^ragtasks train (rewriter|retriever)": TRAINED,
-        "^ragtasks review (agreement|export)": TRAINED,
+        "^ragtasks review results": TRAINED,
         "^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it",
         "^ragtasks judges": "asks a judge thousands of times, or about files that are not public",
         "^ragtasks tasks (un)?link|^lm_eval": "changes the lm_eval of this environment; tests/harness runs it",

@@ -35,6 +35,14 @@ def test_logged_files_follow_the_schema(evaluations: Path, tmp_path: Path) -> No
         assert [error.message for sample in samples for error in validator.iter_errors(sample)] == []
 
 
+def test_tokens_that_the_models_own_tokenizer_counted_are_read(tmp_path: Path) -> None:
+    usage = {"input_tokens": 3, "output_tokens": 2, "counted_by": "tokenizer"}
+    save(tmp_path, change_sample=lambda sample: sample["doc"].update(usage=usage))
+    (evaluation,) = read_evaluations([tmp_path])
+    assert [row.usage for row in evaluation.rows] == [usage] * len(evaluation.rows)
+    assert {type(row.usage["input_tokens"]) for row in evaluation.rows} == {int}
+
+
 def test_a_record_has_the_logged_values(evaluations: Path) -> None:
     rows = [row for evaluation in read_evaluations([evaluations]) for row in evaluation.rows]
     samples = {(sample["doc"]["setting"], sample["doc"]["task_id"], sample["filtered_resps"][0]): sample
