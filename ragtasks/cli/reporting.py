@@ -290,7 +290,9 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         _decide([Path(name) for name in names], options, metric or [], (margin, setting, seed), output, force=force)
         return
     if metadata:
-        raise ConfigurationError("--metadata: judges are asked --until-decided only. Leave it out")
+        raise ConfigurationError(
+            "--metadata is used with --until-decided only. Next step: leave it out, or add --until-decided"
+        )
     if all(of_results):
         _compare_results(
             [Path(name) for name in names],

@@ -1,7 +1,7 @@
-"""Counts replies: how many were asked for, how many were known, tokens, and dollars where a price is given.
+"""Count replies: requested ones, cached ones, tokens, and dollars if a price is given.
 
-Only what was asked for costs something. A reply that was known, from the cache or because another prompt is the same,
-is counted apart, so that neither rate nor cost includes it.
+Only requested replies cost something. A reply from the cache, or of an equal prompt, is counted separately, so that
+neither rate nor cost includes it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Usage:
     """Sums over replies."""
 
     n_asked: int = 0
-    """Replies that were asked for now, those that failed on the way included."""
+    """Replies requested by this process, failed ones included."""
     n_cached: int = 0
-    """Replies that were known before they were asked for: they cost nothing."""
+    """Replies from the cache: they cost nothing."""
     n_failed: int = 0
     """Of both, those without an answer."""
     n_uncounted: int = 0
-    """Of those asked for, replies whose tokens the server did not count; the sums below lack them."""
+    """Requested replies whose tokens the server did not count; the sums below exclude them."""
     input_tokens: int = 0
-    """Tokens of the prompts that were asked."""
+    """Tokens of the prompts of requested replies."""
     output_tokens: int = 0
     """Tokens of the replies to these, thinking included."""
     cost: float | None = None
@@ -85,7 +85,7 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
 
 
 def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
-    """Return what each reply of a server took that led to this one, itself last; none where nothing came."""
+    """Return the usage of each reply of a server that led to this one, itself last; () if no reply came."""
     spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
     calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
     if reply.usage.json_values:
@@ -94,14 +94,14 @@ def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) 
 
 
 def _priced(call: CallUsage, price: Price) -> float | None:
-    """Return what a call cost; as the reply says, if it does, where a server counted no tokens."""
+    """Return the cost of a call: by price, or the cost in the reply if the server counted no tokens."""
     if call.input_tokens is None or call.output_tokens is None:
         return call.dollars
     return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
 
 
 class Tally:
-    """Counts the replies of one call and tells `progress`."""
+    """Counts the replies of one call and reports them to `progress`."""
 
     def __init__(self, name: str, total: int, progress: Progress) -> None:
         self._name, self._total, self._progress = name, total, progress
@@ -116,11 +116,11 @@ class Tally:
         self._show()
 
     def expect_more(self) -> None:
-        """Count one reply more that will come."""
+        """Add one reply to the expected total."""
         self._total += 1
 
     def hold_up(self, why: str) -> None:
-        """Tell what is being waited for, empty where work goes on."""
+        """Show the reason for waiting; empty when work goes on."""
         if why != self._held_up:
             self._held_up = why
             self._show()
@@ -132,7 +132,7 @@ class Tally:
 
 
 def as_cached(reply: Reply) -> Reply:
-    """Return a reply as it counts where it is used once more."""
+    """Return a reply as it counts for a second, equal prompt."""
     return replace(reply, from_cache=True, is_shared=True)
 
 

@@ -1,4 +1,4 @@
-"""What replies of servers took: tokens, seconds and dollars, of one call and added up."""
+"""Usage of replies: tokens, seconds and dollars, of one call and summed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Spent(str, Enum):
     """When the tokens of a reply were spent."""
 
     NOW = "now"
-    """The server was asked by this process."""
+    """This process sent the request."""
     BEFORE = "before"
-    """The reply was cached: an earlier process, or another one, asked."""
+    """The reply was cached: an earlier process, or another one, sent the request."""
     SHARED = "shared"
     """It is the reply to an equal prompt of the same judging, which counts it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """What one reply of a server took, as far as the server says it: its own numbers, never an estimate."""
+    """Usage of one reply: the numbers that the server reports, never an estimate."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -37,10 +37,10 @@ class CallUsage:
     seconds: float | None = field(default=None, compare=False)
     """From sending the request to the whole reply."""
     dollars: float | None = None
-    """At the price that the user names, else as the reply says; None without either."""
+    """By the user's price, else the cost in the reply; None without either."""
     spent: Spent = Spent.NOW
     is_used: bool = True
-    """Whether the reply was one that could be used: a failed or unreadable one costs too."""
+    """False for a failed or unreadable reply, which costs too."""
 
     @property
     def json_values(self) -> dict[str, Any]:

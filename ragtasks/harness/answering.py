@@ -81,11 +81,13 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         for log in self._logs:
             log.close()
             if kind is not None and log.n_found:
-                _LOGGER.warning("%d answers are saved in %s: only the rest is asked", log.n_found, log.path)
+                _LOGGER.warning(
+                    "answers saved in %s: %d; the next call requests only the missing ones", log.path, log.n_found
+                )
 
 
 class SavedAnswers:
-    """Stands for a model where the harness asks it; everything else is the model's own."""
+    """A model whose answers are saved as they come; everything else is the model's own."""
 
     def __init__(self, model: LM, log: AnswerLog | None, served: ServedModel | None = None) -> None:
         """Put a log before a model."""
@@ -176,7 +178,7 @@ class SavedAnswers:
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, text in zip(missing, given, strict=True):
             answers[index] = answer = self._counted(method, keys[index], text)
-            if self._identity(keys[index]) not in self._reported:  # models that other people made may tell no hook
+            if self._identity(keys[index]) not in self._reported:  # a model of another package may not call the hook
                 self._keep(keys[index], answer)
             if self._log is not None and isinstance(answer, NoAnswer):
                 self._log.note_unused(keys[index], answer)
@@ -184,10 +186,12 @@ class SavedAnswers:
 
     def _note_known(self, n_known: int, n_requests: int) -> None:
         if self._log is not None and n_known:
-            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, n_requests, self._log.path)
+            _LOGGER.info(
+                "%d of %d requests are answered in %s; only the others are sent", n_known, n_requests, self._log.path
+            )
 
     def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
-        """Return answers that know what an earlier process spent on replies to them that were none."""
+        """Return answers with the usage of earlier replies to them that were no answer."""
         if self._log is None:
             return list(answers)
         return [with_calls(answer, self._log.take_unused(asked)) for asked, answer in zip(keys, answers, strict=True)]
@@ -219,7 +223,7 @@ def _logged(request: Instance) -> LoggedRequest:
 
 
 class _Hook:
-    """What the harness's models tell of each answer as it comes."""
+    """Receives each answer of a model of the harness as it comes."""
 
     def __init__(self, kept: SavedAnswers) -> None:
         self._answers = kept

@@ -1,4 +1,4 @@
-"""A model of lm_eval behind a server, asked through the client of every endpoint.
+"""A model of lm_eval behind a server: requests go through the client that judges use.
 
 The model's own class builds the requests and finds the text in a reply. Limits, attempts, failures and settings that
 the server refuses are the client's.

@@ -748,9 +748,8 @@ class _SavedAnswer(BaseModel):
         """The answer as the tests read it."""
         ids = (self.task_id, self.conversation_id, self.turn, self.domain)
         task = Task(*ids, (), "", self.answerability, self.question_types, self.multi_turn)
-        found = ScoredAnswer(Response(task, (Passage("", ""),) * self.n_passages, ""), self.setting, self.values)
-        vars(found)["answer_hash"] = self.answer_hash  # of the texts, which are not in the file
-        return found
+        response = Response(task, (Passage("", ""),) * self.n_passages, "")
+        return ScoredAnswer(response, self.setting, self.values, saved_hash=self.answer_hash)
 
 
 class _SavedSystem(BaseModel):

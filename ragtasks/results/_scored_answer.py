@@ -231,6 +231,8 @@ class ScoredAnswer:
     """The logged sample, which a second scoring writes again; {} in reports, which need no prompts."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Recalibrated metric -> change of its value without each conversation of the anchors in turn; never logged."""
+    saved_hash: str = ""
+    """The `answer_hash` of a record that was saved without its texts, as in a baseline; never logged."""
 
     @cached_property
     def task(self) -> Task:
@@ -293,7 +295,7 @@ class ScoredAnswer:
     def answer_hash(self) -> str:
         """Hash of the answer and its passages, by which an unchanged answer is recognised."""
         texts = [passage.text for passage in self.response.passages]
-        return canonical_hash([self.response.as_given, texts])[:16]
+        return self.saved_hash or canonical_hash([self.response.as_given, texts])[:16]
 
     @property
     def recall_after(self) -> tuple[float, ...]:

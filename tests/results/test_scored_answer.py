@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def test_tokens_that_the_models_own_tokenizer_counted_are_read(tmp_path: Path) -
     (evaluation,) = read_evaluations([tmp_path])
     assert [row.usage for row in evaluation.rows] == [usage] * len(evaluation.rows)
     assert {type(row.usage["input_tokens"]) for row in evaluation.rows} == {int}
+
+
+def test_a_record_without_texts_keeps_their_hash_when_its_scores_change(evaluations: Path) -> None:
+    row = read_evaluations([evaluations])[0].rows[0]
+    saved = replace(row, response=replace(row.response, text=""), saved_hash=row.answer_hash)
+    assert replace(saved, scores={}).answer_hash == row.answer_hash
 
 
 def test_a_record_has_the_logged_values(evaluations: Path) -> None:

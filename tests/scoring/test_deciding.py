@@ -147,7 +147,7 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
     )
     assert len(server.asked) == 20
     done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--metadata", "idk=ngrams"])
-    assert (done.exit_code, "judges are asked --until-decided only" in str(done.exception)) == (1, True)
+    assert (done.exit_code, "--metadata is used with --until-decided only" in str(done.exception)) == (1, True)
 
 
 @pytest.mark.slow
