@@ -630,10 +630,10 @@ def retrieve(
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
-    from retrieval_cache import Place
+    from retrieval_cache import Workspace
     from retrieval_cache import retrieve as make
 
-    place = Place(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
+    place = Workspace(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
     return RetrievedRun(make(place, retriever, queries, name=name, depth=depth, corpora=corpora))
 
 

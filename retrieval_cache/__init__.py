@@ -49,8 +49,8 @@ from retrieval_cache.retrievers.vectors import load_model, passage_text
 from retrieval_cache.searches import StoredSearches
 from retrieval_cache.service import (
     CorpusSearcher,
-    Place,
     Rewriter,
+    Workspace,
     checked_form,
     compare_runs,
     evaluate_runs,
@@ -73,7 +73,6 @@ __all__ = [
     "WORD",
     "CorpusSearcher",
     "DenseRetriever",
-    "Place",
     "Queries",
     "Recipe",
     "Retriever",
@@ -83,6 +82,7 @@ __all__ = [
     "StoredSearches",
     "Tokenizer",
     "TrainedRewriter",
+    "Workspace",
     "build_queries",
     "checked_form",
     "compare_runs",

@@ -19,7 +19,7 @@ from ragtasks.requirements import Requirement
 from retrieval_cache.corpora.containers import shards_of
 from retrieval_cache.corpora.passages import read_corpus
 from retrieval_cache.retrievers.protocol import NamesPassages, Retriever, index_bytes, requirements_of
-from retrieval_cache.service import Place, Rewriter, check_request
+from retrieval_cache.service import Rewriter, Workspace, check_request
 from retrieval_cache.spec import parse
 
 _ROWS = 200
@@ -29,7 +29,7 @@ _COMPRESSION = 4
 
 
 def retrieval_requirements(
-    place: Place,
+    workspace: Workspace,
     line: str,
     forms: Sequence[str],
     *,
@@ -40,30 +40,30 @@ def retrieval_requirements(
     """Return the requirements of the runs that `retrieve` makes of these arguments, one for each query form."""
 
     def check_data() -> str:
-        benchmark = place.open()
+        benchmark = workspace.open()
         return f"{benchmark.label} in {benchmark.root}"
 
     def check_form(form: str) -> str:
-        check_request(place, line, form, rewriter, encode_with)
+        check_request(workspace, line, form, rewriter, encode_with)
         return form
 
     def check_corpora() -> str:
-        return f"{len(_corpora(place, corpora or {}))} corpora"
+        return f"{len(_corpora(workspace, corpora or {}))} corpora"
 
-    found = [Requirement("data", f"data of {place.benchmark}", check_data)]
+    found = [Requirement("data", f"data of {workspace.benchmark}", check_data)]
     found += [Requirement("queries", "queries", partial(check_form, form)) for form in forms]
     found.append(Requirement("corpus", "corpora", check_corpora))
     with suppress(RagtasksError):  # reported by the requirement of the queries
-        retriever = parse(line, place.secrets)
-        found += requirements_of(retriever, place.secrets)
-        found.append(disk_space(place.store, "runs", lambda: _index_bytes(retriever, place, corpora or {})))
+        retriever = parse(line, workspace.secrets)
+        found += requirements_of(retriever, workspace.secrets)
+        found.append(disk_space(workspace.store, "runs", lambda: _index_bytes(retriever, workspace, corpora or {})))
     if rewriter.model:
         endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
-        found += endpoint_requirements(endpoint, "rewriter", place.secrets)
-    return [*found, writable_folder(place.store, "runs")]
+        found += endpoint_requirements(endpoint, "rewriter", workspace.secrets)
+    return [*found, writable_folder(workspace.store, "runs")]
 
 
-def _index_bytes(retriever: Retriever, place: Place, others: Mapping[str, str]) -> float:
+def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str, str]) -> float:
     """Return the estimated size of the indexes of all corpora, without what an earlier call left in the store.
 
     Of a folder of shards only the passages that a run names may be read, so that its size says nothing.
@@ -71,11 +71,13 @@ def _index_bytes(retriever: Retriever, place: Place, others: Mapping[str, str]) 
     with suppress(RagtasksError):  # reported by the requirement of the corpora
         sizes = [
             _size(location)
-            for location in _corpora(place, others)
+            for location in _corpora(workspace, others)
             if not (shards_of(location) and isinstance(retriever, NamesPassages))
         ]
         needed = sum(index_bytes(retriever, n_passages, n_bytes) for n_passages, n_bytes in sizes)
-        stored = [file for name in ("indexes", "vectors") for file in (place.store / name).rglob("*") if file.is_file()]
+        stored = [
+            file for name in ("indexes", "vectors") for file in (workspace.store / name).rglob("*") if file.is_file()
+        ]
         return max(0.0, needed - sum(file.stat().st_size for file in stored))
     return 0.0
 
@@ -98,9 +100,9 @@ def _uncompressed(file: Path) -> float:
     return file.stat().st_size * (_COMPRESSION if file.suffix in {".gz", ".zst", ".parquet"} else 1)
 
 
-def _corpora(place: Place, others: Mapping[str, str]) -> list[str]:
+def _corpora(workspace: Workspace, others: Mapping[str, str]) -> list[str]:
     """Return where the corpora of a benchmark's domains are: a rewriter would be paid before they are read."""
-    benchmark = place.open()
+    benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     domains = side.domains_of(benchmark.tasks)
     problems: list[str] = []

@@ -59,8 +59,8 @@ _TRAINED = f"{LLM_REWRITE}:"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which benchmark, which copy of its files, which store."""
+class Workspace:
+    """A benchmark, a copy of its files, and the store of its runs."""
 
     benchmark: str
     data: str | None
@@ -87,7 +87,7 @@ class Rewriter:
 
 
 def retrieve(
-    place: Place,
+    workspace: Workspace,
     retriever: str,
     form: str,
     *,
@@ -101,33 +101,33 @@ def retrieve(
     """Return the stored run of a retriever over a benchmark's queries, made now or found.
 
     Args:
-        place: benchmark, data and store.
+        workspace: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
         form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60); or
             `llm_rewrite:FOLDER` for a trained rewriter in a folder.
         name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
         rewriter: who rewrites or splits questions where the form is `llm_rewrite` or `decompose`.
-        corpora: domain -> corpus to search in the place of the benchmark's own.
+        corpora: domain -> corpus to search in place of the benchmark's own.
         encode_with: what encodes the passages, as `KIND:ADDRESS`; default: this process. It decides no result.
         progress: told of what takes time; default: bars on standard error.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
-    check_request(place, retriever, form, rewriter, encode_with)
-    benchmark, store = place.open(), RunStore(place.store)
-    make = functools.partial(_made, retriever, place.secrets, store.replies, encode_with)
+    check_request(workspace, retriever, form, rewriter, encode_with)
+    benchmark, store = workspace.open(), RunStore(workspace.store)
+    make = functools.partial(_made, retriever, workspace.secrets, store.replies, encode_with)
     with nullcontext(progress) if progress else progress_bars() as told:
-        queries = _queries(place, benchmark, form, rewriter or Rewriter(None), told)
+        queries = _queries(workspace, benchmark, form, rewriter or Rewriter(None), told)
         return build_run(RunRequest(benchmark, queries, make, depth, name, corpora), store, told)
 
 
 def check_request(
-    place: Place, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
+    workspace: Workspace, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
 ) -> None:
     """Refuse a line, a query form, a rewriter or workers that `retrieve` cannot use; nothing is read or asked yet."""
-    _made(retriever, place.secrets, RunStore(place.store).replies, workers)
+    _made(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
     by = rewriter or Rewriter(None)
     if form.startswith(_TRAINED):
         if by.model or by.base_url:
@@ -141,7 +141,7 @@ def check_request(
     names = form.split(SEPARATOR)
     fused_queries([Queries(name, {}) for name in names])
     if others := [name for name in names if name not in _MODEL_FORMS]:
-        benchmark = place.open()
+        benchmark = workspace.open()
         for name in others:
             build_queries(benchmark, name, ())
     if needs_model(form) and not by.model:
@@ -159,14 +159,14 @@ def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Re
     return made
 
 
-def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
+def _queries(workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries of a form, or of several with `/` between."""
     if form.startswith(_TRAINED):  # whole: a path holds the sign that stands between forms
         return _rewritten_here(benchmark, Path(form.removeprefix(_TRAINED)), rewriter, progress)
     names = form.split(SEPARATOR)
     parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
     for name in [name for name in names if name in _MODEL_FORMS]:  # last: the others may be errors, these cost money
-        parts[name] = _rewritten(place, benchmark, name, rewriter, progress)
+        parts[name] = _rewritten(workspace, benchmark, name, rewriter, progress)
     return fused_queries([parts[name] for name in names])
 
 
@@ -177,12 +177,14 @@ def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, prog
     return rewrites.queries()
 
 
-def _rewritten(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
+def _rewritten(
+    workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
+) -> Queries:
     """Return the queries that a model writes; its replies are kept and reused."""
     assert rewriter.model  # `check_request` has looked
     endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
     client = CachedClient(
-        OpenAIClient(endpoint, credentials_for(endpoint, place.secrets)), RunStore(place.store).replies
+        OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets)), RunStore(workspace.store).replies
     )
     rewrites = _MODEL_FORMS[form](benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
@@ -194,18 +196,18 @@ def _rewritten(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter
     return rewrites.queries()
 
 
-def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> Section:
+def evaluate_runs(workspace: Workspace, names: Sequence[str], domains: Sequence[str] = ()) -> Section:
     """Return the tables of several runs side by side."""
-    side, store = retrieval_side(place.benchmark), RunStore(place.store)
-    files = [name for name in dict.fromkeys(names) if is_result_file(place.benchmark, store, name)]
+    side, store = retrieval_side(workspace.benchmark), RunStore(workspace.store)
+    files = [name for name in dict.fromkeys(names) if is_result_file(workspace.benchmark, store, name)]
     if files and domains:
         raise ConfigurationError(f"--domain: {files[0]} has no domains. Next step: leave it out")
     ranked = [name for name in dict.fromkeys(names) if name not in files]
-    report = Section(f"Retrieval on {place.benchmark}", {}, ())
+    report = Section(f"Retrieval on {workspace.benchmark}", {}, ())
     more = [result_files_table(side, list(map(Path, files)))]
     if ranked:
-        benchmark = place.open()
-        judged = judge_runs(benchmark, place.store, ranked, RETRIEVAL_METRICS, domains)
+        benchmark = workspace.open()
+        judged = judge_runs(benchmark, workspace.store, ranked, RETRIEVAL_METRICS, domains)
         runs = {
             run.name: None if name == OFFICIAL else run.ranking.run for name, run in zip(ranked, judged, strict=True)
         }
@@ -214,7 +216,7 @@ def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = (
 
 
 def compare_runs(
-    place: Place,
+    workspace: Workspace,
     names: Sequence[str],
     *,
     metrics: Sequence[str] = (),
@@ -234,7 +236,7 @@ def compare_runs(
     chosen = [by_name[name] for name in metrics or DEFAULT_METRICS]
     columns: list[Column] = []
     given = list(dict.fromkeys(names))
-    for name, judged in zip(given, judge_runs(place.open(), place.store, given, chosen), strict=True):
+    for name, judged in zip(given, judge_runs(workspace.open(), workspace.store, given, chosen), strict=True):
         run = replace(judged, ranking=replace(judged.ranking, name=name))
         groups = dict.fromkeys(result.domain for result in run.results) if by == BY_DOMAIN else [ALL]
         note = "; ".join(text.lstrip(": ") for text in notes_of(run, chosen))
@@ -242,9 +244,9 @@ def compare_runs(
     return compare_columns(columns, baseline) if len(set(names)) > 1 else Comparisons(mean_columns(columns), ())
 
 
-def has_judgements(place: Place) -> bool:
+def has_judgements(workspace: Workspace) -> bool:
     """Return whether runs of a benchmark can be judged; judgements that are only missing on this machine count."""
-    benchmark = place.open()
+    benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     try:
         return any(side.load_qrels(benchmark.root, domain) for domain in side.domains_of(benchmark.tasks))

@@ -116,12 +116,12 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
     from ragtasks.judges import judge_passages as judge_pairs
-    from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named
+    from retrieval_cache import RunStore, Workspace, pairs_of_benchmark, pairs_of_files, ranking_named
 
     with asking(judge) as ask:
         if benchmark:
             with step(f"reading what {', '.join(runs)} found, with its passages"):
-                opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
+                opened = Workspace(benchmark, data, data_folder(), run_store(), secret).open()
                 rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
                 pairs = pairs_of_benchmark(opened, rankings, depth)
         else:

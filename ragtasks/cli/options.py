@@ -97,10 +97,10 @@ ALL_PROBLEMS = Annotated[
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
-    """Return where runs of a benchmark are made and judged: a `retrieval_cache.service.Place`."""
-    from retrieval_cache import Place
+    """Return the `retrieval_cache.service.Workspace` in which runs of a benchmark are made and judged."""
+    from retrieval_cache import Workspace
 
-    return Place(benchmark, data, data_folder(), run_store(), secret)
+    return Workspace(benchmark, data, data_folder(), run_store(), secret)
 
 
 def named_benchmark(name: str, data: str | None) -> Any:

@@ -20,7 +20,7 @@ from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.qrelscore import QRelScore, relevance_table
 from ragtasks.synthesis.retrieval_quality import PAPER_FORMS, retrieval_tables
 from ragtasks.tables import Section, Table, fixed
-from retrieval_cache import Place, Rewriter
+from retrieval_cache import Rewriter, Workspace
 
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
 
@@ -81,7 +81,7 @@ def quality_section(
         tables.append(relevance_table(benchmark, relevance, progress))
     if retrievers:
         with TemporaryDirectory() as work:
-            place = Place("custom", str(folder), Path(work), store or Path(work), secrets)
+            place = Workspace("custom", str(folder), Path(work), store or Path(work), secrets)
             tables += retrieval_tables(
                 benchmark, retrievers, queries, place=place, rewriter=rewriter or Rewriter(None), progress=progress
             )

@@ -17,7 +17,7 @@ from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Qrel
 from ragtasks.synthesis.encoder_training import MEASURES, relevant
 from ragtasks.tables import Cell, Table, fixed
-from retrieval_cache import LLM_REWRITE, Place, Rewriter, fallbacks_of, needs_model, read_run, retrieve
+from retrieval_cache import LLM_REWRITE, Rewriter, Workspace, fallbacks_of, needs_model, read_run, retrieve
 
 PAPER_FORMS = ("context", "contextualized", "decontextualized")
 """The query forms of Table 2: with the previous question and answer, as asked, standing alone."""
@@ -48,7 +48,7 @@ def retrieval_tables(
     retrievers: Sequence[str],
     forms: Sequence[str],
     *,
-    place: Place,
+    place: Workspace,
     rewriter: Rewriter,
     progress: Progress,
 ) -> tuple[Table, ...]:

@@ -41,7 +41,7 @@ _AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Cluster:
     """Passages that say nearly the same: each is as similar as the threshold asks to at least one other of them."""
 
     passage_ids: tuple[str, ...]
@@ -54,7 +54,7 @@ class Group:
 class NearDuplicates:
     """The near-duplicates of one corpus."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[Cluster, ...]
     """Largest first, then in the order of the corpus."""
     n_passages: int
     n_without_words: int
@@ -94,7 +94,7 @@ def near_duplicates(
             progress("comparing", done, len(buckets))
     names = {place: found[0] for place, found in candidates.items()}
     groups = [
-        Group(
+        Cluster(
             tuple(names[place] for place in places),
             tuple(pairing.similarity(places[0], place) for place in places),
         )

@@ -86,7 +86,7 @@ class MilvusRetriever:
             )
             self._fused = HybridRetriever(self._parts)
         self._ids: tuple[str, ...] = ()
-        self._collection: Collection | None = None
+        self._collection: StoredVectors | None = None
 
     @property
     def name(self) -> str:
@@ -134,7 +134,7 @@ class MilvusRetriever:
         filled = self._vectors.prepare(passages, folder / self._mode, progress)
         name = f"{self._prefix}_{self._vectors.key()[:24]}"
         n_rows = len(self._vectors.rows())
-        collection = Collection(self._server, name, self._vectors.dimension)
+        collection = StoredVectors(self._server, name, self._vectors.dimension)
         collection.fill(n_rows, self._vectors.stored, lambda n: progress(f"store {self._mode}", n, n_rows))
         self._ids, self._collection = filled.ids, collection
 
@@ -155,7 +155,7 @@ class MilvusRetriever:
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 
     def _ranked(
-        self, collection: Collection, vectors: Mapping[str, Vector], k: int, progress: Progress
+        self, collection: StoredVectors, vectors: Mapping[str, Vector], k: int, progress: Progress
     ) -> dict[str, tuple[Ranked, ...]]:
         """Return the rankings, asking for more hits where those at hand may not hold all that tie with the k-th."""
         rankings: dict[str, tuple[Ranked, ...]] = {}
@@ -284,7 +284,7 @@ def without_secrets(uri: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-class Collection:
+class StoredVectors:
     """The vectors of one corpus."""
 
     def __init__(self, server: Server, name: str, dimension: int | None) -> None:

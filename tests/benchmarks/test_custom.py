@@ -490,11 +490,11 @@ def test_a_run_beside_the_files_wins_over_the_search(tmp_path: Path) -> None:
 
 
 def test_tables_call_the_ranking_of_a_folder_by_what_it_is(tmp_path: Path) -> None:
-    from retrieval_cache import Place, evaluate_runs
+    from retrieval_cache import Workspace, evaluate_runs
 
     given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
     for name, files in {"retrieved.trec": beside("retrieved.trec", given), "bm25 (built in)": Files()}.items():
-        place = Place("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
+        place = Workspace("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
         first = next(table for table in evaluate_runs(place, ["official"]).tables if table.rows)
         assert {row[0] for row in first.rows} == {name}
 
@@ -671,10 +671,10 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
-    from retrieval_cache import Place, evaluate_runs, retrieve
+    from retrieval_cache import Workspace, evaluate_runs, retrieve
 
     places = {
-        name: Place("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")
+        name: Workspace("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")
         for name, files in (("first", two_domains()), ("second", Files()))
     }
     stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)

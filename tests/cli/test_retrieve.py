@@ -12,7 +12,7 @@ import pytest
 from ragtasks.benchmarks import benchmark_folder, contexts_of_run, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
-from retrieval_cache import Place, evaluate_runs
+from retrieval_cache import Workspace, evaluate_runs
 from tests._commands import run_command
 
 BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")
@@ -80,7 +80,7 @@ def test_only_next_steps_that_lead_on_are_proposed(benchmark: str, judged: bool,
         assert printed(*shlex.split(lines[1])[2:])
     else:
         with pytest.raises(ConfigurationError, match="no relevance judgements"):
-            evaluate_runs(Place(benchmark, "sample", store, store), [Path(lines[0]).name])
+            evaluate_runs(Workspace(benchmark, "sample", store, store), [Path(lines[0]).name])
 
 
 def test_an_identical_run_is_linked_under_another_name(store: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Submission, submit
-from retrieval_cache import Place, retrieve
+from retrieval_cache import Workspace, retrieve
 from tests._commands import CommandResult
 
 GROUP = "mtrag_un_full_rag"
@@ -23,7 +23,9 @@ def test_a_stored_run_is_answered_and_handed_in_as_task_c(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    run = retrieve(Place("mtrag_un", "sample", tmp_path, tmp_path / "store"), "bm25", "last_turn", depth=10).folder.name
+    run = retrieve(
+        Workspace("mtrag_un", "sample", tmp_path, tmp_path / "store"), "bm25", "last_turn", depth=10
+    ).folder.name
     assert run == "bm25.last_turn.mtrag_un.sample"
     results = tmp_path / "results"
     done = command(

@@ -18,7 +18,7 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.scoring import shared_scorer
-from retrieval_cache.service import Place, judge_runs, retrieve
+from retrieval_cache.service import Workspace, judge_runs, retrieve
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
@@ -29,7 +29,7 @@ QUERY_METRICS = ("ndcg_5", "recall_5")
 
 def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
     """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
-    stored = retrieve(Place("mtrag", "sample", Path(), store), "bm25", form, depth=100)
+    stored = retrieve(Workspace("mtrag", "sample", Path(), store), "bm25", form, depth=100)
     (judged,) = judge_runs(benchmark, store, [stored.manifest.name], RETRIEVAL_METRICS)
     return {score: fmean(result.values[score] for result in judged.results) for score in QUERY_METRICS}
 

@@ -12,7 +12,7 @@ import pytest
 from ragtasks.files import spending_of_run
 from ragtasks.records import Passage
 from ragtasks.results import Evaluation, read_evaluations
-from retrieval_cache import Place, Rewriter, parse, retrieve, spending_of
+from retrieval_cache import Rewriter, Workspace, parse, retrieve, spending_of
 from tests.clients._server import ChatServer, chat_server
 from tests.harness.conftest import CommandResult
 from tests.judges._demo import QUICK
@@ -61,7 +61,7 @@ def test_rewriter_and_reranker_of_a_stored_run_are_counted_in_it_and_named_by_wh
 ) -> None:
     counting = CountingServer(counted)
     with chat_server(counting.script) as server:
-        place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+        place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
         rewriter = Rewriter("m", server.base_url, min_rewritten=0.5)
         run = retrieve(place, listwise(server), "llm_rewrite", name="ours", depth=20, rewriter=rewriter).folder.name
     spending = spending_of_run(tmp_path / "store", run)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import JudgeError
-from retrieval_cache import Place, Rewriter, fallbacks_of, retrieve
+from retrieval_cache import Rewriter, Workspace, fallbacks_of, retrieve
 from tests._commands import CommandResult
 
 pytestmark = pytest.mark.model
@@ -35,12 +35,12 @@ def samples_in(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Workspace:
     """The sample of data of one's own: a few short conversations."""
-    return Place("custom", "sample", tmp_path / "data", tmp_path / "store")
+    return Workspace("custom", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: Place, model_server: str) -> None:
+def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: Workspace, model_server: str) -> None:
     line = "gemma,slots=1,max_tokens=48"
     with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing is stored"):
         retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(line, model_server))
@@ -50,7 +50,7 @@ def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: P
     assert run.manifest.spec["queries"]["client"]["model"] == "gemma"
 
 
-def test_it_reranks_and_what_it_did_is_counted(place: Place, model_server: str) -> None:
+def test_it_reranks_and_what_it_did_is_counted(place: Workspace, model_server: str) -> None:
     line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
     line += ",max_unanswered=1)"  # it talks on until it is cut off
     run = retrieve(place, line, "last_turn", depth=4)

@@ -15,15 +15,15 @@ from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
 from retrieval_cache.evaluation import mean, retrieval_section
 from retrieval_cache.rankings import ranking_named
-from retrieval_cache.service import Place, judge_runs, retrieve
+from retrieval_cache.service import Workspace, judge_runs, retrieve
 from retrieval_cache.store import RunStore
 from tests._messages import raises
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("comparing")
-    made = Place("mtrag", "sample", folder / "data", folder / "store")
+    made = Workspace("mtrag", "sample", folder / "data", folder / "store")
     for form in ("last_turn", "rewrite"):
         retrieve(made, "bm25", form, depth=20)
     return made
@@ -32,7 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 NAMES = ["bm25.last_turn.sample", "bm25.rewrite.sample", "official"]
 
 
-def test_means_and_differences_are_those_of_evaluate_run(place: Place, sample: Benchmark) -> None:
+def test_means_and_differences_are_those_of_evaluate_run(place: Workspace, sample: Benchmark) -> None:
     found = compare_runs(place, NAMES, metrics=["ndcg_5"])
     evaluations = judge_runs(place.open(), place.store, NAMES, RETRIEVAL_METRICS)
     assert [m.estimate.value for m in found.means] == pytest.approx(
@@ -47,14 +47,14 @@ def test_means_and_differences_are_those_of_evaluate_run(place: Place, sample: B
     assert found.pairs[0].difference.n_values == len(judged)
 
 
-def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Place) -> None:
+def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Workspace) -> None:
     found = compare_runs(place, NAMES, by="domain", baseline="official")
     assert len(found.pairs) == 4 * 2 * 2  # domains, metrics, other runs
     assert {pair.first.name for pair in found.pairs} == {"official"}
     assert {pair.first.group for pair in found.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
 
 
-def test_problems_are_answered_before_anything_is_read(place: Place) -> None:
+def test_problems_are_answered_before_anything_is_read(place: Workspace) -> None:
     with raises(ConfigurationError):
         compare_runs(place, NAMES, metrics=["ndgc_5"])
     with raises(ConfigurationError):
@@ -65,7 +65,7 @@ def test_problems_are_answered_before_anything_is_read(place: Place) -> None:
         compare_runs(place, ["official", "bm25.rewrite.sampl"])
 
 
-def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_tables(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
     options: tuple[str | Path, ...] = ("compare", *NAMES, "--data", "sample", "--metric", "recall_5")
     result = CliRunner().invoke(app, [str(option) for option in options])
@@ -75,7 +75,9 @@ def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch
     assert "too small where the queries of one conversation are alike" in result.output
 
 
-def test_what_makes_a_run_count_less_is_named_beside_its_mean(place: Place, tmp_path: Path, sample: Benchmark) -> None:
+def test_what_makes_a_run_count_less_is_named_beside_its_mean(
+    place: Workspace, tmp_path: Path, sample: Benchmark
+) -> None:
     whole = ranking_named(sample, RunStore(place.store), NAMES[0]).run
     part = {query_id: ranking[:2] for query_id, ranking in list(whole.items())[::2]}
     lines = [

@@ -14,7 +14,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 from ragtasks.tables import Format, render
 from retrieval_cache.queries import build_queries, fused_queries
-from retrieval_cache.service import Place, evaluate_runs, retrieve
+from retrieval_cache.service import Workspace, evaluate_runs, retrieve
 from retrieval_cache.stage import read_run
 from tests._messages import raises
 
@@ -23,8 +23,8 @@ def benchmark(name: str) -> Benchmark:
     return open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
 
 
-def place(name: str, folder: Path) -> Place:
-    return Place(name, "sample", folder / "data", folder / "store")
+def place(name: str, folder: Path) -> Workspace:
+    return Workspace(name, "sample", folder / "data", folder / "store")
 
 
 def queries(form: str, name: str = "multidoc2dial") -> Mapping[str, str]:

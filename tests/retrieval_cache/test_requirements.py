@@ -13,7 +13,7 @@ import pytest
 
 from ragtasks.files import written_lines
 from ragtasks.requirements import checked
-from retrieval_cache import Place, Rewriter, retrieval_requirements
+from retrieval_cache import Rewriter, Workspace, retrieval_requirements
 
 PASSAGE_BYTES = 1_000
 
@@ -35,7 +35,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def problems(folder: Path, line: str, forms: Sequence[str] = ("last_turn",), **corpora: str) -> list[str]:
-    place = Place("mtrag", "sample", folder / "data", folder / "store")
+    place = Workspace("mtrag", "sample", folder / "data", folder / "store")
     found = checked(retrieval_requirements(place, line, forms, rewriter=Rewriter(None), corpora=corpora))
     return [result.problem for result in found if result.problem]
 
@@ -54,7 +54,7 @@ def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path
     assert megabytes(tmp_path, "dense:minilm", corpus) == pytest.approx(vectors, abs=10)
     assert megabytes(tmp_path, "hybrid(bm25,dense:minilm)", corpus) == pytest.approx(2 * text + vectors, abs=10)
     served = "dense:m,base_url=http://127.0.0.1:9/v1,dimensions=1536"
-    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
     wanted = retrieval_requirements(
         place, served, ["last_turn"], rewriter=Rewriter(None), corpora={"clapnq": str(corpus)}
     )

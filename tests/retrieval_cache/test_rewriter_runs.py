@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import JudgeError
-from retrieval_cache.service import Place, Rewriter, retrieve
+from retrieval_cache.service import Rewriter, Workspace, retrieve
 from retrieval_cache.stage import read_run
 from tests._messages import raises
 from tests.clients._server import Script, chat_server, completion
@@ -37,9 +37,9 @@ def except_the_first(n: int) -> Script:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    return Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
 
 
 def printed(*arguments: str) -> str:
@@ -48,13 +48,13 @@ def printed(*arguments: str) -> str:
     return done.output
 
 
-def test_a_model_that_rewrites_nothing_makes_no_run(place: Place) -> None:
+def test_a_model_that_rewrites_nothing_makes_no_run(place: Workspace) -> None:
     with chat_server(empty) as server, raises(JudgeError):
         retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", server.base_url))
     assert not list(place.store.glob("runs/*"))
 
 
-def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
+def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> None:
     with chat_server(except_the_first(10)) as server:
         options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", "m", "--base-url", server.base_url)
         refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample", "--no-probe"])
@@ -74,7 +74,7 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
     assert f"- weak: {told}" in printed("compare", "weak", "official", "--data", "sample")
 
 
-def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Place) -> None:
+def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Workspace) -> None:
     with chat_server(lambda *_: completion(REWRITE)) as server:
         first, other = (
             retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(model, server.base_url))

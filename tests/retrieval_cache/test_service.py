@@ -16,13 +16,13 @@ import pytest
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.tables import Format, render
-from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
+from retrieval_cache.service import Rewriter, Workspace, evaluate_runs, retrieve
 from tests._messages import raises
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+def place(tmp_path: Path) -> Workspace:
+    return Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
 
 
 class _Model(BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ def model() -> Iterator[Any]:
     server.server_close()
 
 
-def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
+def test_tables_of_two_runs_and_the_official_one(place: Workspace) -> None:
     names = [retrieve(place, "bm25", form, depth=20).folder.name for form in ("last_turn", "rewrite")]
     text = render([evaluate_runs(place, [*names, "official"])], Format.MARKDOWN)
     assert "sample" in text
@@ -67,12 +67,12 @@ def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
         assert f"| {name} " in text
 
 
-def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Place) -> None:
+def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Workspace) -> None:
     with raises(ConfigurationError):
         evaluate_runs(replace(place, benchmark="mtrag_un"), ["official"])
 
 
-def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
+def test_problems_in_names_show_before_anything_is_read(place: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="bm25"):
         retrieve(place, "bm52", "rewrite", depth=20)
     with pytest.raises(ConfigurationError, match="rewrite"):
@@ -86,7 +86,7 @@ def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
         retrieve(place, "bm25", "last_turn", depth=20, name="my run")
 
 
-def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Place) -> None:
+def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Workspace) -> None:
     run = retrieve(place, "bm25", "last_turn", depth=3, name="mine")
     text = render([evaluate_runs(place, ["mine", "mine"])], Format.MARKDOWN)
     assert text == render([evaluate_runs(place, ["mine"])], Format.MARKDOWN)
@@ -99,7 +99,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
         evaluate_runs(place, ["mine"])
 
 
-def test_files_of_one_name_in_two_folders_are_told_apart(place: Place, tmp_path: Path) -> None:
+def test_files_of_one_name_in_two_folders_are_told_apart(place: Workspace, tmp_path: Path) -> None:
     file = next(retrieve(place, "bm25", "last_turn", depth=3, name="mine").folder.glob("*.trec"))
     paths = [str(tmp_path / folder / "run.trec") for folder in "ab"]
     for path in map(Path, paths):
@@ -110,13 +110,13 @@ def test_files_of_one_name_in_two_folders_are_told_apart(place: Place, tmp_path:
     assert tables[-1].title == f"Against {paths[0]}, query by query"
 
 
-def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Place) -> None:
+def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Workspace) -> None:
     retrieve(place, "bm25", "last_turn", depth=20, name="mine")
     text = render([evaluate_runs(place, ["mine", "official"])], Format.MARKDOWN)
     assert re.findall(r"- (.+?): .*76 of 76 later turns", text) == ["every run"]
 
 
-def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: Any, sample: Benchmark) -> None:
+def test_rewriting_model_is_asked_once_for_each_later_turn(place: Workspace, model: Any, sample: Benchmark) -> None:
     place = replace(place, secrets={"REWRITER_KEY": "secret-key"}.get)
     rewriter = Rewriter("m,api_key_env=REWRITER_KEY", f"http://127.0.0.1:{model.server_port}/v1")
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
@@ -133,7 +133,7 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
     assert b"secret-key" not in stored
 
 
-def test_a_models_rewrite_is_fused_with_other_forms(place: Place, model: Any) -> None:
+def test_a_models_rewrite_is_fused_with_other_forms(place: Workspace, model: Any) -> None:
     rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_address[1]}/v1")
     made = retrieve(place, "bm25", "last_turn/llm_rewrite", depth=10, rewriter=rewriter)
     first, second = made.manifest.spec["queries"]["of"]
@@ -145,7 +145,7 @@ def test_a_models_rewrite_is_fused_with_other_forms(place: Place, model: Any) ->
             retrieve(place, "bm25", forms, depth=10, rewriter=rewriter if hint != "rewrite" else None)
 
 
-def test_dead_rewriting_model_is_one_clear_error(place: Place, model: Any) -> None:
+def test_dead_rewriting_model_is_one_clear_error(place: Workspace, model: Any) -> None:
     model.status = 401
     with pytest.raises(JudgeError, match="401"):
         retrieve(

@@ -19,10 +19,10 @@ from ragtasks.synthesis.rewriter_training import TrainedOne, train_rewriter
 from ragtasks.synthesis.splits import split_by_dialogue
 from ragtasks.synthesis.training import Fitting, _keep_only
 from retrieval_cache import (
-    Place,
     Recipe,
     Rewriter,
     TrainedRewriter,
+    Workspace,
     encoded,
     evaluate_runs,
     retrieve,
@@ -56,8 +56,8 @@ def rewriter(trained: TrainedOne) -> Path:
     return trained.folder
 
 
-def place(benchmark: Benchmark, tmp_path: Path) -> Place:
-    return Place("custom", str(benchmark.root), tmp_path, tmp_path / "runs")
+def place(benchmark: Benchmark, tmp_path: Path) -> Workspace:
+    return Workspace("custom", str(benchmark.root), tmp_path, tmp_path / "runs")
 
 
 def test_splits_share_no_dialogue_and_follow_the_seed(benchmark: Benchmark) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from retrieval_cache.corpora.passages import describe_corpus, describe_duplicates, segment_corpus
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache.service import Workspace, retrieve
 from retrieval_cache.stage import read_run
 from retrieval_cache.store import RunStore
 from tests._messages import raises
@@ -78,7 +78,7 @@ def test_documents_are_cut_into_passages_that_can_be_read_back(tmp_path: Path) -
 
 
 def test_run_over_another_corpus_is_another_run(sample: Benchmark, tmp_path: Path) -> None:
-    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
     kept = list(official_passages(sample.root, "fiqa"))[:10]
     other = tmp_path / "fiqa.jsonl"
     other.write_text("".join(json.dumps({"_id": item.passage_id, "text": item.text}) + "\n" for item in kept))

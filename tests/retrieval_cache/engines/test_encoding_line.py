@@ -13,7 +13,7 @@ from ragtasks.records import Passage
 from retrieval_cache.engines.ray_workers import RayWorkers, encoding_workers
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.vectors import Filled, ShardFolder, encode_with
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache.service import Workspace, retrieve
 from retrieval_cache.spec import parse
 from tests._messages import raises
 
@@ -89,14 +89,14 @@ def test_the_retriever_that_is_handed_over_can_be_made_again_elsewhere(tmp_path:
 
 
 def test_a_retriever_without_vectors_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    place = Place("custom", "sample", tmp_path, tmp_path / "store")
+    place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with pytest.raises(ConfigurationError, match="encodes no passages"):
         retrieve(place, "bm25", "last_turn", depth=10, encode_with="ray")
     assert not list((tmp_path / "store").rglob("*.trec"))
 
 
 def test_workers_of_no_package_are_refused_with_the_next_name(tmp_path: Path) -> None:
-    place = Place("custom", "sample", tmp_path, tmp_path / "store")
+    place = Workspace("custom", "sample", tmp_path, tmp_path / "store")
     with raises(ConfigurationError):
         retrieve(place, "dense:minilm", "last_turn", depth=10, encode_with="rai:10.0.0.1,workers=8")
 

@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
-from retrieval_cache.engines.milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
+from retrieval_cache.engines.milvus import (
+    MilvusRetriever,
+    StoredVectors,
+    TermWeights,
+    rarity,
+    saturated,
+    without_secrets,
+)
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
 from retrieval_cache.retrievers.dense import DenseRetriever, ExactIndex
 from retrieval_cache.retrievers.fusion import HybridRetriever
@@ -119,7 +126,7 @@ def test_dense_over_twenty_thousand_real_passages_finds_what_exact_search_finds(
     queries = projected(weights.queries(texts, no_progress))
     exact = ExactIndex.of([stored], [f"{row:05d}" for row in range(len(stored))], "faiss").search(queries, 10)
     server = milvus(opened, tmp_path, mode="bm25")._server
-    collection = Collection(server, "projected", stored.shape[1])
+    collection = StoredVectors(server, "projected", stored.shape[1])
     collection.fill(
         len(stored), lambda n: ((row, stored[row].astype(np.float32)) for row in range(n, len(stored))), lambda n: None
     )

@@ -18,7 +18,7 @@ from ragtasks.metrics import EVIDENCE_METRICS, RETRIEVAL_METRICS, mean_evidence_
 from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Value, render
 from retrieval_cache.evidence import evidence_table
-from retrieval_cache.service import Place, evaluate_runs, judge_runs, retrieve
+from retrieval_cache.service import Workspace, evaluate_runs, judge_runs, retrieve
 from tests._messages import raises
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
@@ -77,7 +77,7 @@ def test_a_benchmark_that_counts_no_evidence_has_no_such_section(sample: Benchma
 def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
     benchmark: Benchmark, tmp_path: Path
 ) -> None:
-    place = Place("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
+    place = Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
     stored = retrieve(place, "bm25", "last_turn", depth=20)
     text = render([evaluate_runs(place, [stored.folder.name, "official"])], Format.MARKDOWN)
     assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries that have some)")
@@ -90,7 +90,7 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
     assert contexts.passages.keys() == {task.task_id for task in benchmark.tasks}
 
 
-def official_copy(results: list[dict[str, Any]], root: Path) -> Place:
+def official_copy(results: list[dict[str, Any]], root: Path) -> Workspace:
     """Return a benchmark of a result file's queries, whose corpus has the facts in chunks that are not the file's."""
     articles: dict[str, dict[str, Any]] = {}
     for piece in (piece for row in results for piece in row["gold_list"]):
@@ -105,7 +105,7 @@ def official_copy(results: list[dict[str, Any]], root: Path) -> Place:
         ("sample.json", {"version": "1", "counts": counts}),
     ):
         (root / name).write_text(json.dumps(content), encoding="utf-8")
-    return Place("multihop_rag", str(root), root, root / "store")
+    return Workspace("multihop_rag", str(root), root, root / "store")
 
 
 def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: 
     assert {cell.value for cell in values} == {None}
     assert sum("passages that the benchmark's corpus does not have" in note for note in report.tables[0].legend) == 1
 
-    by_path = evaluate_runs(Place("multihop_rag", None, tmp_path / "none", tmp_path / "store"), [str(path)])
+    by_path = evaluate_runs(Workspace("multihop_rag", None, tmp_path / "none", tmp_path / "store"), [str(path)])
     (table,) = by_path.tables
     found = dict(zip(table.columns, table.rows[0], strict=True))
     assert (found["file"], found["n"]) == (path.name, "8")
@@ -147,16 +147,16 @@ def test_a_result_file_is_scored_by_path_over_its_own_queries(tmp_path: Path) ->
     ]
     path = tmp_path / "few.json"
     path.write_text(json.dumps(results), encoding="utf-8")
-    nowhere = Place("multihop_rag", None, tmp_path / "none", tmp_path / "store")
+    nowhere = Workspace("multihop_rag", None, tmp_path / "none", tmp_path / "store")
     (table,) = evaluate_runs(nowhere, [str(path)]).tables
     assert table.rows[0] == ("few.json", "2", *["0.5000"] * 2, *["0.2500"] * 2, *["0.5000"] * 2, *["0.2500"] * 2)
-    beside = evaluate_runs(Place("multihop_rag", "sample", tmp_path, tmp_path / "store"), ["official", str(path)])
+    beside = evaluate_runs(Workspace("multihop_rag", "sample", tmp_path, tmp_path / "store"), ["official", str(path)])
     assert beside.tables[-1] == table
     assert beside.tables[-2].rows[0][:2] == ("official", "20")
 
 
 def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp_path: Path) -> None:
-    nowhere = Place("multihop_rag", "sample", tmp_path, tmp_path / "store")
+    nowhere = Workspace("multihop_rag", "sample", tmp_path, tmp_path / "store")
     path = tmp_path / "few.json"
     with pytest.raises(BenchmarkFileError, match="found: no file"):
         evaluate_runs(nowhere, [str(path)])

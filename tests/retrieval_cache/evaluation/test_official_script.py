@@ -17,7 +17,7 @@ from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS
 from retrieval_cache.evaluation import JudgedRun, judge
 from retrieval_cache.rankings import Ranking
 from retrieval_cache.retrievers.run_file import LEFT_OUT
-from retrieval_cache.service import Place, judge_runs, retrieve
+from retrieval_cache.service import Workspace, judge_runs, retrieve
 
 RAG = "mtrag-human/generation_tasks/RAG.jsonl"
 _SCRIPT_CUTOFFS = [k for k in CUTOFFS if k <= 5]
@@ -50,7 +50,7 @@ def test_means_and_every_query_equal_the_scripts(
     path.write_text("".join(f"{json.dumps(row)}\n" for row in change(rows_of(mtrag_root / RAG))), encoding="utf-8")
     folder.mkdir()
     means, by_task = run_retrieval_script(mtrag_checkout, path, folder)
-    found = judged(Place("mtrag", str(mtrag_root), tmp_path, tmp_path), read_run(path))
+    found = judged(Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path), read_run(path))
     for place, k in enumerate(_SCRIPT_CUTOFFS):
         assert found.ibm[f"recall_{k}"].value == pytest.approx(means["Recall"][place], abs=1e-9)
         assert found.ibm[f"ndcg_{k}"].value == pytest.approx(means["nDCG"][place], abs=1e-9)
@@ -62,7 +62,7 @@ def test_means_and_every_query_equal_the_scripts(
             assert values[f"ndcg_{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
 
 
-def judged(place: Place, run: Run) -> JudgedRun:
+def judged(place: Workspace, run: Run) -> JudgedRun:
     benchmark = place.open()
     side = retrieval_side(benchmark.name)
     qrels = [qrel for domain in side.domains for qrel in side.load_qrels(benchmark.root, domain)]
@@ -70,13 +70,13 @@ def judged(place: Place, run: Run) -> JudgedRun:
 
 
 def test_the_published_ranking_is_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
-    place = Place("mtrag", str(mtrag_root), tmp_path, tmp_path)
+    place = Workspace("mtrag", str(mtrag_root), tmp_path, tmp_path)
     found = judge_runs(place.open(), place.store, [OFFICIAL], RETRIEVAL_METRICS)[0]
     assert found.ibm == judged(place, read_run(mtrag_root / RAG)).ibm
 
 
 def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) -> None:
-    place = Place("mtrag", "sample", tmp_path, tmp_path)
+    place = Workspace("mtrag", "sample", tmp_path, tmp_path)
     root = place.open().root
     rows = with_empties_and_ties(rows_of(root / RAG))
     path = tmp_path / "predictions.jsonl"

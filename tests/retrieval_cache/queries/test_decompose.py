@@ -16,7 +16,7 @@ from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
 from retrieval_cache.queries import needs_model, split_questions
 from retrieval_cache.retrievers.fusion import reciprocal_rank_fusion
-from retrieval_cache.service import Place, Rewriter, checked_form, retrieve
+from retrieval_cache.service import Rewriter, Workspace, checked_form, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run
 from tests._messages import raises
@@ -34,12 +34,12 @@ def split(text: str, _: int) -> Action:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    return Place("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
+    return Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_each_search_is_searched_for_and_the_lists_are_fused(place: Place, tmp_path: Path) -> None:
+def test_each_search_is_searched_for_and_the_lists_are_fused(place: Workspace, tmp_path: Path) -> None:
     benchmark = place.open()
     with chat_server(split) as server:
         rewriter = Rewriter("m", server.base_url)
@@ -64,7 +64,7 @@ def test_each_search_is_searched_for_and_the_lists_are_fused(place: Place, tmp_p
     assert spec["prompt_sha256"] == shipped_template("rewrite/decompose").sha256
 
 
-def _corpus(place: Place) -> list[Passage]:
+def _corpus(place: Workspace) -> list[Passage]:
     from ragtasks.benchmarks import retrieval_side
     from retrieval_cache.corpora.passages import read_corpus
 
@@ -73,13 +73,13 @@ def _corpus(place: Place) -> list[Passage]:
     return list(read_corpus(str(retrieval_side("multihop_rag").corpus_file(benchmark.root, domain))))
 
 
-def test_questions_of_one_fact_alone_are_searched_for_as_last_turns_are(place: Place) -> None:
+def test_questions_of_one_fact_alone_are_searched_for_as_last_turns_are(place: Workspace) -> None:
     with chat_server(lambda text, _: searches(text.rpartition("[user] ")[2].partition("\n")[0])) as server:
         made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter("m", server.base_url))
     assert read_run(made) == read_run(retrieve(place, "bm25", "last_turn", depth=10))
 
 
-def test_it_is_fused_with_other_forms(place: Place) -> None:
+def test_it_is_fused_with_other_forms(place: Workspace) -> None:
     with chat_server(split) as server:
         made = retrieve(place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter("m", server.base_url))
         listed = CliRunner().invoke(app, ["results", "list"]).output
@@ -121,7 +121,7 @@ def test_the_prompt_shows_a_conversation_only_where_there_is_one() -> None:
     assert later.index("[user] Hello there") < later.index("[user] Q?")
 
 
-def test_who_asks_a_model_names_one_and_live_conversations_take_one_query(place: Place) -> None:
+def test_who_asks_a_model_names_one_and_live_conversations_take_one_query(place: Workspace) -> None:
     with raises(ConfigurationError):
         retrieve(place, "bm25", "decompose", depth=10)
     with pytest.raises(ConfigurationError, match="one query a turn"):

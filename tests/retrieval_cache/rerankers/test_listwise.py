@@ -17,7 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.files import Ranked, in_rank_order, read_contexts
 from ragtasks.records import Passage, Setting
 from retrieval_cache.rerankers import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache.service import Workspace, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run
 from tests.clients._server import Action, chat_server, completion, refusal
@@ -283,7 +283,7 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stored_run_keeps_order_and_counts_and_a_repeated_call_asks_nothing(tmp_path: Path) -> None:
-    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
+    place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
     with chat_server(by_overlap) as server:
         line = f"rerank(bm25,listwise:m,base_url={server.base_url},api_key_env=LISTWISE_KEY,window=8,stride=4,depth=12)"
         plain = retrieve(place, "bm25", "last_turn", depth=12)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache.service import Workspace, retrieve
 from tests.clients._server import Action, ChatServer
 
 WIDTH = 16
@@ -78,7 +78,7 @@ def embedding_server(
 
 def main(url: str, store: str) -> None:
     """Make a run of the sample."""
-    place = Place("mtrag", "sample", Path(store), Path(store))
+    place = Workspace("mtrag", "sample", Path(store), Path(store))
     retrieve(place, LINE.format(url=url), "last_turn", depth=10)
 
 

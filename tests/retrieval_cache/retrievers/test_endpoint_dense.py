@@ -19,7 +19,7 @@ from ragtasks.files import spending_of_run
 from ragtasks.records import Passage
 from ragtasks.requirements import Phase
 from retrieval_cache.retrievers.protocol import requirements_of, spending_of
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache.service import Workspace, retrieve
 from retrieval_cache.spec import parse
 from tests._messages import raises
 from tests.clients._server import refusal
@@ -37,9 +37,9 @@ QUERIES = {"q1": "moons of Mars", "q2": "moons of Mars", "blank": " "}
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+    return Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
 
 
 def searched(line: str, folder: Path, replies: Path | None = None, **secrets: str) -> Any:
@@ -144,7 +144,7 @@ def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) 
             searched(line, tmp_path / "index", tmp_path / "replies")
 
 
-def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: Place) -> None:
+def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: Workspace) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         run = retrieve(place, f"hybrid(bm25,{line},price=2)", "last_turn", depth=10)
@@ -166,7 +166,7 @@ def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: 
     assert sum(one.get("dollars", 0) for one in spent) == pytest.approx(20 * n_counted / 1e6)
 
 
-def test_no_key_is_in_what_is_stored_or_printed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_in_what_is_stored_or_printed(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTORS_KEY", KEY)
     options = ["--data", "sample", "--depth", "10"]
     with embedding_server() as server:
@@ -194,7 +194,7 @@ def test_no_key_is_in_what_is_stored_or_printed(place: Place, monkeypatch: pytes
         (",api_key_env=NO_SUCH_KEY", None, "NO_SUCH_KEY, which is not set"),
     ],
 )
-def test_what_lacks_is_said_before_a_corpus_is_read(place: Place, options: str, script: Any, found: str) -> None:
+def test_what_lacks_is_said_before_a_corpus_is_read(place: Workspace, options: str, script: Any, found: str) -> None:
     with embedding_server(script=script) as server:
         line = f"rerank(hybrid(bm25,dense:m,base_url={server.base_url}{options}),cross-encoder:minilm)"
         made = CliRunner().invoke(app, ["retrieve", "--retriever", line, "--data", "sample"])
@@ -204,7 +204,7 @@ def test_what_lacks_is_said_before_a_corpus_is_read(place: Place, options: str, 
     assert not (place.store / "vectors").exists()
 
 
-def test_openai_needs_a_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_needs_a_key(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     made = CliRunner().invoke(
         app, ["retrieve", "--retriever", "dense:openai/text-embedding-3-small", "--data", "sample"]
@@ -234,7 +234,7 @@ app(["retrieve", "--data", "sample", "--name", "served", "--retriever", sys.argv
 
 
 @pytest.mark.slow
-def test_an_encoder_behind_a_server_needs_neither_torch_nor_faiss(place: Place) -> None:
+def test_an_encoder_behind_a_server_needs_neither_torch_nor_faiss(place: Workspace) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         expected = retrieve(place, line, "last_turn", depth=100, name="with-all")
@@ -260,7 +260,7 @@ def test_milvus_searches_vectors_of_a_server(tmp_path: Path) -> None:
         assert engine == searched(f"dense:{served}", tmp_path / "exact")
 
 
-def test_workers_make_no_vectors_of_a_server(place: Place) -> None:
+def test_workers_make_no_vectors_of_a_server(place: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="--encode-with ray"):
         retrieve(place, "dense:openai/x", "last_turn", depth=10, encode_with="ray")
 
