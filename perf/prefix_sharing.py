@@ -29,10 +29,11 @@ from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import load_human_evaluation
-from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import Journal, Outcome, Prompt, Reply
 from ragtasks.clients._protocol import Chain
 from ragtasks.judges._panel import judge
 from ragtasks.metrics import parse_cited
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Response, Setting
 from ragtasks.suites import suite_named
 

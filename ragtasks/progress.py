@@ -18,18 +18,27 @@ from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeEla
 from rich.progress import Progress as Bar
 from rich.table import Column
 
+Progress = Callable[[str, int, int | None], None]
+"""Called with (name of the step, done so far, total or None).
+
+The name stays the same. After a tab it may have a note, which changes as the work goes on, and after a second tab the
+reason for waiting.
+"""
 _SECONDS_A_LOOK = 0.05
 _SECONDS_A_LINE = 60.0
 _WIDE = 120
 
 
-@contextmanager
-def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a callback that shows one line a step: (what, done, total or None).
+def no_progress(what: str, done: int, total: int | None) -> None:
+    """Show nothing."""
 
-    What stands after a tab in its first argument is a note on the step, shown in place of a rate, and after a second
-    tab what is being waited for. Where the output is no terminal, unfinished steps are shown once a minute, and steps
-    with a note once more, at the end or when the work breaks off.
+
+@contextmanager
+def progress_bars(console: Console | None = None) -> Iterator[Progress]:
+    """Yield a callback that shows one line a step, with its note in place of a rate.
+
+    If the output is not a terminal, unfinished steps are shown once a minute, and steps with a note once more, at the
+    end or when the work breaks off.
     """
     console = console or Console(stderr=True)
     lines: dict[str, _Line] = {}
@@ -64,7 +73,7 @@ def step(what: str, console: Console | None = None) -> Iterator[None]:
         yield
 
 
-def in_rounds(progress: Callable[[str, int, int | None], None]) -> Callable[[str, int, int | None], None]:
+def in_rounds(progress: Progress) -> Progress:
     """Return a callback under which a step that begins again is the same step: its counts go on where they were."""
     last: dict[str, tuple[int, int, int]] = {}  # name -> done in earlier rounds, done and total in this one
 

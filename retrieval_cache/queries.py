@@ -31,21 +31,11 @@ from ragtasks.benchmarks import (
     read_reply,
     retrieval_side,
 )
-from ragtasks.clients import (
-    Client,
-    Outcome,
-    Price,
-    Progress,
-    Prompt,
-    Reply,
-    Spending,
-    joined_spending,
-    no_progress,
-    spent_on,
-)
+from ragtasks.clients import Client, Outcome, Price, Prompt, Reply, Spending, joined_spending, spent_on
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
+from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Role, Task
 from ragtasks.requirements import importing

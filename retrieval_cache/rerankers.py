@@ -34,16 +34,15 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order, written_aside
+from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import (
-    Progress,
     Retriever,
     Value,
     canonical,
     index_bytes,
-    no_progress,
     requirements_of,
     searched,
     spending_of,

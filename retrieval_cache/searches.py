@@ -21,9 +21,9 @@ from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.clients import Secrets, no_secrets
 from ragtasks.errors import CacheError
 from ragtasks.files import Ranked, canonical_hash, write_atomically
-from ragtasks.progress import progress_bars
+from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import Progress, no_progress, searched
+from retrieval_cache.retrievers.protocol import searched
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, domain_retriever, domain_source
 from retrieval_cache.store import RunStore

@@ -15,7 +15,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, cred
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import RETRIEVAL_METRICS, RetrievalMetric
-from ragtasks.progress import progress_bars
+from ragtasks.progress import Progress, progress_bars
 from ragtasks.records import Passage
 from ragtasks.statistics import Column, Comparisons, compare_columns, mean_columns
 from ragtasks.tables import ALL, Section
@@ -44,7 +44,7 @@ from retrieval_cache.queries import (
     split_questions,
 )
 from retrieval_cache.rankings import is_result_file, judgements_of, ranking_named
-from retrieval_cache.retrievers.protocol import Progress, Retriever, searched, spending_of
+from retrieval_cache.retrievers.protocol import Retriever, searched, spending_of
 from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.spec import filled_by, parse
 from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever, domain_source

@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -27,11 +27,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import Progress as Bar
 
 from ragtasks.benchmarks.sources import Source, SourceFile, digest, git_blob, locate
 from ragtasks.errors import FetchError, masked_text
 from ragtasks.files import publish, written_aside
+from ragtasks.progress import Progress
 
 # Fetched, taken from a checkout, or only looked at.
 
@@ -68,7 +70,7 @@ def fetch(
     *,
     groups: Iterable[str] = DEFAULT_GROUPS,
     base_url: str | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
     limits: Limits | None = None,
 ) -> FetchReport:
     """Return what was downloaded; afterwards every file of the groups is there with the right checksum."""
@@ -117,7 +119,7 @@ class _Work:
 
     source: Source
     root: Path
-    advance: ProgressCallback
+    advance: Progress
     record: dict[str, RecordedSum] = field(init=False)
     outcomes: dict[str, str] = field(default_factory=dict)
     recorded: list[str] = field(default_factory=list)
@@ -393,7 +395,7 @@ class _BrokenError(Exception):
 class Download:
     """The transfer of one file; `n_received` and `resumed` tell how it went."""
 
-    def __init__(self, url: str, part: Path, file: SourceFile, limits: Limits, progress: ProgressCallback) -> None:
+    def __init__(self, url: str, part: Path, file: SourceFile, limits: Limits, progress: Progress) -> None:
         self._address = url
         self.url = masked_text(url)
         self.part = part
@@ -586,14 +588,11 @@ def _split_address(address: str) -> tuple[str, str]:
 
 # Progress of long transfers: the caller's callback, else a bar on a terminal, else nothing.
 
-ProgressCallback = Callable[[str, int, int | None], None]
-"""Called with (path of the file, its bytes so far, its total bytes or None where not known yet)."""
-
 
 @contextmanager
 def progress_callback(
-    progress: ProgressCallback | None, files: Iterable[SourceFile], console: Console | None = None
-) -> Iterator[ProgressCallback]:
+    progress: Progress | None, files: Iterable[SourceFile], console: Console | None = None
+) -> Iterator[Progress]:
     """Yield the callback that a transfer reports to."""
     if progress is not None:
         yield progress
@@ -608,7 +607,7 @@ def progress_callback(
     )
     totals = {file.path: file.n_bytes or 0 for file in files}
     done: dict[str, int] = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
         row = bar.add_task("", total=sum(totals.values()))
 
         def advance(path: str, n_done: int, n_total: int | None) -> None:

@@ -33,10 +33,8 @@ from ragtasks.clients._protocol import (
     Decoding,
     Journal,
     Outcome,
-    Progress,
     Prompt,
     Reply,
-    no_progress,
 )
 from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._requirements import (
@@ -87,7 +85,6 @@ __all__ = [
     "OpenAIClient",
     "Outcome",
     "Price",
-    "Progress",
     "Prompt",
     "Reply",
     "ReplyCache",
@@ -112,7 +109,6 @@ __all__ = [
     "joined_spending",
     "listed_models",
     "model_client",
-    "no_progress",
     "no_reply",
     "no_secrets",
     "parts_of",

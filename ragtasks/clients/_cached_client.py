@@ -21,12 +21,13 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from ragtasks.clients._completion import early_end
-from ragtasks.clients._protocol import FINAL, Chain, Client, Journal, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import FINAL, Chain, Client, Journal, Prompt, Reply
 from ragtasks.clients._reply_cache import CachedReply, ReplyCache, check_reply_cache
 from ragtasks.clients._tally import as_cached, calls_of
 from ragtasks.clients._usage import CallUsage
 from ragtasks.errors import CacheError, RagtasksError
 from ragtasks.files import canonical_hash
+from ragtasks.progress import Progress, no_progress
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5

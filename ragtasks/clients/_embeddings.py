@@ -23,8 +23,9 @@ from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._dialect import Dialect
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import Journal, Outcome, Prompt, Reply
 from ragtasks.clients._usage import UNCOUNTED
+from ragtasks.progress import Progress, no_progress
 from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32

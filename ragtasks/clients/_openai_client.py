@@ -26,21 +26,12 @@ from ragtasks.clients._dialect import Dialect, GivenBodies
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
 from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._limits import Limiter, rate_hints
-from ragtasks.clients._protocol import (
-    Chain,
-    Continuation,
-    Decoding,
-    Journal,
-    Outcome,
-    Progress,
-    Prompt,
-    Reply,
-    no_progress,
-)
+from ragtasks.clients._protocol import Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
 from ragtasks.clients._tally import Tally, calls_of
 from ragtasks.clients._transport import Transport, require_libraries
 from ragtasks.clients._usage import CallUsage
 from ragtasks.errors import JudgeError
+from ragtasks.progress import Progress, no_progress
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")

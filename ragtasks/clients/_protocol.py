@@ -12,17 +12,7 @@ from enum import Enum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ragtasks.clients._usage import UNCOUNTED, CallUsage
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with (what, done so far, total or None), as in the precompute stage.
-
-`what` names the work and stays the same; after a tab may come a note, which changes as the work goes on, and after a
-second one what is being waited for.
-"""
-
-
-def no_progress(what: str, done: int, total: int | None) -> None:
-    """Show nothing."""
+from ragtasks.progress import Progress, no_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragtasks.clients._protocol import Outcome, Progress, Reply
+from ragtasks.clients._protocol import Outcome, Reply
 from ragtasks.clients._usage import CallUsage, Price, Spent, added_up, dollars_of
+from ragtasks.progress import Progress
 
 _MILLION = 1_000_000
 _SMALL = 0.1  # dollars below which two places would hide most of the score

@@ -15,21 +15,11 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 
-from ragtasks.clients import (
-    CallUsage,
-    Decoding,
-    Journal,
-    Outcome,
-    Progress,
-    Prompt,
-    Reply,
-    Tally,
-    no_progress,
-    read_text,
-)
+from ragtasks.clients import CallUsage, Decoding, Journal, Outcome, Prompt, Reply, Tally, read_text
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
+from ragtasks.progress import Progress, no_progress
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtasks.benchmarks import response_of
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import load_tasks
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.scoring import Count, tokens_of_text
 from ragtasks.scoring.planning import JudgedAnswers, JudgingPlan, SettingPlan, judging_plan

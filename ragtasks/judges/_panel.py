@@ -16,7 +16,6 @@ from ragtasks.clients import (
     OpenAIClient,
     Outcome,
     Price,
-    Progress,
     Prompt,
     Reply,
     ReplyCache,
@@ -24,7 +23,6 @@ from ragtasks.clients import (
     Usage,
     calls_of,
     credentials_for,
-    no_progress,
     usage_of,
 )
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
@@ -32,6 +30,7 @@ from ragtasks.files import canonical_hash
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question, Rubric
 from ragtasks.judges._verdicts import Verdict, VerdictOutcome, Verdicts
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Response
 
 

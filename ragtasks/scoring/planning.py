@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import ROWS, Benchmark, rows_benchmark
-from ragtasks.clients import Progress, no_progress
 from ragtasks.config import EvaluationConfig
 from ragtasks.judges import Finding, Question, UnparsableReplyError, read_anchors
 from ragtasks.metrics import NgramIdk, is_settled, parse_cited
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import IdkVerdict, Response
 from ragtasks.results import SavedTask
 from ragtasks.scoring._judge import Place, open_named

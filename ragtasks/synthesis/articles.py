@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems, json_array
+from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.documents import LeftOut, read_documents
 
 _KEYS = ("title", "source", "published_at", "category", "body")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ragtasks.clients import Client, Outcome, Price, Progress, Prompt, Reply, Usage, no_progress, usage_of
+from ragtasks.clients import Client, Outcome, Price, Prompt, Reply, Usage, usage_of
 from ragtasks.errors import JudgeError
 from ragtasks.judges import UnparsableReplyError, code_of, json_values
+from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import PromptTemplate, shipped_template
 from retrieval_cache import WORD
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.synthesis.documents import Document, LeftOut
 from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows

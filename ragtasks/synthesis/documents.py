@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.formats import MOST_SECONDS, READERS, Extracted, FileReader, UnreadableFileError
 
 DOMAIN = "custom"

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked
 from ragtasks.metrics import retrieval_metric, score_run, without_bars
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue

@@ -10,9 +10,10 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients import Client, Price, Progress, no_progress
+from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
+from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.articles import SourceArticle, read_articles
 from ragtasks.synthesis.asking import (
     Asker,

@@ -10,8 +10,9 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from ragtasks.clients import Client, Price, Progress, no_progress
+from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.cutting import DocumentPassage, cut_documents

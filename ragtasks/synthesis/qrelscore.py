@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.clients import Progress, no_progress
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import whole_weights
+from ragtasks.progress import Progress, no_progress
 from ragtasks.requirements import importing
 from ragtasks.synthesis.folder import standalone
 from ragtasks.tables import Table, fixed

@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import open_benchmark
-from ragtasks.clients import Progress, Secrets, no_progress, no_secrets
+from ragtasks.clients import Secrets, no_secrets
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Answerability, Task
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.clients import Progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import retrieval_metric, score_run
+from ragtasks.progress import Progress
 from ragtasks.records import Qrel
 from ragtasks.synthesis.encoder_training import MEASURES, relevant
 from ragtasks.tables import Cell, Table, fixed

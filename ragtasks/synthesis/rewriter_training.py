@@ -15,10 +15,10 @@ from typing import Any
 
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark
 from ragtasks.benchmarks.custom import rewrites_of
-from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import token_f1, without_bars
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ragtasks.clients import Progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
+from ragtasks.progress import Progress
 
 _KEY = "ragtasks_training.json"
 _STATE = "trainer_state.json"

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import ConfigurationError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from retrieval_cache.corpora.segmenting import WORD
-from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 _Hashes: TypeAlias = NDArray[np.uint64]
 

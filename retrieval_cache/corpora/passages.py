@@ -26,13 +26,12 @@ import orjson
 from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, FetchError
 from ragtasks.files import canonical_hash, write_atomically, written_aside
-from ragtasks.progress import progress_bars
+from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
 from retrieval_cache.corpora.containers import ID_FIELDS, TEXT_FIELDS, parsed, placed_rows, raw_lines, shards_of
 from retrieval_cache.corpora.near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
 from retrieval_cache.corpora.segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
-from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 _MOST_PROBLEMS = 20
 _PROGRESS_EVERY = 10_000

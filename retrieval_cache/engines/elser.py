@@ -20,9 +20,10 @@ import orjson
 from ragtasks.clients import Secrets
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, importing, library
-from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers.protocol import canonical
 from retrieval_cache.retrievers.vectors import passage_text
 
 _FIELD = "tokens"

@@ -28,19 +28,13 @@ from numpy.typing import NDArray
 from ragtasks.clients import Secrets
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, close_matches
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import (
-    Progress,
-    canonical,
-    index_bytes,
-    no_progress,
-    requirements_of,
-    statistics_of,
-)
+from retrieval_cache.retrievers.protocol import canonical, index_bytes, requirements_of, statistics_of
 from retrieval_cache.retrievers.vectors import Encoded, Fill, Filled, Place, ShardFolder
 from retrieval_cache.spec import parse
 

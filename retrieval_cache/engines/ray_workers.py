@@ -27,10 +27,10 @@ import orjson
 
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import write_atomically
+from ragtasks.progress import Progress
 from ragtasks.records import Passage
 from ragtasks.requirements import importing
 from retrieval_cache.retrievers.dense import DenseRetriever
-from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.vectors import Fill, Filled, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0

@@ -1,5 +1,6 @@
 """Retrievers: each in a module of its own, all behind `protocol`, which other packages implement too."""
 
-from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from ragtasks.progress import Progress, no_progress
+from retrieval_cache.retrievers.protocol import Retriever
 
 __all__ = ["Progress", "Retriever", "no_progress"]

@@ -16,9 +16,9 @@ import orjson
 
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import importing
-from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 if TYPE_CHECKING:
     import numpy as np

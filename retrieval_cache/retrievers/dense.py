@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ragtasks.clients import Secrets
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, canonical_hash
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
-from retrieval_cache.retrievers.protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers.protocol import canonical
 from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
     TEXT_FORM,

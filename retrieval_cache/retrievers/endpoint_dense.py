@@ -36,10 +36,11 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import ModelError
 from ragtasks.files import write_atomically
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.dense import DenseRetriever, Engine
-from retrieval_cache.retrievers.protocol import Progress, Value, canonical, no_progress
+from retrieval_cache.retrievers.protocol import Value, canonical
 
 if TYPE_CHECKING:
     from retrieval_cache.retrievers.vectors import Fill, Filled, Place

@@ -16,13 +16,12 @@ import orjson
 from ragtasks.clients import Secrets, Spending, joined_spending
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.protocol import (
-    Progress,
     Retriever,
     index_bytes,
-    no_progress,
     requirements_of,
     searched,
     spending_of,

@@ -9,22 +9,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.clients import Secrets, Spending
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with (what, done so far, total or None)."""
-
-
-def no_progress(what: str, done: int, total: int | None) -> None:
-    """Show nothing."""
 
 
 @runtime_checkable

@@ -14,8 +14,9 @@ from typing import Any
 
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import FileRun, Ranked, Run, query_key, read_run
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import Progress, no_progress, written
+from retrieval_cache.retrievers.protocol import written
 
 LEFT_OUT = "left_out"
 """What the manifest of a run calls the queries that its file leaves out."""

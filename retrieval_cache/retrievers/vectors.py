@@ -31,9 +31,9 @@ import orjson
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, from_cache, loading, weights_of, write_atomically
 from ragtasks.metrics import check_device, whole_weights
+from ragtasks.progress import Progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, library
-from retrieval_cache.retrievers.protocol import Progress
 
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0

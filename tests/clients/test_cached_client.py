@@ -22,17 +22,16 @@ from ragtasks.clients import (
     Journal,
     OpenAIClient,
     Outcome,
-    Progress,
     Prompt,
     Reply,
     ReplyCache,
     calls_of,
     check_reply_cache,
-    no_progress,
 )
 from ragtasks.clients._protocol import Chain
 from ragtasks.errors import CacheError, JudgeError
 from ragtasks.files import canonical_hash
+from ragtasks.progress import Progress, no_progress
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
 CHECKOUT = Path(__file__).resolve().parents[2]

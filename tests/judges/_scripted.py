@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.clients import CallUsage, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import CallUsage, Client, Journal, Outcome, Prompt, Reply
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.judges._panel import judge
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import CallUsage, Journal, Outcome, Progress, Prompt, Reply, Usage, no_progress
+from ragtasks.clients import CallUsage, Journal, Outcome, Prompt, Reply, Usage
 from ragtasks.errors import JudgeError
+from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.asking import (
     Asker,
     Question,

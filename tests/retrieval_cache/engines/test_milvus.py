@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
+from ragtasks.progress import no_progress
 from ragtasks.records import Passage
 from retrieval_cache.engines.milvus import (
     MilvusRetriever,
@@ -32,7 +33,6 @@ from retrieval_cache.engines.milvus import (
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
 from retrieval_cache.retrievers.dense import DenseRetriever, ExactIndex
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import no_progress
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

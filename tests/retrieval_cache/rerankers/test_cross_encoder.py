@@ -10,9 +10,9 @@ import pytest
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
-from retrieval_cache.retrievers.protocol import Progress, no_progress
 from retrieval_cache.spec import parse
 from tests._messages import raises
 from tests.retrieval_cache._bert import WORDS, save_bert
