@@ -18,8 +18,6 @@ import ragtasks
 
 ROOT = Path(__file__).resolve().parents[1]
 _spec = importlib.util.spec_from_file_location("_constraints", ROOT / "scripts" / "constraints.py")
-assert _spec is not None
-assert _spec.loader is not None
 constraints = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(constraints)
 

@@ -309,9 +309,7 @@ def test_two_systems_of_one_name_are_told_apart(sample: ragtasks.LoadedBenchmark
     found = ragtasks.compare(score(sample, refusal), score(sample, targets(sample)), metric="ans_acc")
     (pair,) = found.pairs
     assert (pair.first.name, pair.second.name) == ("answers (first)", "answers (second)")
-    assert pair.difference.value is not None
     assert pair.difference.value > 0.5
-    assert pair.p is not None
     assert pair.p < 0.01
     assert "| answers (first) | answers (second) |" in str(found)
     one, other = score(sample, refusal, name="a"), score(sample, refusal, name="b")

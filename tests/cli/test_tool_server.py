@@ -26,7 +26,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, st
 @pytest.fixture
 def address(environment: dict[str, str]) -> Iterator[str]:
     with subprocess.Popen([*SERVE, "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
 

@@ -248,7 +248,6 @@ def test_many_calls_of_one_process_send_each_prompt_once(tmp_path: Path) -> None
 def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_path: Path) -> None:
     class Counted(Repeating):
         def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
-            assert journal is not None
             known = journal.recall(index)
             if known is not None:
                 return known

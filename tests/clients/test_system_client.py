@@ -156,7 +156,6 @@ def test_searches_may_stand_in_a_chat_reply_and_are_what_the_answer_rests_on(pla
     reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
     passages, trajectory = client.used(reply)
     assert [item.passage_id for item in passages or ()] == ["context-1", "p"]
-    assert trajectory is not None
     assert [(step.tool, step.passages) for step in trajectory.steps] == [("search", ("context-1", "p")), ("read", ())]
 
 

@@ -153,7 +153,6 @@ def test_a_file_holds_no_key() -> None:
 def test_set_overrides_a_key_and_makes_the_sections_that_it_needs() -> None:
     text = "model: m\nsettings: [reference]\n"
     found = read(text, "model.limit=3", "settings=[full_rag]", "options.encoder=none", 'judges=["openai/x"]')
-    assert found.model is not None
     assert (found.model.name, found.model.limit) == ("m", 3)
     assert [setting.value for setting in found.settings] == ["full_rag"]
     assert (found.config.encoder, found.config.judges[0].model) == ("none", "openai/x")
@@ -164,7 +163,6 @@ def test_set_overrides_a_key_and_makes_the_sections_that_it_needs() -> None:
 def test_a_model_is_named_as_the_harness_wants_it() -> None:
     def of(text: str) -> tuple[str, dict[str, object]]:
         model = read(text).model
-        assert model is not None
         return model.harness_kind, model.harness_arguments
 
     assert of("model: ragtasks-oracle") == ("ragtasks-oracle", {})
@@ -264,7 +262,6 @@ def test_one_value_is_a_list_of_one_and_tasks_may_stand_behind_commas() -> None:
     assert read("model: m\ntasks: mtrag_reference,mtrag_full_rag").tasks == ("mtrag_reference", "mtrag_full_rag")
     for queries in ("rewrite", "[rewrite]"):
         retriever = read(f"retriever: {{line: bm25, queries: {queries}}}").retriever
-        assert retriever is not None
         assert (retriever.queries, retriever.depth) == (("rewrite",), 100)
 
 
@@ -280,7 +277,6 @@ def test_options_judges_and_data_are_one_configuration() -> None:
 def test_arguments_of_the_user_go_before_those_that_follow_from_the_name() -> None:
     def arguments(text: str) -> dict[str, object]:
         model = read(text).model
-        assert model is not None
         return model.harness_arguments
 
     assert arguments("model: {name: m, arguments: {pretrained: n, dtype: float32}}") == {
@@ -308,7 +304,6 @@ def test_arguments_of_the_user_go_before_those_that_follow_from_the_name() -> No
 )
 def test_a_kind_that_is_named_is_taken(keys: str, kind: str, is_remote: bool) -> None:
     model = read(f"model: {{{keys}}}").model
-    assert model is not None
     assert (model.harness_kind, model.is_remote) == (kind, is_remote)
 
 
@@ -333,14 +328,12 @@ def test_what_is_no_mapping_of_keys_is_one_error(text: str) -> None:
 
 def test_set_of_a_name_and_then_of_its_keys_is_one_section() -> None:
     found = read("model: m", "model=n", "model.limit=3", "retriever=null")
-    assert found.model is not None
     assert (found.model.name, found.model.limit) == ("n", 3)
 
 
 def test_set_takes_any_value_at_any_depth() -> None:
     text = "model: m\noutput: here\noptions: {max_words: 5}\n"
     found = read(text, "output=", "model=n", "model.arguments.a.b=1", "options.system_prompt=a=b")
-    assert found.model is not None
     assert (found.output, found.model.name, found.model.arguments) == (None, "n", {"a": {"b": 1}})
     assert found.options == {"max_words": 5, "system_prompt": "a=b"}
     other = read("options: 7", "options.max_words=5", "retriever=bm25")

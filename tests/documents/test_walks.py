@@ -70,7 +70,6 @@ class World:
 
 def _visit(server: subprocess.Popen[str]) -> str:
     """Open the first page that a command serves, then stop it as Ctrl-C does."""
-    assert server.stdout
     printed = ""
     for line in server.stdout:
         printed += line

@@ -89,7 +89,6 @@ def test_a_group_of_groups_has_it_too(tmp_path: Path) -> None:
     )
     manager = TaskManager(include_path=[task_folder(), tmp_path], include_defaults=False, metadata=SAMPLE)
     results = simple_evaluate("ragtasks-extractive", tasks=["both"], task_manager=manager, bootstrap_iters=10)
-    assert results is not None
     tasks = list(results["samples"])
     assert len(tasks) == 8
     assert results["groups"]["both"]["ans_acc,sample"] == pytest.approx(samples_mean(dict(results), tasks, "ans_acc"))

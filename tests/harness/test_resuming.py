@@ -38,7 +38,6 @@ def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callab
             return next(line[1:].strip() for line in errors if line.startswith(">"))
 
         def begin() -> tuple[int, Callable[[], int]]:
-            assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
             return int(said()), lambda: int(said())

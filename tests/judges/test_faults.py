@@ -305,7 +305,6 @@ def driver(judge: dict[str, Any], cache: Path) -> Iterator[Any]:
     command = [sys.executable, "-m", "tests.judges._killing", json.dumps(judge), str(cache)]
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
-        assert process.stdout
         assert process.stdout.readline() == "ready\n"
         told, collected, begun = process.stdin, process.stdout, [False]
 

@@ -68,7 +68,6 @@ def test_a_passage_in_the_answer_is_1_and_a_sentence_of_a_passage_is_not() -> No
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), min_size=1, max_size=4))
 def test_it_is_a_share_and_the_order_of_passages_does_not_count(answer: str, passages: list[str]) -> None:
     found = extractiveness(answer, passages)
-    assert found is not None
     assert 0 <= found <= 1
     assert extractiveness(answer, passages[::-1]) == found
     assert extractiveness(" ".join([answer, *passages]), passages) == 1

@@ -376,14 +376,12 @@ def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> No
     """Else a passage that says the same words all over would be one place."""
     passage = "A book is on loan, " * 9
     (sentence,) = ground("Books on loan.", [passage]).sentences
-    assert sentence.best is not None
     assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
 
 
 def test_a_place_leaves_out_sentences_that_say_nothing_more_of_it() -> None:
     passage = "Hand tools are lent for 21 days. Power tools are lent for 5 days. Tools are lent for days."
     (sentence,) = ground("Power tools are lent for 5 days.", [passage]).sentences
-    assert sentence.best is not None
     assert passage[sentence.best.span.start : sentence.best.span.end] == "Power tools are lent for 5 days"
 
 
@@ -392,7 +390,6 @@ def test_a_place_leaves_out_sentences_that_say_nothing_more_of_it() -> None:
 )
 def test_a_place_goes_on_over_one_other_word_and_no_two(passage: str, place: str) -> None:
     (sentence,) = ground("Book loan.", [passage]).sentences
-    assert sentence.best is not None
     assert passage[sentence.best.span.start : sentence.best.span.end] == place
 
 
@@ -406,8 +403,6 @@ def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
     history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
     found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
     assert [sentence.source for sentence in found.sentences] == [Source.CONVERSATION, Source.PASSAGES]
-    assert found.share is not None
-    assert found.share_with_conversation is not None
     assert found.share < found.share_with_conversation
     films = found.sentences[0]
     assert films.from_conversation == films.not_found == (Span(0, 5), Span(16, 24))

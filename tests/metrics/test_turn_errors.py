@@ -239,5 +239,4 @@ def test_a_kind_ends_where_the_answer_may_be_right(
 )
 def test_the_reason_names_what_to_look_at(text: str, idk: IdkVerdict, reason: str) -> None:
     error = turn_error(Response(TASK, (FEES, HOURS), text), idk)
-    assert error is not None
     assert error.reason == reason

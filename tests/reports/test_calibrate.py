@@ -42,7 +42,6 @@ def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Pa
 def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
     server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
     try:
-        assert server.stdout is not None
         judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
         text, verdicts = calibrate_judges(
             mtrag_root,
@@ -64,7 +63,6 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     finally:
         server.kill()
         server.communicate()
-    assert verdicts is not None
     verdicts.require_coverage(1.0)
     assert "| reference | rb_llm | steady |" in unpadded(text)
     assert "| reference | rl_mtb | steady |" in unpadded(text)
@@ -75,7 +73,6 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     assert "tokens a prompt" in again, "all is in the cache: the cost is that of the card before"
     words = {rubric.name: rubric.fingerprint for rubric in rubrics_named(["rb_llm"])}
     card = latest_card(tmp_path / "cards", "steady", words)
-    assert card is not None
     faithful = next(row for row in card.rows if (row.rubric, row.measure) == ("rl_f", "pairs as people: faithfulness"))
     assert faithful.n == 53
     assert latest_card(tmp_path / "cards", "steady", {"rb_llm": "other words"}) is None

@@ -58,8 +58,6 @@ def test_verdicts_are_mapped_and_what_a_refusal_decides_stays() -> None:
     assert mapped.recalibrated[0].startswith("j: rb_llm +0.")
     for old, new in zip(after.rows, mapped.rows, strict=True):
         raw, was = new.values["rb_llm_raw"], old.values["rb_llm_raw"]
-        assert raw is not None
-        assert was is not None
         assert raw - was == pytest.approx(-DRIFT, abs=0.05)
         assert new.values["ans_acc"] == 1
         assert new.values["rb_llm"] == (1.0 if old.task.turn % REFUSED == 0 else raw)
@@ -77,18 +75,12 @@ def test_mapped_scores_compare_and_their_intervals_hold_the_error_of_the_map() -
         compare_evaluations([before, after], metrics=["rb_llm_raw"])
     (pair,) = compare_evaluations(recalibrated([before, after]), metrics=["rb_llm_raw"]).pairs
     gap = pair.difference
-    assert gap.low is not None
-    assert gap.high is not None
     assert gap.low < 0.05 < gap.high
     known = [
         replace(item, rows=tuple(replace(one, moves={}) for one in item.rows)) for item in recalibrated([before, after])
     ]
     (narrow,) = compare_evaluations(known, metrics=["rb_llm_raw"]).pairs
-    assert narrow.difference.high is not None
-    assert narrow.difference.low is not None
     assert gap.high - gap.low > 1.1 * (narrow.difference.high - narrow.difference.low)
-    assert gap.p is not None
-    assert narrow.p is not None
     assert gap.p > narrow.p
 
 
@@ -98,7 +90,6 @@ def test_the_report_offers_the_map_and_says_when_it_was_made() -> None:
     assert len(apart) == 2
     assert any("`--recalibrate` maps" in line for one in apart if one.conclusion for line in one.conclusion.legend)
     (together,) = report_sections(recalibrated([before, after]))
-    assert together.conclusion
     assert any(line.startswith("Recalibrated: scores of bb") for line in together.conclusion.legend)
 
 
@@ -123,6 +114,4 @@ def test_the_gate_tests_mapped_scores_and_says_so() -> None:
     assert tested.problems == ()
     assert any(line.startswith("recalibrated by the anchors: j: rb_llm") for line in tested.notes)
     (found,) = tested.rows
-    assert found.change.low is not None
-    assert found.change.high is not None
     assert found.change.low < 0.05 < found.change.high

@@ -42,7 +42,6 @@ def test_an_answer_without_contexts_rests_on_all_that_its_searches_showed(tmp_pa
     assert given[FIRST].passages == (Passage("p", "Far."), Passage("q", "Near."))
     assert given[SECOND].passages == (Passage("q", "Near."),)
     trajectory = given[FIRST].trajectory
-    assert trajectory is not None
     assert trajectory == given[SECOND].trajectory
     assert [(step.tool, dict(step.arguments), step.passages) for step in trajectory.steps] == [
         ("search", {"query": "How far?"}, ("p", "q")),
@@ -53,7 +52,6 @@ def test_an_answer_without_contexts_rests_on_all_that_its_searches_showed(tmp_pa
 
 def test_no_searches_are_something_else_than_an_unsaid_number() -> None:
     _, none = used_in(None, [])
-    assert none is not None
     assert not none.steps
     assert used_in(None, None) == (None, None)
 
@@ -61,7 +59,6 @@ def test_no_searches_are_something_else_than_an_unsaid_number() -> None:
 def test_the_same_query_in_other_letters_is_a_repeat() -> None:
     texts = ["How far?", "how  FAR?", "how near?"]
     _, trajectory = used_in(None, [{"query": text, "passages": []} for text in texts])
-    assert trajectory is not None
     assert [step.is_repeat for step in trajectory.steps] == [False, True, False]
 
 
@@ -70,7 +67,6 @@ def test_a_passage_without_an_id_is_the_same_wherever_its_text_stands() -> None:
     searches = [{"query": "a", "passages": ["Two.", "One."]}, {"query": "b", "passages": ["Two."]}]
     passages, trajectory = used_in(contexts, searches)
     assert passages == contexts
-    assert trajectory is not None
     (two, one), (again,) = (step.passages for step in trajectory.steps)
     assert (one, again) == ("context-2", two)
     assert two not in {"p", "context-1", "context-2"}

@@ -106,8 +106,6 @@ def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
     with pytest.raises(ConfigurationError, match="judges drifted: noisy: rb_llm"):
         compare_evaluations([first, third], metrics=["rb_llm"])
     alone, moved = report_sections([first, second]), report_sections([third])
-    assert alone[0].conclusion
-    assert moved[0].conclusion
     assert not any("Drift" in text for text in alone[0].conclusion.legend)
     assert any(text.startswith("Drift: noisy") for text in moved[0].conclusion.legend)
     row = table_of_anchors(moved[0])["rb_llm"]

@@ -93,7 +93,6 @@ def test_a_large_difference_ends_the_race_early() -> None:
     assert race.n_items <= 30  # of 240
     assert len(asked) == 2 * race.n_items
     (look,) = race.looks
-    assert look.difference.low is not None
     assert look.difference.low > 0
 
 
@@ -107,8 +106,6 @@ def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> 
     assert race.verdict is RaceEnd.EQUAL
     assert len(asked) < 2 * 3 * 100 / 2
     (look,) = race.looks
-    assert look.difference.low is not None
-    assert look.difference.high is not None
     assert -0.05 < look.difference.low < look.difference.high < 0.05
 
 
@@ -208,7 +205,6 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
     two, _ = raced(value, n=10, turns=1)
     assert two.verdict is RaceEnd.BETTER
     (look,) = two.looks
-    assert look.difference.p is not None
     assert 0.05 / 3 < look.difference.p <= 0.05
     four, _ = raced(value, n=10, turns=1, systems=("a", "b", "c", "d"))
     assert (four.verdict, four.out) == (RaceEnd.UNDECIDED, {})

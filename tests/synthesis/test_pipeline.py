@@ -159,7 +159,6 @@ def test_what_is_asked_is_paid_for_and_told_step_by_step(tmp_path: Path) -> None
         price=(1.0, 1.0),
         progress=lambda *step: steps.append(step),
     )
-    assert outcome.usage.cost is not None
     assert outcome.usage.cost > 0
     assert steps[:2] == [("read documents\tarden.txt", 0, 1), ("read documents", 1, 1)]
     assert ("grounding: writer", 2, 2) in steps

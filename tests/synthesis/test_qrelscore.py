@@ -70,7 +70,6 @@ def likelihood_by_token(folder: Path, text: str) -> float:
 def test_both_terms_are_those_computed_token_by_token(measure: QRelScore, language_model: Path) -> None:
     for question, context in ((QUESTION, CONTEXT), (CONTEXT, QUESTION)):
         found = measure(question, context.split("  "))
-        assert found is not None
         assert found.local == pytest.approx(local_by_token(question, context), abs=1e-5)
         before = likelihood_by_token(language_model, context)
         after = likelihood_by_token(language_model, f"{question} {context}")
@@ -84,8 +83,6 @@ def test_the_score_is_the_harmonic_mean_where_both_are_positive() -> None:
 
 def test_a_question_about_the_passage_is_closer_to_it_and_a_single_word_is_unscored(measure: QRelScore) -> None:
     about, other = (measure(text, [CONTEXT]) for text in (QUESTION, "who wrote this long and sad letter ?"))
-    assert about is not None
-    assert other is not None
     assert about.local > other.local
     assert measure("why", [CONTEXT]) is None
     assert measure(QUESTION, ["mill"]) is None

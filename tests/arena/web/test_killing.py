@@ -59,7 +59,6 @@ def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter
     for kill in range(n_kills):
         command = [sys.executable, "-m", "tests.arena.web._killing", str(folder), str(port)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout
             assert server.stdout.readline().startswith("http://")
             before = sum(len(rater.acknowledged) for rater in raters)
             wanted = 5 + kill % 7

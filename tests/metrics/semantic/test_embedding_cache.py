@@ -76,7 +76,6 @@ def test_budgets_change_a_vector_by_less_than_1e_6(
 ) -> None:
     minilm.loaded()
     encoder = minilm._encoder
-    assert encoder is not None
     token_ids = dict(zip(texts, encoder.token_ids(texts)[0], strict=True))
     for batch in batches(token_ids, Batching(*budget), encoder.max_tokens):
         assert batch.rows * batch.width <= max(budget[0], max(len(token_ids[text]) for text in batch.texts) + budget[1])
@@ -106,7 +105,6 @@ def test_another_encoder_or_layer_or_batch_finds_nothing(minilm: BertScorer, cac
     scores(other, FIRST, cache)
     assert other.n_from_cache == 0
     encoder = Encoder(minilm.spec, "cpu", Batching(64, 8))
-    assert minilm._encoder is not None
     assert encoder.identity != minilm._encoder.identity
     assert Encoder(minilm.spec, "cpu").identity == minilm._encoder.identity
 

@@ -161,7 +161,6 @@ def test_semantic_scores_refuse_lists_of_different_length(minilm: BertScorer) ->
 
 def test_the_table_is_that_of_bert_score() -> None:
     package = find_spec("bert_score")
-    assert package is not None
     assert package.origin is not None
     folder = Path(package.origin).parent
     layers = dict(

@@ -68,7 +68,6 @@ class Cluster(ThreadingHTTPServer):
         self.queries.append(body)
         (kind, query), *_ = body["query"].items()
         text = query["query"] if kind == "sparse_vector" else query["tokens"]["model_text"]
-        assert self.documents is not None
         scored = [(len(set(text.split()) & set(item["text"].split())), name) for name, item in self.documents.items()]
         hits = sorted(((score, name) for score, name in scored if score), reverse=True)[: body["size"]]
         return {"hits": {"hits": [{"_id": name, "_score": float(score)} for score, name in hits]}}
@@ -127,7 +126,6 @@ def n_bulk(cluster: Cluster) -> int:
 
 def test_index_and_search(cluster: Cluster, elser: ElserRetriever, tmp_path: Path) -> None:
     elser.index(PASSAGES, tmp_path)
-    assert cluster.documents is not None
     assert cluster.documents["p3"] == {"passage_id": "p3", "text": "Bees\nbee number 3"}
     assert n_bulk(cluster) == 3
     run = elser.search({"a": "bee number 3", "b": "nothing", "blank": " ", "again": "bee number 3"}, 3)

@@ -33,8 +33,6 @@ def official() -> Any:
     if not FORMULAS.is_file():
         pytest.skip(f"no checkout of castorini/nuggetizer: nothing at {FORMULAS}")
     spec = importlib.util.spec_from_file_location("nuggetizer_metrics", FORMULAS)
-    assert spec
-    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look there
     spec.loader.exec_module(module)
