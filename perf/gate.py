@@ -33,7 +33,7 @@ from typing import Any
 
 from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
 from ragtasks.config import GateConfig
-from ragtasks.reports.gate import ALL_TASKS, Gate, GateRow, Side, gate, power_of, read_side, side_of
+from ragtasks.reports.gate import ALL_TASKS, Gate, GatedSystem, GateRow, gate, power_of, read_side, side_of
 from ragtasks.reports.tables import rated_evaluations
 from ragtasks.results import ScoredAnswer
 
@@ -41,7 +41,7 @@ N_PROMISES = 25
 SLICES = ("domain", "answerability")
 ALL_COUNT: dict[str, Any] = {"anchored_judges": ("the paper's",), "most_unscored": 1.0}
 """Scores of the paper's judge decide, and so do halves whose tasks lack scores in other places."""
-Split = Callable[[random.Random], tuple[Side, Side]]
+Split = Callable[[random.Random], tuple[GatedSystem, GatedSystem]]
 """Chance -> a baseline and a candidate that are one system."""
 
 
@@ -56,10 +56,10 @@ class Case:
     """What is tested by too: halves pair tasks of all kinds, so their slices are not alike."""
 
 
-def of_pair(first: Side, second: Side) -> Split:
+def of_pair(first: GatedSystem, second: GatedSystem) -> Split:
     """Return a maker of re-splits of two systems: conversation by conversation, a coin says which side has whose."""
 
-    def split(chance: random.Random) -> tuple[Side, Side]:
+    def split(chance: random.Random) -> tuple[GatedSystem, GatedSystem]:
         swapped = {row.task.conversation_id for rows in first.rows.values() for row in rows}
         swapped = {name for name in sorted(swapped) if chance.random() < 0.5}
         sides: list[dict[str, tuple[ScoredAnswer, ...]]] = [{}, {}]
@@ -73,10 +73,10 @@ def of_pair(first: Side, second: Side) -> Split:
     return split
 
 
-def of_halves(system: Side) -> Split:
+def of_halves(system: GatedSystem) -> Split:
     """Return a maker of re-splits of one system: half of its conversations against the other half."""
 
-    def split(chance: random.Random) -> tuple[Side, Side]:
+    def split(chance: random.Random) -> tuple[GatedSystem, GatedSystem]:
         before: dict[str, tuple[ScoredAnswer, ...]] = {}
         after: dict[str, tuple[ScoredAnswer, ...]] = {}
         for setting, rows in system.rows.items():
@@ -99,7 +99,7 @@ def of_halves(system: Side) -> Split:
     return split
 
 
-def with_drop(system: Side, metric: str, share: float, chance: random.Random) -> Side:
+def with_drop(system: GatedSystem, metric: str, share: float, chance: random.Random) -> GatedSystem:
     """Return a system some of whose answers fail: each gets the worst score with the same chance."""
     worst = system.metrics[metric].bounds[0]
 
@@ -111,7 +111,7 @@ def with_drop(system: Side, metric: str, share: float, chance: random.Random) ->
     return replace(system, rows={setting: tuple(map(failed, rows)) for setting, rows in system.rows.items()})
 
 
-def height(sides: Sequence[Side], metric: str) -> float:
+def height(sides: Sequence[GatedSystem], metric: str) -> float:
     """Return how far the mean of all scores is from the worst: what is lost if every answer fails."""
     rows = [row for side in sides for rows in side.rows.values() for row in rows]
     values = [value for row in rows if (value := row.values.get(metric)) is not None]
@@ -123,7 +123,7 @@ def statuses(runs: Iterator[Gate]) -> Counter[int]:
     return Counter(found.verdict.status for found in runs)
 
 
-def of_setting(system: Side, setting: str) -> Side:
+def of_setting(system: GatedSystem, setting: str) -> GatedSystem:
     """Return one setting of a system."""
     return replace(system, rows={setting: system.rows[setting]}, fields={setting: system.fields[setting]})
 
@@ -210,7 +210,7 @@ def cases(pairs: Sequence[tuple[Path, Path]], human: Path | None, only: str | No
                 yield from _cases(first, second, "human evaluation")
 
 
-def _cases(first: Side, second: Side, setting: str) -> Iterator[Case]:
+def _cases(first: GatedSystem, second: GatedSystem, setting: str) -> Iterator[Case]:
     offered = power_of(first, GateConfig()).rows
     named = [row.metric.name for row in offered if row.metric.name not in {"empty", "coverage", "token_recall"}]
     yield Case(f"{first.name} / {second.name}, {setting}", of_pair(first, second), tuple(named), SLICES)

@@ -27,7 +27,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError, misfits
 from ragtasks.tables import Format
 
 if TYPE_CHECKING:
-    from ragtasks.reports.gate import Gate, Side
+    from ragtasks.reports.gate import Gate, GatedSystem
 
 INPUT_ERROR = 2
 
@@ -186,7 +186,7 @@ def _folder() -> Path:
     return data_folder() / FOLDER
 
 
-def _candidate(results: Path | None, benchmark: str | None, *, needed: bool) -> Side | None:
+def _candidate(results: Path | None, benchmark: str | None, *, needed: bool) -> GatedSystem | None:
     from ragtasks.reports.gate import read_side
 
     if results is None and needed:
@@ -231,7 +231,7 @@ def _margin(text: str) -> tuple[str, float]:
     raise ConfigurationError(f"--margin {text}: expected METRIC=DROP, such as ans_acc=0.03")
 
 
-def _baseline(config: GateConfig) -> Side:
+def _baseline(config: GateConfig) -> GatedSystem:
     from ragtasks.reports.gate import named_side
 
     if config.baseline is None:
@@ -239,7 +239,7 @@ def _baseline(config: GateConfig) -> Side:
     return named_side(config.baseline, _folder(), config.benchmark)
 
 
-def _print_power(candidate: Side | None, config: GateConfig, form: Format, output: Path | None) -> int:
+def _print_power(candidate: GatedSystem | None, config: GateConfig, form: Format, output: Path | None) -> int:
     from ragtasks.reports.gate import power_of
     from ragtasks.reports.gate_output import gate_text, power_status
 
@@ -249,7 +249,7 @@ def _print_power(candidate: Side | None, config: GateConfig, form: Format, outpu
 
 
 def _print_gate(  # noqa: PLR0917 (as the options)
-    candidate: Side,
+    candidate: GatedSystem,
     config: GateConfig,
     form: Format,
     output: Path | None,

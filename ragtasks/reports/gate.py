@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from ragtasks.config import EvaluationConfig, GateConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
-from ragtasks.files import canonical_hash, parse_json, write_atomically
-from ragtasks.judges import AnchorVerdicts
+from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
-from ragtasks.records import Answerability, Passage, Response, Task
+from ragtasks.records import Passage, Response
 from ragtasks.reports.tables import DIMENSIONS, column_of, doubt_lines, row_slices
 from ragtasks.results import (
     CAUSES,
@@ -33,7 +34,6 @@ from ragtasks.results import (
     Evaluation,
     JudgeAnchors,
     ScoredAnswer,
-    Summary,
     anchors_in,
     files_of,
     mapped_rows,
@@ -62,7 +62,6 @@ from ragtasks.statistics import (
     p_of_signs,
 )
 from ragtasks.suites import suite_named
-from ragtasks.tables import Slice
 
 ALL_TASKS = "all tasks"
 """The slice that every task is in."""
@@ -85,7 +84,7 @@ class GateStatus(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class GatedSystem:
     """One system, as far as a gate needs it: its scores by task, and what they rest on."""
 
     name: str
@@ -127,10 +126,6 @@ class GateRow:
     slice: str
     """`all tasks`, or such as `domain=fiqa`."""
     metric: Metric
-    baseline: float | None
-    """Mean over the tasks that both sides scored."""
-    candidate: float | None
-    """The same of the system that is tested."""
     change: Estimate
     """Mean of the differences, better is above 0; its p is of a drop of exactly the margin."""
     margin: float
@@ -140,6 +135,10 @@ class GateRow:
     """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
     heights: tuple[float, float]
     """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
+    baseline: float | None = None
+    """Mean over the tasks that both sides scored."""
+    candidate: float | None = None
+    """The same of the system that is tested."""
     verdict: GateStatus = GateStatus.CANNOT_SAY
     why: str = ""
     """What the verdict rests on, where the interval does not say it; empty elsewhere."""
@@ -200,14 +199,19 @@ def _named(row: GateRow) -> str:
 # The tests.
 
 
-def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
+def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Gate:
     """Return whether a system is no worse than its baseline, in each metric that has a margin and in each slice.
 
     Raises:
         ConfigurationError: no margin, one of a metric that cannot be tested, or an unknown slice.
     """
     if not config.margins:
-        raise ConfigurationError(_no_margin(baseline))
+        names = _offered(baseline)
+        raise ConfigurationError(
+            f"gate: no margin, so nothing is tested. Next step: --margin {names[0] if names else 'METRIC'}=0.03, or "
+            "`margins` in the section `gate` of a file (--config); --power shows how small it may be. "
+            f"Metrics: {', '.join(names)}"
+        )
     _check(config, baseline, candidate)
     candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
@@ -224,7 +228,7 @@ def gate(candidate: Side, baseline: Side, config: GateConfig) -> Gate:
     )
 
 
-def before_judging(candidate: Side, baseline: Side, config: GateConfig) -> tuple[GateStatus, str] | None:
+def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[GateStatus, str] | None:
     """Return what a gate says without any judge, and why: the sides do not match, or all answers are the same."""
     _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
@@ -245,7 +249,7 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
     return (GateStatus.WORSE if race.out and race.left[0] == race.looks[0].first else GateStatus.NOT_WORSE), ""
 
 
-def power_of(baseline: Side, config: GateConfig, candidate: Side | None = None) -> Gate:
+def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem | None = None) -> Gate:
     """Return the same tests with what they can show, verdicts left at `cannot say`; without margins, of every metric.
 
     Without a candidate, its answers are taken to be as uneven as the baseline's, and independent of them. Answers to
@@ -275,6 +279,7 @@ class _Test:
     is_named: bool
     """Whether the slice is wanted by its value, or is all tasks: then it decides however few answers it has."""
     metric: Metric
+    margin: float
     decides: bool
     pairs: tuple[tuple[ScoredAnswer, ScoredAnswer], ...]
     """Response of the baseline and of the candidate to each task."""
@@ -282,27 +287,38 @@ class _Test:
     """How many of the candidate's answers cannot be answers, where these are too many to pass; empty elsewhere."""
 
 
-def _places(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[_Test]:
+def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
     is_anchored = baseline.judges <= set(config.anchored_judges) | _anchored(candidate, baseline)
     for setting, rows in baseline.rows.items():
         others = {row.task.task_id: row for row in candidate.rows[setting]}
-        for part, is_named in _slices(rows, config.slices):
-            pairs = tuple((row, others[row.task.task_id]) for row in rows if part.holds(row))
-            for name in config.margins:
+        for part in row_slices(rows):
+            label = f"{part.dimension}={part.value}" if part.value else ALL_TASKS
+            is_named = label in {ALL_TASKS, *config.slices}
+            if not is_named and part.dimension not in config.slices:
+                continue
+            pairs = tuple((row, others[row.task.task_id]) for row in part.of(rows))
+            for name, margin in config.margins.items():
                 metric = baseline.metrics[name]
-                decides = is_anchored or not baseline.is_judged(metric)
-                implausible = candidate.implausible.get(setting, "")
-                yield _Test(setting, _slice_name(part), is_named, metric, decides, pairs, implausible)
+                yield _Test(
+                    setting,
+                    label,
+                    is_named,
+                    metric,
+                    margin if label == ALL_TASKS else config.slice_margins.get(name, margin),
+                    decides=is_anchored or not baseline.is_judged(metric),
+                    pairs=pairs,
+                    implausible=candidate.implausible.get(setting, ""),
+                )
 
 
-def _anchored(candidate: Side, baseline: Side) -> set[str]:
+def _anchored(candidate: GatedSystem, baseline: GatedSystem) -> set[str]:
     """Return the judges whose verdicts on the anchors are alike on both sides."""
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
     return {name for name in baseline.judges if not why_not_anchored([side.anchors.get(name) for side in sides])}
 
 
-def _changed_judges(candidate: Side, baseline: Side) -> Iterator[str]:
+def _changed_judges(candidate: GatedSystem, baseline: GatedSystem) -> Iterator[str]:
     """Yield a line for each judge of both sides whose verdicts on the same anchors moved."""
     for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
         why = why_not_anchored([baseline.anchors[name], candidate.anchors[name]])
@@ -310,7 +326,7 @@ def _changed_judges(candidate: Side, baseline: Side) -> Iterator[str]:
             yield f"judge {name}: {why}"
 
 
-def _recalibrated(candidate: Side, baseline: Side) -> tuple[Side, list[str]]:
+def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedSystem, list[str]]:
     """Return the candidate on the scale of the baseline's judges, and a line for each map."""
     mapped = {
         setting: mapped_rows(rows, baseline.anchors, candidate.anchors, candidate.name)
@@ -322,44 +338,22 @@ def _recalibrated(candidate: Side, baseline: Side) -> tuple[Side, list[str]]:
     return replace(candidate, rows=rows, anchors=anchors), [f"recalibrated by the anchors: {text}" for text in lines]
 
 
-def _slices(rows: Sequence[ScoredAnswer], wanted: Sequence[str]) -> Iterator[tuple[Slice[ScoredAnswer], bool]]:
-    """Yield all tasks and the slices that are wanted, each with whether it is wanted by its value."""
-    for part in row_slices(rows):
-        is_named = not part.value or f"{part.dimension}={part.value}" in wanted
-        if is_named or part.dimension in wanted:
-            yield part, is_named
-
-
-def _slice_name(part: Slice[ScoredAnswer]) -> str:
-    return f"{part.dimension}={part.value}" if part.value else ALL_TASKS
-
-
 def _tested(place: _Test, config: GateConfig) -> GateRow:
     """Return a test before the correction for their number: a drop beyond the margin counts at once."""
-    margin = _margin(place, config)
     sides = [_column(place, side) for side in (0, 1)]
     # The change is above 0 if the candidate is better: of a metric of which less is better, baseline minus candidate.
     found = compare(
         *(sides if place.metric.higher_is_better else reversed(sides)),
-        tested=-margin if math.isfinite(margin) else None,
+        tested=-place.margin if math.isfinite(place.margin) else None,
         level=1 - config.alpha,
         is_discrete=True,
     )
     means = (found.first_mean, found.second_mean)
     baseline, candidate = means if place.metric.higher_is_better else reversed(means)
     both = zip(*(side.values.values() for side in sides), strict=True)
-    row = GateRow(
-        setting=place.setting,
-        slice=place.slice,
-        metric=place.metric,
-        baseline=baseline,
-        candidate=candidate,
-        change=found.difference,
-        margin=margin,
-        decides=place.decides and (place.is_named or found.difference.n_clusters >= MIN_CLUSTERS),
-        least_margin=_least_margin(found.gaps, found.difference, config.alpha),
-        heights=_heights([value for before, value in both if value is not None and before is not None], place.metric),
-    )
+    scored = [value for before, value in both if value is not None and before is not None]
+    least_margin = _least_margin(found.gaps, found.difference, config.alpha)
+    row = replace(_row(place, found.difference, scored, least_margin), baseline=baseline, candidate=candidate)
     if _are_same(place.pairs):
         return replace(row, verdict=GateStatus.NOT_WORSE, why="every answer is the same")
     if found.n_one_sided > config.most_unscored * len(place.pairs):
@@ -369,6 +363,33 @@ def _tested(place: _Test, config: GateConfig) -> GateRow:
     if place.implausible and judged.verdict is GateStatus.NOT_WORSE:
         return replace(judged, verdict=GateStatus.CANNOT_SAY, why=place.implausible)
     return judged
+
+
+def _planned(place: _Test, config: GateConfig) -> GateRow:
+    """Return a test of a system that does not exist yet, by the spread of the baseline's own scores."""
+    column = _column(place, 0)
+    (mean,) = (found.estimate for found in mean_columns([column]))
+    error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
+    change = replace(mean, value=None, low=None, high=None, standard_error=error)
+    scored = [value for value in column.values.values() if value is not None]
+    row = _row(place, change, scored, detectable_difference(change, config.alpha))
+    return replace(row, baseline=mean.value, why=mean.reason)
+
+
+def _row(place: _Test, change: Estimate, scored: Sequence[float], least_margin: float | None) -> GateRow:
+    """Return a test without its verdict; `scored` are the scores of the side whose answers may fail."""
+    worst = place.metric.bounds[0 if place.metric.higher_is_better else 1]
+    heights = [abs(value - worst) for value in scored] or [math.inf]
+    return GateRow(
+        setting=place.setting,
+        slice=place.slice,
+        metric=place.metric,
+        change=change,
+        margin=place.margin,
+        decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
+        least_margin=least_margin,
+        heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),
+    )
 
 
 def _column(place: _Test, side: int) -> Column:
@@ -429,34 +450,6 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
         yield after
 
 
-def _planned(place: _Test, config: GateConfig) -> GateRow:
-    """Return a test of a system that is not there yet, by the spread of the baseline's own scores."""
-    column = _column(place, 0)
-    (mean,) = (found.estimate for found in mean_columns([column]))
-    error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
-    change = replace(mean, value=None, low=None, high=None, standard_error=error)
-    return GateRow(
-        setting=place.setting,
-        slice=place.slice,
-        metric=place.metric,
-        baseline=mean.value,
-        candidate=None,
-        change=change,
-        margin=_margin(place, config),
-        why=mean.reason,
-        decides=place.decides and (place.is_named or mean.n_clusters >= MIN_CLUSTERS),
-        least_margin=detectable_difference(change, config.alpha),
-        heights=_heights([value for value in column.values.values() if value is not None], place.metric),
-    )
-
-
-def _margin(place: _Test, config: GateConfig) -> float:
-    name = place.metric.name
-    if place.slice == ALL_TASKS:
-        return config.margins[name]
-    return config.slice_margins.get(name, config.margins[name])
-
-
 def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | None:
     """Return the smallest margin with which an unchanged system passes in 80 % of such benchmarks.
 
@@ -473,13 +466,6 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
         (found,) = estimate_means([column], tested=change.value - middle)
         low, high = (low, middle) if found.p is not None and found.p <= alpha else (middle, high)
     return high
-
-
-def _heights(values: Sequence[float], metric: Metric) -> tuple[float, float]:
-    """Return how far scores are from the worst one: mean, and mean of the squares."""
-    worst = metric.bounds[0 if metric.higher_is_better else 1]
-    heights = [abs(value - worst) for value in values] or [math.inf]
-    return math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)
 
 
 def _found_drop(row: GateRow, level: float) -> float | None:
@@ -504,7 +490,7 @@ def _found_drop(row: GateRow, level: float) -> float | None:
 # What a gate may be given, and whether two systems match.
 
 
-def _offered(side: Side) -> list[str]:
+def _offered(side: GatedSystem) -> list[str]:
     """Return the metrics that any response has a value of."""
     given = {
         name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
@@ -529,7 +515,7 @@ def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
             raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
 
 
-def _check(config: GateConfig, side: Side, *others: Side) -> None:
+def _check(config: GateConfig, side: GatedSystem, *others: GatedSystem) -> None:
     """Refuse a margin that cannot be tested, and a score outside its metric's range on any side."""
     known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value}
     refuse_unknown_names(config, side.metrics, known)
@@ -544,15 +530,6 @@ def _check(config: GateConfig, side: Side, *others: Side) -> None:
                 if value is not None and not low <= value <= high:
                     where, expected = f"{one.name}, task {row.task.task_id}", f"{name} from {low:g} to {high:g}"
                     raise _error(where, expected, f"{value:g}", "correct the score, or score the answers again")
-
-
-def _no_margin(side: Side) -> str:
-    names = _offered(side)
-    example = names[0] if names else "METRIC"
-    return (
-        f"gate: no margin, so nothing is tested. Next step: --margin {example}=0.03, or `margins` in the section "
-        f"`gate` of a file (--config); --power shows how small it may be. Metrics: {', '.join(names)}"
-    )
 
 
 SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -571,7 +548,7 @@ _ROUNDED = 1e-6  # how far rounding may move a score beyond its metric's bound
 _LARGEST = 1e100  # of a metric without a bound: the square of a larger score may overflow
 
 
-def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[list[str], list[str]]:
+def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[list[str], list[str]]:
     """Return what makes two systems no match, and what differs and leaves them one."""
     problems: list[str] = []
     notes: list[str] = []
@@ -597,21 +574,17 @@ def _mismatches(candidate: Side, baseline: Side, config: GateConfig) -> tuple[li
     if not problems:
         for decides, line in _drift(candidate, baseline, config):
             (problems if decides else notes).append(line)
-    return problems, [*notes, *_of_turn_errors((candidate, baseline), config)]
-
-
-def _of_turn_errors(sides: Sequence[Side], config: GateConfig) -> Iterator[str]:
-    """Yield each side whose turns were not examined, if a margin is of a turn error."""
-    for side in sides if TURN_ERROR_NAMES & config.margins.keys() else ():
+    for side in (candidate, baseline) if TURN_ERROR_NAMES & config.margins.keys() else ():
         if not any(TURN_ERROR_NAMES & row.values.keys() for rows in side.rows.values() for row in rows):
-            yield f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again"
+            notes.append(f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again")
+    return problems, notes
 
 
 _FIELDS = (*_MUST_MATCH, *sorted(_BY_SYSTEM), *_MENTIONED)
 _SAVED_FIELDS = (*_FIELDS, "ragtasks version")
 
 
-def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tuple[bool, str]]:
+def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[tuple[bool, str]]:
     """Yield each metric that scores answers otherwise than before, though they did not change, and whether it decides.
 
     A free metric gives an answer one score. A judge may change its mind about some, but not in one direction.
@@ -633,16 +606,19 @@ def _drift(candidate: Side, baseline: Side, config: GateConfig) -> Iterator[tupl
 # Evaluations as sides.
 
 
-def side_of(evaluation: Evaluation) -> Side:
+def side_of(evaluation: Evaluation) -> GatedSystem:
     """Return an evaluation as a side of a gate."""
     rows: dict[str, list[ScoredAnswer]] = {}
     for row in evaluation.rows:
         rows.setdefault(row.setting, []).append(row)
-    summaries = summaries_of(evaluation.rows)
-    return Side(
+    fields = {
+        setting: provenance_of(evaluation, evaluation.tasks_in(setting), summary, {})
+        for setting, summary in summaries_of(evaluation.rows).items()
+    }
+    return GatedSystem(
         name=evaluation.model,
         suite=evaluation.suite,
-        fields={setting: _fields_of(evaluation, summary) for setting, summary in summaries.items()},
+        fields={setting: {name: found[name] for name in _SAVED_FIELDS} for setting, found in fields.items()},
         rows={setting: tuple(found) for setting, found in rows.items()},
         anchors=anchors_in(evaluation),
         doubts=tuple(doubt_lines([evaluation])),
@@ -663,12 +639,6 @@ def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[ScoredAnswe
             yield setting, str(checked)
 
 
-def _fields_of(evaluation: Evaluation, summary: Summary) -> dict[str, str]:
-    """Return what the scores of a setting rest on, as far as a gate compares it."""
-    found = provenance_of(evaluation, evaluation.tasks_in(summary.setting), summary, {})
-    return {name: found[name] for name in _SAVED_FIELDS}
-
-
 # The systems that a gate compares, from results, or from a baseline that was saved: a fixed copy of what it needs.
 
 FOLDER = "baselines"
@@ -677,7 +647,7 @@ FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_side(path: Path, benchmark: str | None = None) -> Side:
+def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
     """Return the one system in a folder of results, in a results file, or in a baseline file.
 
     `benchmark` names the one that is meant, where the results are of several; a baseline file has one.
@@ -713,7 +683,7 @@ def baseline_file(named: str, folder: Path) -> Path:
     return folder / f"{named}.json"
 
 
-def named_side(named: str, folder: Path, benchmark: str | None = None) -> Side:
+def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedSystem:
     """Return a baseline by its name, or by a path of results or of a baseline file."""
     path = baseline_file(named, folder)
     if path.exists():
@@ -723,109 +693,68 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> Side:
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")
 
 
-_STRICT = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+@with_config(ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True))
+class _Baseline(TypedDict):
+    """The file of a saved baseline."""
 
-
-class _SavedAnswer(BaseModel):
-    """A scored answer without its texts, which are not needed for a test; their hash is."""
-
-    model_config = _STRICT
-
-    setting: str
-    task_id: str
-    conversation_id: str
-    turn: int
-    domain: str
-    answerability: Annotated[Answerability, Field(strict=False)]
-    question_types: Annotated[tuple[str, ...], Field(strict=False)]
-    multi_turn: str
-    n_passages: int
-    answer_hash: str
-    values: dict[str, float | None]
-
-    @property
-    def record(self) -> ScoredAnswer:
-        """The answer as the tests read it."""
-        ids = (self.task_id, self.conversation_id, self.turn, self.domain)
-        task = Task(*ids, (), "", self.answerability, self.question_types, self.multi_turn)
-        response = Response(task, (Passage("", ""),) * self.n_passages, "")
-        return ScoredAnswer(response, self.setting, self.values, saved_hash=self.answer_hash)
-
-
-class _SavedSystem(BaseModel):
-    model_config = _STRICT
-
-    format: Literal["ragtasks baseline 2"]
-    name: str
-    suite: str
-    fields: dict[str, dict[str, str]]
-    anchors: list[dict[str, Any]]
+    format: Literal["ragtasks baseline 3"]
     n_answers: int
     checksum: str
     """Of the settings and the answers, in their order."""
-    answers: list[_SavedAnswer]
+    system: GatedSystem
 
 
-def _checksum(settings: Iterable[str], answers: Sequence[_SavedAnswer]) -> str:
-    return canonical_hash([list(settings), [answer.model_dump(mode="json") for answer in answers]])
+@cache
+def _baseline_files() -> TypeAdapter[_Baseline]:
+    return TypeAdapter(_Baseline)
 
 
-def save_baseline(side: Side, path: Path) -> None:
+def _content(saved: _Baseline) -> dict[str, Any]:
+    """Return a baseline as JSON values, with the checksum that they should have."""
+    content = _baseline_files().dump_python(saved, mode="json", exclude_defaults=True)
+    return {**content, "checksum": canonical_hash([list(saved["system"].fields), content["system"]["rows"]])}
+
+
+def save_baseline(system: GatedSystem, path: Path) -> None:
     """Write what a gate needs of a system to a file that later results do not change."""
-    of_task = [name for name in _SavedAnswer.model_fields if name in Task.__dataclass_fields__]
-    answers = [
-        _SavedAnswer(
-            **{name: getattr(row.task, name) for name in of_task},
-            setting=setting,
-            n_passages=len(row.response.passages),
-            answer_hash=row.answer_hash,
-            values=dict(row.values),
-        )
-        for setting, rows in side.rows.items()
-        for row in rows
-    ]
-    content = _SavedSystem(
-        format="ragtasks baseline 2",
-        name=side.name,
-        suite=side.suite,
-        fields={setting: dict(fields) for setting, fields in side.fields.items()},
-        anchors=[found.now.json_values for found in side.anchors.values()],
-        n_answers=len(answers),
-        checksum=_checksum(side.fields, answers),
-        answers=answers,
+    rows = {setting: tuple(map(_without_texts, found)) for setting, found in system.rows.items()}
+    anchors = {judge: replace(found, baseline=None) for judge, found in system.anchors.items()}
+    saved = _Baseline(
+        format="ragtasks baseline 3",
+        n_answers=sum(map(len, rows.values())),
+        checksum="",
+        system=replace(system, rows=rows, anchors=anchors, doubts=(), implausible={}),
     )
-    write_atomically(path, orjson.dumps(content.model_dump(mode="json"), option=orjson.OPT_INDENT_2) + b"\n")
+    write_atomically(path, orjson.dumps(_content(saved), option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def _read_baseline(path: Path) -> Side:
+def _without_texts(row: ScoredAnswer) -> ScoredAnswer:
+    """Return an answer as the tests read it: its texts are not needed, their hash is."""
+    task = replace(row.task, messages=(), target="", references=(), extra={})
+    response = Response(task, (Passage("", ""),) * len(row.response.passages), "")
+    return ScoredAnswer(response, row.setting, row.values, saved_hash=row.answer_hash)
+
+
+def _read_baseline(path: Path) -> GatedSystem:
     def error(where: str, expected: str, found: str) -> BenchmarkFileError:
         return _error(where, expected, found, f"save it again: ragtasks gate RESULTS --save-baseline {path} --force")
 
     expected = "a baseline that `ragtasks gate --save-baseline` wrote"
     try:
-        saved = _SavedSystem.model_validate(parse_json(path.read_bytes()))
+        saved = _baseline_files().validate_json(path.read_bytes(), strict=True)
     except ValidationError as problem:
         raise error(str(path), expected, first_ones(misfits(problem), _MOST_NAMED, "; ")) from None
-    except ValueError as problem:
-        raise error(str(path), expected, f"not JSON: {problem}") from None
-    for setting, fields in saved.fields.items():
+    system = saved["system"]
+    for setting, fields in system.fields.items():
         foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]
         if foreign:
             expected = "conditions that this version knows"
             raise error(f"{path}, {setting}", expected, first_ones(foreign, _MOST_NAMED))
-    if saved.checksum != _checksum(saved.fields, saved.answers):
-        found = "changed ones" if len(saved.answers) == saved.n_answers else f"{len(saved.answers)} answers"
-        raise error(str(path), f"the {saved.n_answers} answers that were saved", found)
-    return Side(
-        name=saved.name,
-        suite=saved.suite,
-        fields=saved.fields,
-        rows={
-            setting: tuple(answer.record for answer in saved.answers if answer.setting == setting)
-            for setting in saved.fields
-        },
-        anchors={now.judge: JudgeAnchors(now, None) for now in map(AnchorVerdicts.of_json, saved.anchors) if now},
-    )
+    if saved["checksum"] != _content(saved)["checksum"]:
+        n = sum(map(len, system.rows.values()))
+        found = "changed ones" if n == saved["n_answers"] else f"{n} answers"
+        raise error(str(path), f"the {saved['n_answers']} answers that were saved", found)
+    return system
 
 
 def _error(where: str, expected: str, found: str, next_step: str = "save it again from results") -> BenchmarkFileError:

@@ -151,7 +151,7 @@ def test_a_broken_baseline_is_named(results: Path) -> None:
 
 
 def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[str, Any]], object]:
-    return lambda content: change(content["answers"])
+    return lambda content: change(content["system"]["rows"]["reference"])
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[
         (_edited(lambda rows: rows.__delitem__(slice(1, None))), "found: 1 answers"),
         (_edited(lambda rows: rows.clear()), "found: 0 answers"),
         (_edited(lambda rows: rows.append(rows[0])), "found: 61 answers"),
-        (_edited(lambda rows: rows[0].update(task_id="c99<::>9")), "found: changed ones"),
-        (_edited(lambda rows: rows[0]["values"].update(rouge_l=0.51)), "found: changed ones"),
-        (lambda content: content.update(format="ragtasks baseline 1"), "kept.json --force"),
-        (lambda content: content["fields"].update(full_rag={}), "found: changed ones"),
-        (_edited(lambda rows: rows[0]["values"].update(rouge_l="0.5")), "found a text"),
-        (_edited(lambda rows: rows[0]["values"].update(rouge_l=True)), "found true or false"),
-        (lambda content: content.update(suite="mtrags"), "mtrags"),
-        (lambda content: content["fields"]["reference"].update({"best of": "3"}), "found: best of: 3"),
+        (_edited(lambda rows: rows[0]["response"]["task"].update(task_id="c99<::>9")), "found: changed ones"),
+        (_edited(lambda rows: rows[0]["scores"].update(rouge_l=0.51)), "found: changed ones"),
+        (lambda content: content.update(format="ragtasks baseline 2"), "kept.json --force"),
+        (lambda content: content["system"]["fields"].update(full_rag={}), "found: changed ones"),
+        (_edited(lambda rows: rows[0]["scores"].update(rouge_l="0.5")), "found a text"),
+        (_edited(lambda rows: rows[0]["scores"].update(rouge_l=True)), "found true or false"),
+        (lambda content: content["system"].update(suite="mtrags"), "mtrags"),
+        (lambda content: content["system"]["fields"]["reference"].update({"best of": "3"}), "found: best of: 3"),
     ],
 )
 def test_a_baseline_that_was_changed_by_hand_is_an_error_and_no_verdict(
@@ -187,7 +187,7 @@ def test_a_baseline_with_an_unknown_condition_that_was_not_set_is_read(results: 
     file = results / "kept.json"
     assert run(results / "old", "--save-baseline", file).status == 0
     content = json.loads(file.read_text())
-    content["fields"]["reference"]["best of"] = "-"
+    content["system"]["fields"]["reference"]["best of"] = "-"
     file.write_text(json.dumps(content))
     assert run(results / "same", "--baseline", file, "--margin", "rouge_l=0.05").status == 0
 

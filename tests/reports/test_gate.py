@@ -15,8 +15,8 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.judges import AnchorVerdicts
 from ragtasks.reports.gate import (
     Gate,
+    GatedSystem,
     GateStatus,
-    Side,
     before_judging,
     gate,
     is_powerful,
@@ -33,7 +33,7 @@ from tests.reports._rows import evaluation, row
 N = 60
 
 
-def side(value: Callable[[int], float | None], *, n: int = N, name: str = "new", **changes: Any) -> Side:
+def side(value: Callable[[int], float | None], *, n: int = N, name: str = "new", **changes: Any) -> GatedSystem:
     """Return a system with a value of rouge_l in each of n conversations."""
     rows: list[ScoredAnswer] = [
         row(number, 0.5, **{"values": {"rouge_l": value(number), "ans_acc": 1.0, "rb_llm": value(number)}} | changes)
@@ -48,7 +48,7 @@ def noisy(seed: int, shift: float = 0.0) -> Callable[[int], float]:
     return lambda number: values[number]
 
 
-def gated(now: Side, before: Side, **options: Any) -> Gate:
+def gated(now: GatedSystem, before: GatedSystem, **options: Any) -> Gate:
     return gate(now, before, GateConfig(**{"margins": {"rouge_l": 0.05}} | options))
 
 
@@ -139,7 +139,7 @@ def test_equal_scores_of_other_answers_pass_only_if_a_rare_loss_would_show() -> 
 
 
 def test_one_slice_that_is_worse_fails_all() -> None:
-    def rows(model: str, drop: float) -> Side:
+    def rows(model: str, drop: float) -> GatedSystem:
         values = noisy(3 if drop else 4)
         return side_of(
             evaluation(
@@ -170,7 +170,7 @@ def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> No
     )
     names = ("ans_acc", "rouge_l")
 
-    def many(values: Callable[[int], float], model: str) -> Side:
+    def many(values: Callable[[int], float], model: str) -> GatedSystem:
         rows = [
             row(
                 n,
@@ -193,7 +193,7 @@ def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> No
 
 
 def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> None:
-    def rows(model: str) -> Side:
+    def rows(model: str) -> GatedSystem:
         values = noisy(5 if model == "new" else 6)
         found = [
             row(n, 0, answerability="PARTIAL" if n < 5 else "ANSWERABLE", values={"rouge_l": values(n)})
@@ -208,7 +208,7 @@ def test_slices_without_an_interval_do_not_decide_unless_they_are_named() -> Non
     assert named.verdict is GateStatus.CANNOT_SAY
 
 
-def with_fields(system: Side, **fields: str) -> Side:
+def with_fields(system: GatedSystem, **fields: str) -> GatedSystem:
     return replace(system, fields={name: {**found, **fields} for name, found in system.fields.items()})
 
 
@@ -265,7 +265,7 @@ def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
     assert (alone.verdict, "not anchored" in alone.sentence) == (GateStatus.CANNOT_SAY, True)
 
 
-def with_anchors(found: Side, shift: float, time: str) -> Side:
+def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
     """Return a side whose judge was asked 40 anchors."""
     values = tuple(0.5 + 0.01 * (place % 9) + shift + 0.02 * shift * (place % 5) for place in range(40))
     conversations = tuple(place // 2 for place in range(40))
@@ -342,7 +342,7 @@ def test_what_cannot_be_tested_is_refused(options: dict[str, Any], message: str)
         gated(BEFORE, BEFORE, **options)
 
 
-def by_domain(model: str, shift: float = 0.0, n: int = N, **changes: Any) -> Side:
+def by_domain(model: str, shift: float = 0.0, n: int = N, **changes: Any) -> GatedSystem:
     """Return a system with answers of five domains, the last of which has few."""
     values = noisy(1 if model == "old" else 2, shift)
     rows = [row(place, 0, domain="rare" if place < 4 else f"d{place % 4}", values={"rouge_l": values(place)} | changes)
@@ -392,7 +392,7 @@ def test_a_row_holds_the_means_of_the_tasks_that_both_sides_scored() -> None:
 
 
 def test_a_slice_in_which_nothing_is_scored_is_left_out_and_the_whole_is_not() -> None:
-    def rows(model: str) -> Side:
+    def rows(model: str) -> GatedSystem:
         values = noisy(1 if model == "old" else 2)
         found = [row(n, 0, domain="bare" if n < 20 else "full", values={"rouge_l": None if n < 20 else values(n)})
                  for n in range(N)]  # fmt: skip
@@ -402,7 +402,7 @@ def test_a_slice_in_which_nothing_is_scored_is_left_out_and_the_whole_is_not() -
     assert [(item.slice, item.decides) for item in found.rows] == [("all tasks", True), ("domain=full", True)]
 
 
-def two_settings(model: str, *settings: str) -> Side:
+def two_settings(model: str, *settings: str) -> GatedSystem:
     values = noisy(1 if model == "old" else 2)
     rows = [row(n, 0, setting=name, values={"rouge_l": values(n)}) for name in settings for n in range(N)]
     return side_of(evaluation(rows, model=model))
