@@ -77,19 +77,6 @@ def test_alpha_is_its_definition(ratings: list[list[int | None]], level: Level) 
     assert krippendorff_alpha(ratings, level).value == pytest.approx(brute_alpha(ratings, level), abs=1e-9)
 
 
-@given(RATINGS, st.sampled_from(Level))
-def test_alpha_ignores_the_order_of_items_and_raters(ratings: list[list[int | None]], level: Level) -> None:
-    shuffled = [sorted(item, key=lambda value: value or 0) for item in reversed(ratings)]
-    assert krippendorff_alpha(shuffled, level).value == pytest.approx(krippendorff_alpha(ratings, level).value)
-
-
-@pytest.mark.parametrize("level", Level)
-def test_alpha_is_1_where_all_agree_and_below_0_where_they_never_do(level: Level) -> None:
-    assert krippendorff_alpha([(1, 1), (2, 2), (3, 3)], level).value == 1
-    value = krippendorff_alpha([(1, 2), (2, 1), (1, 2)], level).value
-    assert value < 0
-
-
 @pytest.mark.parametrize(
     ("ratings", "reason"),
     [

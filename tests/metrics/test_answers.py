@@ -17,6 +17,7 @@ from ragtasks.metrics import (
     Scores,
     Semantics,
     SemanticScore,
+    answerability_accuracy,
     condition_paper,
     score_responses,
 )
@@ -83,6 +84,10 @@ def test_judged_scores_are_conditioned_like_rb_alg(answerability: Answerability,
     assert sorted(scores) == sorted(metric.name for metric in METRICS if not metric.needs_official_prompts)
     assert scores["rb_llm"] == condition_paper(Score(0.7), answerability, verdict)
     assert scores["rl_f"] == condition_paper(Score(None, "nothing stated"), answerability, verdict)
+    assert scores["rb_alg"] == condition_paper(scores["rb_alg_raw"], answerability, verdict)
+    accuracy = answerability_accuracy(answerability, verdict)
+    assert scores["ans_acc"].value == accuracy.value
+    assert scores["coverage"].value == float(scores["rb_alg"].value is not None)
     assert (scores["rb_llm_raw"], scores["judge_coverage"]) == (Score(0.7), Score(0.75))
 
 
@@ -154,25 +159,6 @@ def test_scores_of_an_answer() -> None:
     assert (values["bert_recall"], values["bert_precision"], values["bert_k_precision"]) == (0.6, 0.4, 0.2)
     assert (values["ans_acc"], values["idk_yes"], values["idk_partial"]) == (1, 0, 0)
     assert (values["empty"], values["coverage"]) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("answerability", "verdict", "rb_alg", "ans_acc"),
-    [
-        (Answerability.ANSWERABLE, IdkVerdict.YES, 0, 0),
-        (Answerability.PARTIAL, IdkVerdict.PARTIAL, "raw", 1),
-        (Answerability.UNANSWERABLE, IdkVerdict.YES, 1, 1),
-        (Answerability.UNANSWERABLE, IdkVerdict.NO, 0, 0),
-        (Answerability.CONVERSATIONAL, IdkVerdict.NO, None, None),
-    ],
-)
-def test_conditioning_takes_the_label_of_the_task(
-    answerability: Answerability, verdict: IdkVerdict, rb_alg: object, ans_acc: object
-) -> None:
-    scores = score_one("90 metres", verdict, answerability=answerability)
-    expected = scores["rb_alg_raw"].value if rb_alg == "raw" else rb_alg
-    assert (scores["rb_alg"].value, scores["ans_acc"].value) == (expected, ans_acc)
-    assert scores["coverage"].value == float(rb_alg is not None)
 
 
 def test_the_ibm_profile_sees_only_the_label_it_is_given() -> None:

@@ -309,6 +309,9 @@ ANSWERS_ABOUT_CALLS = [
     "Put the JSON between <tool_call> and </tool_call>.",
     "GLM writes <arg_key>query</arg_key>.",
     "The channel is named to=functions.search in the header.",
+    "The tool was named in the header as to=",
+    "Her remarks are in the\ncommentary",
+    "[1] says so (search(query) too).",
 ]
 
 OUTPUT = [
@@ -452,26 +455,3 @@ def test_each_form_of_a_call_is_no_answer(form: str) -> None:
 def test_a_call_that_is_cut_off_is_no_answer(form: str) -> None:
     written = f"I look.\n{WRITERS[form]({'query': 'permit cost'})}"
     assert is_tool_call(written[: written.index("cost")])
-
-
-QUOTED = [
-    "The tool was named in the header as to=",
-    "Her remarks are in the\ncommentary",
-    "Models write <tool_call> before a call.",
-    "Write `<tool_call>{}` to call.",
-    "The mark [TOOL_CALLS] is Mistral's.",
-    f"DeepSeek begins with {deep('calls▁begin')} and goes on.",
-    "In harmony a header such as `to=functions.search` names the tool.",
-    "The channel is named to=functions.search in the header.",
-    "A parameter stands in <function=NAME> and </function>.",
-    "<tool_call> is a mark that Hermes writes.",
-    "Call it with search(query='x') or [search(query='x')].",
-    "[1] says so (search(query) too).",
-    "[1](https://example.org/search?query=x) says so.",
-    "GLM writes <arg_key>query</arg_key>.",
-]
-
-
-@pytest.mark.parametrize("reply", QUOTED)
-def test_an_answer_that_speaks_of_a_mark_is_an_answer(reply: str) -> None:
-    assert not is_tool_call(reply)

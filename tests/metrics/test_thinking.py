@@ -22,207 +22,96 @@ END = "</think>"
         ("", ""),
         ("<think>a</think>b", "b"),
         ("a</think>\n\nb ", "b"),  # the opening was part of the prompt
-        ("<think>a</think>b<think>c</think>d", "d"),
         ("<think>a</think>", ""),
         ("<think>cut off in the middle", ""),
         ("\n <think>cut off", ""),
         ("<thinking>cut off", ""),
         ("a</think><think>a second thought, cut off", ""),
-        ("How do I write <think> in HTML?", "How do I write <think> in HTML?"),
     ],
 )
 def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> None:
     assert answer_text(text, END) == answer
 
 
+FORMS = [
+    "<think>THOUGHT</think>ANSWER",
+    "<think>\nTHOUGHT\n</think>\n\nANSWER",
+    "THOUGHT\n</think>\n\nANSWER",
+    "THOUGHT</think>ANSWER",
+    "THOUGHT </think> ANSWER",
+    "<|START_THINKING|>THOUGHT<|END_THINKING|><|START_RESPONSE|>ANSWER<|END_RESPONSE|>",
+    "◁think▷THOUGHT◁/think▷ANSWER",
+    "<seed:think>THOUGHT</seed:think>ANSWER",
+    "[THINK]THOUGHT[/THINK]ANSWER",
+    "<reasoning>THOUGHT</reasoning>\nANSWER",
+    "<reasoning>THOUGHT</reasoning><answer>ANSWER</answer>",
+    "<thinking>THOUGHT</thinking>\n\nANSWER",
+    "<thought>THOUGHT</thought>ANSWER",
+    "<|begin_of_thought|>THOUGHT<|end_of_thought|>\n\n<|begin_of_solution|>ANSWER<|end_of_solution|>",
+    "<think>THOUGHT</think>\n<response>\nANSWER\n</response>",
+    "Here is my thought process: THOUGHT Here is my response: ANSWER",
+    "<|channel|>analysis<|message|>THOUGHT<|end|><|start|>assistant<|channel|>final<|message|>ANSWER<|return|>",
+    "<|channel|>final<|message|>ANSWER",
+    "Thinking...\nTHOUGHT\n...done thinking.\n\nANSWER",
+    '<details type="reasoning" done="true" duration="3">\n<summary>Thought for 3 seconds</summary>\n> THOUGHT\n</details>\nANSWER',
+    "Thought: THOUGHT\nAction: search\nAction Input: library\nObservation: x\nThought: I now know the final answer\nFinal Answer: ANSWER",
+    "<longcat_think>THOUGHT</longcat_think>ANSWER",
+    "<|inner_prefix|>THOUGHT<|inner_suffix|>ANSWER",
+    "<|channel>thought\nTHOUGHT<channel|>ANSWER",
+    "<|think:start|>THOUGHT<|think:end|>ANSWER",
+    "THOUGHT<|think:end|>ANSWER",
+    "Let me check.\n<think>THOUGHT</think>\nANSWER",
+    "ANSWER\n<think>THOUGHT</think>",
+    "<Thinking>THOUGHT</Thinking>ANSWER",
+    "<THINK>THOUGHT</THINK>ANSWER",
+    "</think>\n\nANSWER",
+    "<think>\n\n</think>\n\nANSWER",
+    "THOUGHT[/THINK]ANSWER",
+    "<thinking>\nI should write `</thinking>` at the end.\n</thinking>\nANSWER",
+    "<think>THOUGHT The tag is </think>, they say.\n</think>\nANSWER",
+    "<analysis>THOUGHT</analysis>\n\nANSWER",
+    "<scratchpad>THOUGHT</scratchpad>ANSWER",
+    "&lt;think&gt;THOUGHT&lt;/think&gt;ANSWER",
+    "<think>THOUGHT\\n</think>\\n\\nANSWER",
+    "<|im_start|>system\nYou are helpful.<|im_end|>\n<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\nANSWER<|im_end|>",
+    "system\nYou are helpful.\nuser\nWhen?\nassistant\nANSWER",
+    "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nWhen? [/INST] ANSWER</s>",
+    "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhen?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nANSWER<|eot_id|>",
+    "<bos><start_of_turn>user\nWhen?<end_of_turn>\n<start_of_turn>model\nANSWER<end_of_turn>",
+    "<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\n<think>\nTHOUGHT\n</think>\n\nANSWER",
+    "<|system|>\nBe kind.<|end|>\n<|user|>\nWhen?<|end|>\n<|assistant|>\nANSWER<|end|>",
+    "<p>ANSWER</p>",
+    "<p>The library opens at <b>nine</b> on weekdays.</p>",
+    '<div class="a"><p>ANSWER</p></div>',
+    "<think>THOUGHT\n```\n<think>\n```\n</think>\nANSWER",
+    "<think>THOUGHT</think>\n[THINK]THOUGHT[/THINK]ANSWER",
+    "<reason>x y</reason>ANSWER",
+    "<cot>x</cot>ANSWER",
+    "<inner_monologue>x</inner_monologue>ANSWER",
+    "<|thinking|>x<|/thinking|>ANSWER",
+    "<ant_thinking>x</ant_thinking>ANSWER",
+    "[REASONING]x[/REASONING]ANSWER",
+    "<think >x</think >ANSWER",
+    "<think>x</thinking>ANSWER",
+    "<details>\n<summary>Thinking</summary>\nx\n</details>\nANSWER",
+]
+"""Replies with a THOUGHT and an ANSWER in their places."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_thoughts_and_prompts_around_an_answer_are_left_out(form: str) -> None:
+    answer = "The library opens at nine on weekdays."
+    reply = form.replace("THOUGHT", "They ask about the library of the town.").replace("ANSWER", answer)
+    assert answer_text(reply, END) == answer
+
+
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        (
-            "<think>They ask about the library of the town.</think>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>\nThey ask about the library of the town.\n</think>\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "They ask about the library of the town.\n</think>\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "They ask about the library of the town.</think>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "They ask about the library of the town. </think> The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|START_THINKING|>They ask about the library of the town.<|END_THINKING|><|START_RESPONSE|>The library opens at nine on weekdays.<|END_RESPONSE|>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "◁think▷They ask about the library of the town.◁/think▷The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<seed:think>They ask about the library of the town.</seed:think>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "[THINK]They ask about the library of the town.[/THINK]The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<reasoning>They ask about the library of the town.</reasoning>\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<reasoning>They ask about the library of the town.</reasoning><answer>The library opens at nine on weekdays.</answer>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<thinking>They ask about the library of the town.</thinking>\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<thought>They ask about the library of the town.</thought>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|begin_of_thought|>They ask about the library of the town.<|end_of_thought|>\n\n<|begin_of_solution|>The library opens at nine on weekdays.<|end_of_solution|>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>They ask about the library of the town.</think>\n<response>\nThe library opens at nine on weekdays.\n</response>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "Here is my thought process: They ask about the library of the town. Here is my response: The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|channel|>analysis<|message|>They ask about the library of the town.<|end|><|start|>assistant<|channel|>final<|message|>The library opens at nine on weekdays.<|return|>",
-            "The library opens at nine on weekdays.",
-        ),
-        ("<|channel|>final<|message|>The library opens at nine on weekdays.", "The library opens at nine on weekdays."),
-        (
-            "Thinking...\nThey ask about the library of the town.\n...done thinking.\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            '<details type="reasoning" done="true" duration="3">\n<summary>Thought for 3 seconds</summary>\n> They ask about the library of the town.\n</details>\nThe library opens at nine on weekdays.',
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "Thought: They ask about the library of the town.\nAction: search\nAction Input: library\nObservation: x\nThought: I now know the final answer\nFinal Answer: The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<longcat_think>They ask about the library of the town.</longcat_think>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|inner_prefix|>They ask about the library of the town.<|inner_suffix|>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|channel>thought\nThey ask about the library of the town.<channel|>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|think:start|>They ask about the library of the town.<|think:end|>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "They ask about the library of the town.<|think:end|>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "Let me check.\n<think>They ask about the library of the town.</think>\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "The library opens at nine on weekdays.\n<think>They ask about the library of the town.</think>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<Thinking>They ask about the library of the town.</Thinking>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<THINK>They ask about the library of the town.</THINK>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        ("</think>\n\nThe library opens at nine on weekdays.", "The library opens at nine on weekdays."),
-        ("<think>\n\n</think>\n\nThe library opens at nine on weekdays.", "The library opens at nine on weekdays."),
-        ("<think>They ask about the library of the town.", ""),
-        ("[THINK]They ask about the library of the town.", ""),
-        ("<|START_THINKING|>They ask about the library of the town.", ""),
-        ("<think>They ask about the library of the town.</think>", ""),
-        (
-            "They ask about the library of the town.[/THINK]The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<thinking>\nI should write `</thinking>` at the end.\n</thinking>\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>They ask about the library of the town. The tag is </think>, they say.\n</think>\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<analysis>They ask about the library of the town.</analysis>\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<scratchpad>They ask about the library of the town.</scratchpad>The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "&lt;think&gt;They ask about the library of the town.&lt;/think&gt;The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>They ask about the library of the town.\\n</think>\\n\\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|im_start|>system\nYou are helpful.<|im_end|>\n<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\nThe library opens at nine on weekdays.<|im_end|>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "system\nYou are helpful.\nuser\nWhen?\nassistant\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nWhen? [/INST] The library opens at nine on weekdays.</s>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhen?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nThe library opens at nine on weekdays.<|eot_id|>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<bos><start_of_turn>user\nWhen?<end_of_turn>\n<start_of_turn>model\nThe library opens at nine on weekdays.<end_of_turn>",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|im_start|>user\nWhen?<|im_end|>\n<|im_start|>assistant\n<think>\nThey ask about the library of the town.\n</think>\n\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<|system|>\nBe kind.<|end|>\n<|user|>\nWhen?<|end|>\n<|assistant|>\nThe library opens at nine on weekdays.<|end|>",
-            "The library opens at nine on weekdays.",
-        ),
-        ("<p>The library opens at nine on weekdays.</p>", "The library opens at nine on weekdays."),
-        ("<p>The library opens at <b>nine</b> on weekdays.</p>", "The library opens at nine on weekdays."),
-        (
-            '<div class="a"><p>The library opens at nine on weekdays.</p></div>',
-            "The library opens at nine on weekdays.",
-        ),
+        ("<think>They ask.", ""),
+        ("[THINK]They ask.", ""),
+        ("<|START_THINKING|>They ask.", ""),
+        ("<think>They ask.</think>", ""),
         ("It&#39;s open &amp; free; &quot;yes&quot;.", 'It\'s open & free; "yes".'),
         ("<ul><li>One</li><li>Two</li></ul>", "One\nTwo"),
         ("<p>Johnson &amp; Johnson</p>\n<p>AT&amp;T<br>x</p>", "Johnson & Johnson\nAT&T\nx"),
@@ -238,7 +127,7 @@ def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> Non
             '"The library opens at nine on weekdays."',
         ),
         (
-            "<think>They ask about the library of the town.</think>**Answer:** The library opens at nine on weekdays.",
+            "<think>They ask.</think>**Answer:** The library opens at nine on weekdays.",
             "**Answer:** The library opens at nine on weekdays.",
         ),
         ('<think>They ask about "hours"</think>"Hours" it is.', '"Hours" it is.'),
@@ -246,38 +135,18 @@ def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> Non
         ("<think>a</think>b<think>c</think>", "b"),
         ("a</think><think>a second thought, cut off", ""),
         (
-            "<think>They ask about the library of the town.</think>\n\nPut it between <think> and </think> tags.",
+            "<think>They ask.</think>\n\nPut it between <think> and </think> tags.",
             "Put it between <think> and </think> tags.",
         ),
         ("The user asks about <think> tags.\nI explain.\n</think>\n\nUse `<think>`.", "Use `<think>`."),
         (
-            "<think>They ask about the library of the town.\n```\n<think>\n```\n</think>\nThe library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>They ask about the library of the town.</think>\n[THINK]They ask about the library of the town.[/THINK]The library opens at nine on weekdays.",
-            "The library opens at nine on weekdays.",
-        ),
-        (
-            "<think>They ask about the library of the town.</think>\nModels write:\n<think>\nx\n</think>\nThe answer.",
+            "<think>They ask.</think>\nModels write:\n<think>\nx\n</think>\nThe answer.",
             "Models write:\n<think>\nx\n</think>\nThe answer.",
-        ),
-        ("<reason>x y</reason>The library opens at nine.", "The library opens at nine."),
-        ("<cot>x</cot>The library opens at nine.", "The library opens at nine."),
-        ("<inner_monologue>x</inner_monologue>The library opens at nine.", "The library opens at nine."),
-        ("<|thinking|>x<|/thinking|>The library opens at nine.", "The library opens at nine."),
-        ("<ant_thinking>x</ant_thinking>The library opens at nine.", "The library opens at nine."),
-        ("[REASONING]x[/REASONING]The library opens at nine.", "The library opens at nine."),
-        ("<think >x</think >The library opens at nine.", "The library opens at nine."),
-        ("<think>x</thinking>The library opens at nine.", "The library opens at nine."),
-        (
-            "<details>\n<summary>Thinking</summary>\nx\n</details>\nThe library opens at nine.",
-            "The library opens at nine.",
         ),
         ("<p></p>", ""),
     ],
 )
-def test_thoughts_prompts_html_and_escapes_around_an_answer_are_left_out(reply: str, answer: str) -> None:
+def test_html_and_escapes_around_an_answer_are_left_out(reply: str, answer: str) -> None:
     assert answer_text(reply, END) == answer
 
 
