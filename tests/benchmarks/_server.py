@@ -18,6 +18,8 @@ class FileServer:
     """What is served, how, and what was asked."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
+    authorization: str = ""
+    """The header of the last request."""
     behaviours: dict[str, list[Behaviour]] = field(default_factory=dict)
     log: list[tuple[str, str | None]] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
@@ -33,6 +35,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(self.path.lstrip("/"))
         self.files.log.append((path, self.headers.get("Range")))
+        self.files.authorization = self.headers.get("Authorization", "")
         body = self.files.bodies.get(path)
         script = self.files.behaviours.get(path, [])
         if script:
