@@ -13,7 +13,7 @@ import orjson
 
 from ragtasks.benchmarks.download import storing
 from ragtasks.benchmarks.sources import Source
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Run, broken_statistics, canonical_hash, sample_statistics, written_aside
 from ragtasks.languages import ENGLISH, UNKNOWN, is_foreign, language_of, settled
 from ragtasks.records import LANGUAGE, Answerability, Contexts, Passage, Qrel, Setting, Task
@@ -173,6 +173,12 @@ def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) 
 def has_references(task: Task, setting: Setting) -> bool:
     """Return whether a task has a part in a setting: one without reference passages has none to be given."""
     return setting is not Setting.REFERENCE or bool(task.references)
+
+
+def check_domain(domain: str, known: Sequence[str]) -> None:
+    """Raise an error for a domain that a benchmark does not have."""
+    if domain not in known:
+        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, known)}")
 
 
 # Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.

@@ -8,7 +8,7 @@ import itertools
 import logging
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +21,13 @@ from ragtasks.benchmarks._definition import (
     Benchmark,
     BenchmarkDefinition,
     RetrievalSide,
+    check_domain,
     derived_file,
     reference_contexts,
 )
 from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, once, typed_lines
 from ragtasks.benchmarks.sources import Source, SourceFile
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, parse_json, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
@@ -37,6 +38,7 @@ DOMAINS = ("dmv", "ssa", "studentaid", "va")
 """The four domains of both data sets."""
 EXTRA_DOMAINS = ("cdccovid",)
 """Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may lack."""
+_ALL_DOMAINS = (*DOMAINS, *EXTRA_DOMAINS)
 
 _Domain = Literal["dmv", "ssa", "studentaid", "va", "cdccovid"]
 _FOLDERS = ("", "multidoc2dial", "doc2dial/v1.0.1", "doc2dial", "data")
@@ -162,11 +164,11 @@ class Dialogue(Fields):
 
 
 class _Dialogues(Fields):
-    by_domain: dict[_Domain, list[Dialogue]] = Field(alias="dial_data", min_length=1)
+    by_domain: Mapping[_Domain, list[Dialogue]] = Field(alias="dial_data", min_length=1)
 
 
 class _DialoguesByDocument(Fields):
-    by_domain: dict[_Domain, dict[str, list[Dialogue]]] = Field(alias="dial_data", min_length=1)
+    by_domain: Mapping[_Domain, dict[str, list[Dialogue]]] = Field(alias="dial_data", min_length=1)
 
 
 def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> tuple[Dialogue, ...]:
@@ -200,13 +202,9 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
 
 
 def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> Iterator[Dialogue]:
-    if not is_by_document:
-        file = checked(TypeAdapter(_Dialogues), content, problems)
-        for domain, dialogues in file.by_domain.items() if file else ():
-            yield from (dialogue.model_copy(update={"domain": domain}) for dialogue in dialogues)
-        return
-    old_file = checked(TypeAdapter(_DialoguesByDocument), content, problems)
-    for domain, by_document in old_file.by_domain.items() if old_file else ():
+    file = checked(TypeAdapter(_DialoguesByDocument if is_by_document else _Dialogues), content, problems)
+    for domain, found in file.by_domain.items() if file else ():
+        by_document = found if isinstance(found, dict) else {"": found}
         for document_id, dialogues in by_document.items():
             own = {"domain": domain, "document_id": document_id}
             yield from (dialogue.model_copy(update=own) for dialogue in dialogues)
@@ -231,8 +229,9 @@ _TO_BLANK = str.maketrans(dict.fromkeys("\n\r\t", " "))
 def cut(documents: Mapping[str, Document], unit: str) -> dict[str, tuple[Passage, ...]]:
     """Return document id -> its passages, in order."""
     numbers = itertools.count()
+    texts_of = _token_texts if unit == TOKEN else _structure_texts
     return {
-        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, document.title) for text in _TEXTS[unit](document))
+        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, document.title) for text in texts_of(document))
         for document_id, document in documents.items()
     }
 
@@ -244,21 +243,15 @@ def _token_texts(document: Document) -> list[str]:
 
 
 def _structure_texts(document: Document) -> list[str]:
-    return [_section_text(document, spans) for spans in _sections(document.spans.values())]
-
-
-def _sections(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield runs of neighbouring spans of one section or one title."""
-    ordered = list(spans)
-    group = ordered[:1]
-    for before, span in pairwise(ordered):
-        if before.section_id == span.section_id or before.title.strip() == span.title.strip():
-            group.append(span)
+    """Return the texts of runs of neighbouring spans of one section or one title."""
+    sections: list[list[Span]] = []
+    for span in document.spans.values():
+        before = sections[-1][-1] if sections else None
+        if before and (before.section_id == span.section_id or before.title.strip() == span.title.strip()):
+            sections[-1].append(span)
         else:
-            yield group
-            group = [span]
-    if group:
-        yield group
+            sections.append([span])
+    return [_section_text(document, spans) for spans in sections]
 
 
 def _section_text(document: Document, spans: Sequence[Span]) -> str:
@@ -268,9 +261,6 @@ def _section_text(document: Document, spans: Sequence[Span]) -> str:
     # The official passages lose what follows a `#`, and slashes separate titles only.
     headings = [title.replace("/", "-").split("#")[0] for title in titles]
     return _one_line(f"{' / '.join(headings)} // {' '.join(span.text for span in spans)}")
-
-
-_TEXTS = {STRUCTURE: _structure_texts, TOKEN: _token_texts}
 
 
 def _one_line(text: str) -> str:
@@ -358,25 +348,23 @@ class Collection:
         )
 
     def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
-        dialogues, documents = (
-            Problems(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
-        )
-        found = {
-            "dialogues": (dialogues, self.n_dialogues, len({task.conversation_id for task in tasks})),
-            "documents": (documents, self.n_documents, len(read_documents(root, self.documents))),
-        }
-        for what, (problems, expected, n) in found.items():
+        n_dialogues = len({task.conversation_id for task in tasks})
+        for file, what, expected, n in (
+            (self.dialogues, "dialogues", self.n_dialogues, n_dialogues),
+            (self.documents, "documents", self.n_documents, len(read_documents(root, self.documents))),
+        ):
+            problems = Problems(root / file, f"{self.name} file", _FETCH)
             if expected not in {None, n}:
                 problems.add(0, f"{expected} {what}", n)
             problems.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""
-        return RetrievalSide((*DOMAINS, *EXTRA_DOMAINS), self.corpus_file, self.load_qrels, load_rewrites)
+        return RetrievalSide(_ALL_DOMAINS, self.corpus_file, self.load_qrels, load_rewrites)
 
     def corpus_file(self, root: Path, domain: str) -> Path:
         """Return the file of units, made now where it is not there; the same for every domain."""
-        _check_domain(domain)
+        check_domain(domain, _ALL_DOMAINS)
         own = files_root(root)
         rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
         # The name moves with the content, so that a file made from other documents is not found.
@@ -392,7 +380,7 @@ class Collection:
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
         """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none."""
-        _check_domain(domain)
+        check_domain(domain, _ALL_DOMAINS)
         if self.unit == PROPOSITIONS:
             raise ConfigurationError(_no_gold("relevance judgements"))
         tasks = [task for task in _tasks(self, files_root(root)) if task.domain == domain]
@@ -472,7 +460,7 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
 
     Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
     """
-    _check_domain(domain)
+    check_domain(domain, _ALL_DOMAINS)
     path = files_root(root) / "rewrites.jsonl"
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
@@ -488,11 +476,6 @@ def _no_gold(what: str) -> str:
         f"no {what} for propositions: the released file does not say which of them an answer rests on.\n"
         "  next step: evaluate passages (multidoc2dial, multidoc2dial_token), or score answers that rest on them"
     )
-
-
-def _check_domain(domain: str) -> None:
-    if domain not in {*DOMAINS, *EXTRA_DOMAINS}:
-        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 
 
 # The benchmarks on the Doc2Dial documents, a row each: one data set and one retrieval unit make one.
@@ -588,62 +571,43 @@ def tasks_of(
 
     Their `extra` holds `official_id` (`<dialogue>_<turn>`), `document_id`, `grounding`, `user_act` and `agent_act`.
     """
-    return tuple(_task(moment, documents, passages) for dialogue in dialogues for moment in _moments(dialogue))
+    return tuple(task for dialogue in dialogues for task in _tasks_in(dialogue, documents, passages))
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A dialogue up to a user turn, and the reply."""
-
-    dialogue: Dialogue
-    messages: tuple[Message, ...]
-    turn: Turn
-    reply: Turn
-
-
-def _moments(dialogue: Dialogue) -> Iterator[_Moment]:
+def _tasks_in(
+    dialogue: Dialogue, documents: Mapping[str, Document], passages: Mapping[str, tuple[Passage, ...]] | None
+) -> Iterator[Task]:
     messages: list[Message] = []
     for turn, reply in pairwise(dialogue.turns):
-        _append(messages, turn)
-        if turn.role == "user" and reply.role == "agent":
-            yield _Moment(dialogue, tuple(messages), turn, reply)
-
-
-def _append(messages: list[Message], turn: Turn) -> None:
-    """Add an utterance, to the last message where the same speaker goes on."""
-    role = _ROLES[turn.role]
-    if messages and messages[-1].role is role:
-        messages[-1] = Message(role, f"{messages[-1].text}\n{turn.text}")
-    else:
-        messages.append(Message(role, turn.text))
-
-
-def _task(
-    moment: _Moment, documents: Mapping[str, Document], passages: Mapping[str, tuple[Passage, ...]] | None
-) -> Task:
-    dialogue, turn, reply = moment.dialogue, moment.turn, moment.reply
-    number = sum(message.role is Role.USER for message in moment.messages)
-    is_answered = reply.act != NO_SOLUTION
-    document_id, grounding = _grounding(dialogue.spans_of(reply), documents) if is_answered else ("", "")
-    candidates = passages[document_id] if passages is not None and grounding else ()
-    return Task(
-        task_id=task_id(dialogue.dialogue_id, number),
-        conversation_id=dialogue.dialogue_id,
-        turn=number,
-        domain=dialogue.domain,
-        messages=moment.messages,
-        target=reply.text,
-        answerability=Answerability.ANSWERABLE if is_answered else Answerability.UNANSWERABLE,
-        question_types=(turn.act,),
-        references=gold_passages(grounding, candidates),
-        extra={
-            "official_id": f"{dialogue.dialogue_id}_{turn.turn_id}",
-            "document_id": document_id,
-            "grounding": grounding,
-            "user_act": turn.act,
-            "agent_act": reply.act,
-        },
-    )
+        role = _ROLES[turn.role]
+        if messages and messages[-1].role is role:
+            messages[-1] = Message(role, f"{messages[-1].text}\n{turn.text}")
+        else:
+            messages.append(Message(role, turn.text))
+        if (turn.role, reply.role) != ("user", "agent"):
+            continue
+        number = sum(message.role is Role.USER for message in messages)
+        is_answered = reply.act != NO_SOLUTION
+        document_id, grounding = _grounding(dialogue.spans_of(reply), documents) if is_answered else ("", "")
+        candidates = passages[document_id] if passages is not None and grounding else ()
+        yield Task(
+            task_id=task_id(dialogue.dialogue_id, number),
+            conversation_id=dialogue.dialogue_id,
+            turn=number,
+            domain=dialogue.domain,
+            messages=tuple(messages),
+            target=reply.text,
+            answerability=Answerability.ANSWERABLE if is_answered else Answerability.UNANSWERABLE,
+            question_types=(turn.act,),
+            references=gold_passages(grounding, candidates),
+            extra={
+                "official_id": f"{dialogue.dialogue_id}_{turn.turn_id}",
+                "document_id": document_id,
+                "grounding": grounding,
+                "user_act": turn.act,
+                "agent_act": reply.act,
+            },
+        )
 
 
 def _grounding(references: Sequence[tuple[str, str]], documents: Mapping[str, Document]) -> tuple[str, str]:

@@ -41,7 +41,7 @@ from ragtasks.records import (
     split_task_id,
     task_id,
 )
-from ragtasks.tables import Table, Value
+from ragtasks.tables import Table, Value, table_of
 
 # MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
 # Both files are one JSON array, so an error is named by the item's number, from 1. Neither has ids: an article's
@@ -117,8 +117,9 @@ def edition_of(root: Path) -> tuple[bool, str, CopySize]:
     return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, CopySize.model_validate)
 
 
-def read_articles(root: Path, counts: CopySize) -> list[Article]:
+def read_articles(root: Path) -> list[Article]:
     """Return the articles of the corpus, in the order of the file."""
+    counts = edition_of(root)[2]
     problems = problems_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles = [article for _, article in typed_items(problems, Article)]
     if not len(problems) and len(articles) != counts.articles:
@@ -127,8 +128,9 @@ def read_articles(root: Path, counts: CopySize) -> list[Article]:
     return articles
 
 
-def read_queries(root: Path, counts: CopySize) -> dict[str, Query]:
+def read_queries(root: Path) -> dict[str, Query]:
     """Return task id -> query, in the order of the file."""
+    counts = edition_of(root)[2]
     problems = problems_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries = typed_items(problems, Query)
     by_type = dict(Counter(query.question_type for _, query in queries))
@@ -192,19 +194,12 @@ def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
 
 def _pieces(text: str, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield (start, end, tokens) of each sentence, of each part of one that is longer than a chunk."""
-    for left, right in _sentences(text):
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    for left, right in itertools.pairwise((0, *ends, len(text))):
         tokens = [match.span() for match in _TOKEN.finditer(text, left, right)]
         for first in range(0, len(tokens), size):
             part = tokens[first : first + size]
             yield part[0][0], part[-1][1], len(part)
-
-
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _SENTENCE_END.finditer(text):
-        yield start, match.end()
-        start = match.end()
-    yield start, len(text)
 
 
 # Which passages hold a fact: the rule that MultiHop-RAG calls a passage relevant by, and a fast search with it.
@@ -215,18 +210,17 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 _KEY_LENGTH = 12
 
 
-def holds(passage: str, fact: str) -> bool:
-    """Return whether a passage's text holds a fact. An empty fact is in every passage, as officially."""
-    return compact(fact) in compact(passage)
-
-
 def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
     """Yield (passage id, places of the facts that it holds, ascending), for passages that hold one.
 
     One pass: every place of a passage is looked up in a table of the facts' first signs, so that the time does not
     grow with passages times facts.
     """
-    by_start, short = _table(facts)
+    by_start: dict[str, dict[str, list[int]]] = {}
+    short: dict[str, list[int]] = {}
+    for place, fact in enumerate(map(compact, facts)):
+        group = short if len(fact) < _KEY_LENGTH else by_start.setdefault(fact[:_KEY_LENGTH], {})
+        group.setdefault(fact, []).append(place)
     for passage_id, text in passages:
         compacted = compact(text)
         found = {place for fact, places in short.items() if fact in compacted for place in places}
@@ -241,17 +235,6 @@ def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) 
                 )
         if found:
             yield passage_id, sorted(found)
-
-
-def _table(facts: Sequence[str]) -> tuple[Mapping[str, Mapping[str, list[int]]], Mapping[str, list[int]]]:
-    """Return (first signs -> fact -> its places), and the facts that are too short for that."""
-    by_start: dict[str, dict[str, list[int]]] = {}
-    short: dict[str, list[int]] = {}
-    for place, fact in enumerate(facts):
-        text = compact(fact)
-        group = short if len(text) < _KEY_LENGTH else by_start.setdefault(text[:_KEY_LENGTH], {})
-        group.setdefault(text, []).append(place)
-    return by_start, short
 
 
 # Result files of MultiHop-RAG's retrieval script: an array with one item a query, its passages best first.
@@ -364,10 +347,24 @@ OFFICIAL_COUNTS = CopySize(
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
-    is_sample, revision, counts = edition_of(root)
-    queries = read_queries(root, counts)
-    references = _references(queries, _chunks(root, counts))
-    tasks = tuple(_task(key, query, references[key]) for key, query in queries.items())
+    is_sample, revision, _ = edition_of(root)
+    queries = read_queries(root)
+    references = _references(queries, _chunks(root))
+    tasks = tuple(
+        Task(
+            task_id=key,
+            conversation_id=split_task_id(key)[0],
+            turn=1,
+            domain=DOMAINS[0],
+            messages=(Message(Role.USER, query.query),),
+            target=query.answer,
+            answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
+            question_types=(query.question_type,),
+            references=references[key],
+            extra={"evidence": [piece.model_dump() for piece in query.evidence]},
+        )
+        for key, query in queries.items()
+    )
     read_contexts = functools.partial(_read_contexts, root, tasks)
     return Benchmark(
         "multihop_rag",
@@ -383,24 +380,8 @@ def load(root: Path) -> Benchmark:
     )
 
 
-def _task(key: str, query: Query, references: tuple[Passage, ...]) -> Task:
-    return Task(
-        task_id=key,
-        conversation_id=split_task_id(key)[0],
-        turn=1,
-        domain=DOMAINS[0],
-        messages=(Message(Role.USER, query.query),),
-        target=query.answer,
-        answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
-        question_types=(query.question_type,),
-        references=references,
-        extra={"evidence": [piece.model_dump() for piece in query.evidence]},
-    )
-
-
-def _chunks(root: Path, counts: CopySize) -> list[Passage]:
-    rows = chunk_rows(read_articles(root, counts))
-    return [Passage(row["_id"], row["text"], row["title"], row["url"]) for row in rows]
+def _chunks(root: Path) -> list[Passage]:
+    return [Passage(row["_id"], row["text"], row["title"], row["url"]) for row in chunk_rows(read_articles(root))]
 
 
 def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
@@ -415,15 +396,16 @@ def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict
     places_in_order = itertools.count()
     for number, (key, query) in enumerate(queries.items(), start=1):
         held = [
-            holders.get(next(places_in_order)) or _fact_alone(f"fact-{number:04d}-{index}", piece)
+            holders.get(next(places_in_order))
+            or Passage(
+                f"fact-{number:04d}-{index}",
+                with_header(piece.title, piece.source, piece.published_at, piece.fact),
+                piece.title,
+            )
             for index, piece in enumerate(query.evidence, start=1)
         ]
         references[key] = tuple({passage.passage_id: passage for passage in held}.values())
     return references
-
-
-def _fact_alone(passage_id: str, piece: Evidence) -> Passage:
-    return Passage(passage_id, with_header(piece.title, piece.source, piece.published_at, piece.fact), piece.title)
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -455,16 +437,14 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
             next_step="run `ragtasks retrieve --benchmark multihop_rag --retriever bm25`, then name the run: "
             "--metadata '{\"run\": ...}'",
         )
-    _, _, counts = edition_of(root)
-    by_text = {chunk.text: chunk for chunk in _chunks(root, counts)}
+    by_text = {chunk.text: chunk for chunk in _chunks(root)}
     return {
-        key: tuple(by_text.get(text) or _foreign(text) for text in texts)
-        for key, texts in read_rankings(path, read_queries(root, counts)).items()
+        key: tuple(
+            by_text.get(text) or Passage(f"retrieved-{hashlib.sha256(text.encode()).hexdigest()[:16]}", text)
+            for text in texts
+        )
+        for key, texts in read_rankings(path, read_queries(root)).items()
     }
-
-
-def _foreign(text: str) -> Passage:
-    return Passage(f"retrieved-{hashlib.sha256(text.encode()).hexdigest()[:16]}", text)
 
 
 def corpus_file(root: Path, domain: str) -> Path:
@@ -472,8 +452,7 @@ def corpus_file(root: Path, domain: str) -> Path:
 
     Its name holds a hash of the articles and the rule, so a stale one is not found.
     """
-    _, _, counts = edition_of(root)
-    articles = read_articles(root, counts)
+    articles = read_articles(root)
     key = hashlib.sha256(b"%d:" % RULE + (root / CORPUS_FILE).read_bytes()).hexdigest()[:12]
     return derived_file(root, f"{domain}-{key}.jsonl", lambda: chunk_rows(articles))
 
@@ -495,10 +474,9 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     """Return task id -> facts that passages must hold, for every query with evidence."""
-    _, _, counts = edition_of(root)
     return {
         key: tuple(piece.fact for piece in query.evidence)
-        for key, query in read_queries(root, counts).items()
+        for key, query in read_queries(root).items()
         if query.evidence
     }
 
@@ -509,8 +487,37 @@ def document_of(passage_id: str) -> str:
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return articles by category, pieces of evidence a query, and first words."""
-    return tables(benchmark, edition_of(benchmark.root)[2])
+    """Return articles by category, pieces of evidence a query, and first words (paper, Tables 2 to 4)."""
+    articles = read_articles(benchmark.root)
+    categories = sorted({article.category for article in articles})
+    groups = [([name], [article for article in articles if article.category == name]) for name in categories]
+    words = {"words an article": _words_an_article, "articles": len}
+    note = (
+        "Words are what stands between white space; the paper counts the tokens of a tokeniser that it does not name."
+    )
+    pieces = Counter(len(task.extra["evidence"]) for task in benchmark.tasks)
+    first_words = Counter(task.question.split()[0].lower() for task in benchmark.tasks)
+    return (
+        table_of("Articles by category", ["category"], [*groups, (["total"], articles)], words, note),
+        _counted("Pieces of evidence a query", "pieces", sorted(pieces.items()), pieces.total()),
+        _counted(
+            "First words of the queries",
+            "word",
+            first_words.most_common(10),
+            first_words.total(),
+            "The ten most frequent.",
+        ),
+    )
+
+
+def _words_an_article(articles: Sequence[Article]) -> Value:
+    return Value(fmean(len(article.body.split()) for article in articles), len(articles), len(articles))
+
+
+def _counted(title: str, head: str, counts: Sequence[tuple[object, int]], total: int, note: str = "") -> Table:
+    """Return a table with a row a value: how many queries have it, and their share."""
+    rows = tuple((str(value), n, Value(n / total, total, total)) for value, n in counts)
+    return Table(title, (head, "queries", "share"), rows, note)
 
 
 RETRIEVAL = RetrievalSide(
@@ -525,41 +532,3 @@ RETRIEVAL = RetrievalSide(
 """Corpus, judgements, and the facts that the paper's own scores count."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=extra_tables)
-
-
-# MultiHop-RAG's data tables: articles by category, and pieces of evidence a query (paper, Tables 2 to 4).
-
-
-def tables(benchmark: Benchmark, counts: CopySize) -> Sequence[Table]:
-    """Return the tables of the corpus and of the queries."""
-    return _articles(benchmark, counts), _evidence_table(benchmark), _first_words(benchmark)
-
-
-def _articles(benchmark: Benchmark, counts: CopySize) -> Table:
-    articles = read_articles(benchmark.root, counts)
-    categories = {article.category for article in articles}
-    lengths = {name: [len(a.body.split()) for a in articles if a.category == name] for name in sorted(categories)}
-    lengths["total"] = [len(article.body.split()) for article in articles]
-    rows = tuple(
-        (name, Value(fmean(values), len(values), len(values)), len(values)) for name, values in lengths.items()
-    )
-    note = (
-        "Words are what stands between white space; the paper counts the tokens of a tokeniser that it does not name."
-    )
-    return Table("Articles by category", ("category", "words an article", "articles"), rows, note)
-
-
-def _evidence_table(benchmark: Benchmark) -> Table:
-    found = Counter(len(task.extra["evidence"]) for task in benchmark.tasks)
-    rows = tuple((str(number), found[number], _share(found[number], found.total())) for number in sorted(found))
-    return Table("Pieces of evidence a query", ("pieces", "queries", "share"), rows)
-
-
-def _first_words(benchmark: Benchmark) -> Table:
-    found = Counter(task.question.split()[0].lower() for task in benchmark.tasks)
-    rows = tuple((word, count, _share(count, found.total())) for word, count in found.most_common(10))
-    return Table("First words of the queries", ("word", "queries", "share"), rows, "The ten most frequent.")
-
-
-def _share(part: int, whole: int) -> Value:
-    return Value(part / whole, whole, whole)

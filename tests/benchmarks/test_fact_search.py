@@ -3,11 +3,16 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from ragtasks.benchmarks.multihop_rag import facts_by_passage, holds
+from ragtasks.benchmarks.multihop_rag import facts_by_passage
 from ragtasks.records import compact
 
 # Few signs, so that facts overlap, nest and stand in passages often.
 TEXTS = st.text(alphabet="ab \n", max_size=60)
+
+
+def holds(passage: str, fact: str) -> bool:
+    """Whether the search finds a fact in a passage."""
+    return bool(list(facts_by_passage([("p", passage)], [fact])))
 
 
 def official(passage: str, fact: str) -> bool:

@@ -19,6 +19,7 @@ from ragtasks.benchmarks._definition import (
     BenchmarkDefinition,
     RepairedAnswer,
     RetrievalSide,
+    check_domain,
     official_file,
 )
 from ragtasks.benchmarks._fields import Fields, TaskId, Text, once, typed_file, typed_lines
@@ -35,7 +36,7 @@ from ragtasks.benchmarks.mtrag._rows import (
     rows_by_id,
 )
 from ragtasks.benchmarks.sources import Source, source_files
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Qrel, Setting, Task, normalise_task_id
 
@@ -49,7 +50,7 @@ _NEXT_STEP = "delete the file and run `ragtasks data fetch mtrag`"
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return query id -> rewritten question of one domain."""
-    _check_domain(domain)
+    check_domain(domain, DOMAINS)
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
 
 
@@ -71,7 +72,7 @@ def read_queries(path: Path) -> dict[str, str]:
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four)."""
-    _check_domain(domain)
+    check_domain(domain, DOMAINS)
     return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
 
 
@@ -103,7 +104,7 @@ def _query_id(text: object) -> str | None:
 
 def corpus_file(root: Path, domain: str) -> Path:
     """Return the file that holds the corpus of a domain."""
-    _check_domain(domain)
+    check_domain(domain, DOMAINS)
     return official_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip", "MTRAG", "mtrag")
 
 
@@ -114,11 +115,6 @@ def document_of(passage_id: str) -> str:
     """
     document = _OFFSETS.sub("", passage_id)
     return _SECTION.sub("", document)
-
-
-def _check_domain(domain: str) -> None:
-    if domain not in DOMAINS:
-        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 
 
 # The official files of MTRAG and MTRAG-UN, pinned to one commit of IBM/mt-rag-benchmark.

@@ -12,11 +12,16 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide, reference_contexts
+from ragtasks.benchmarks._definition import (
+    Benchmark,
+    BenchmarkDefinition,
+    RetrievalSide,
+    check_domain,
+    reference_contexts,
+)
 from ragtasks.benchmarks.mtrag import _benchmark as mtrag_retrieval
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_UN_SOURCE
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, edition_of, read_tasks
-from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Qrel
 
 OFFICIAL_COUNTS = Counts(
@@ -41,8 +46,7 @@ def load(root: Path) -> Benchmark:
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements of one domain, in the order of the file (851 over the official four)."""
-    if domain not in DOMAINS:
-        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
+    check_domain(domain, DOMAINS)
     return mtrag_retrieval.read_qrels(root / _QRELS / f"{domain}.tsv", "mtrag_un")
 
 
