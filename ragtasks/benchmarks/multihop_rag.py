@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
@@ -41,7 +41,7 @@ from ragtasks.records import (
     split_task_id,
     task_id,
 )
-from ragtasks.tables import Table, Value, table_of
+from ragtasks.tables import Cell, Table, Value, table_of
 
 # MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
 # Both files are one JSON array, so an error is named by the item's number, from 1. Neither has ids: an article's
@@ -491,14 +491,13 @@ def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     articles = read_articles(benchmark.root)
     categories = sorted({article.category for article in articles})
     groups = [([name], [article for article in articles if article.category == name]) for name in categories]
-    words = {"words an article": _words_an_article, "articles": len}
     note = (
         "Words are what stands between white space; the paper counts the tokens of a tokeniser that it does not name."
     )
     pieces = Counter(len(task.extra["evidence"]) for task in benchmark.tasks)
     first_words = Counter(task.question.split()[0].lower() for task in benchmark.tasks)
     return (
-        table_of("Articles by category", ["category"], [*groups, (["total"], articles)], words, note),
+        table_of("Articles by category", ["category"], [*groups, (["total"], articles)], _COLUMNS, note),
         _counted("Pieces of evidence a query", "pieces", sorted(pieces.items()), pieces.total()),
         _counted(
             "First words of the queries",
@@ -512,6 +511,9 @@ def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
 
 def _words_an_article(articles: Sequence[Article]) -> Value:
     return Value(fmean(len(article.body.split()) for article in articles), len(articles), len(articles))
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words an article": _words_an_article, "articles": len}
 
 
 def _counted(title: str, head: str, counts: Sequence[tuple[object, int]], total: int, note: str = "") -> Table:
