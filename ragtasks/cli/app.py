@@ -56,8 +56,7 @@ class FittingHelp:
         self._shows_all = HELP_ALL in own
         if self._shows_all and ctx.help_option_names:  # `run` has none: it hands `--help` over
             args = ["--help"]
-        if any(param.name == "metadata" for param in self.params):
-            _refuse_keys_as_options(args, {name for param in self.params for name in param.opts})
+        _refuse_moved(args, {name for param in self.params for name in (*param.opts, *param.secondary_opts)})
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as error:
@@ -142,14 +141,31 @@ def _built(added: typer.Typer, name: str) -> Any:
     return typer.main.get_group(holder).commands[name]
 
 
-def _refuse_keys_as_options(arguments: Sequence[str], known: set[str]) -> None:
-    """Raise where an option is a key of an evaluation that only `--metadata` sets."""
+MOVED = {
+    **{
+        f"--{key.replace('_', '-')}": f"--metadata {key}=VALUE"
+        for key in ("unit", "list_size", "turns", "unanswerable", "pool", "epochs", "batch_size", "learning_rate")
+    },
+    "--types": "--metadata 'question_types=[\"TYPE\"]'",
+    "--domains": "--metadata folders_are_domains=true",
+    "--most-megabytes": "--metadata most_bytes=VALUE",
+    "--collection": "--metadata mtrag_s=VALUE",
+    "--json-mode": 'in --model, "extra_body": {"response_format": {"type": "json_object"}}',
+}
+"""Former option -> what is given instead; keys of an evaluation are in `ragtasks.config.KEYS`."""
+
+
+def _refuse_moved(arguments: Sequence[str], known: set[str]) -> None:
+    """Raise where an unknown option is a key of `--metadata`, or stands in `MOVED`."""
     from ragtasks.config import KEYS
 
     for name in (argument.partition("=")[0] for argument in arguments):
+        if not name.startswith("--") or name in known:
+            continue
         key = name.removeprefix("--").replace("-", "_")
-        if name.startswith("--") and name not in known and key in KEYS:
-            problem = ConfigurationError(f"no option {name}. Next step: --metadata {key}=VALUE")
+        new = f"--metadata {key}=VALUE" if key in KEYS and "--metadata" in known else MOVED.get(name)
+        if new is not None:
+            problem = ConfigurationError(f"no option {name}. Next step: {new}")
             problem.exit_status = 2
             raise problem
 

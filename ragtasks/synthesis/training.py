@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import Field
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
@@ -25,12 +26,12 @@ _Scores = TypeVar("_Scores")
 class Fitting:
     """How long and how fast weights are fitted; the defaults are the rewriter's of the OR-CONVQA paper, appendix D."""
 
-    epochs: int = 100
+    epochs: Annotated[int, Field(ge=1)] = 100
     """Most passes over the training dialogues."""
-    batch_size: int = 8
-    learning_rate: float = 1e-4
+    batch_size: Annotated[int, Field(ge=1)] = 8
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     """Divided by ten after ten looks at the validation dialogues without a better one."""
-    patience: int = 15
+    patience: Annotated[int, Field(ge=1)] = 15
     """Looks (one an epoch) without a better one after which training stops."""
     seed: int = 0
     """Decides splits, order and new weights."""

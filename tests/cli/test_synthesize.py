@@ -34,12 +34,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
     write_towns(here / "docs", 3)
     with chat_server(script) as server:
-        writer = {"model": "writer", "extra_body": {"top_k": 1}}
-        model = ("--model", json.dumps(writer), "--base-url", server.base_url)
+        body = {"top_k": 1, "response_format": {"type": "json_object"}}
+        writer = {"model": "writer", "base_url": server.base_url, "extra_body": body}
         made = printed(
-        "synthesize", "docs", "--output", "town", *model, "--size", "60", "--overlap", "10",
-            "--list-size", "8",
-            "--types", "Factoid,Keyword", "--json-mode", "--turns", "5",
+        "synthesize", "docs", "--output", "town", "--model", json.dumps(writer),
+            "--size", "60", "--overlap", "10", "--metadata", "list_size=8", "--metadata", "turns=5",
+            "--metadata", 'question_types=["Factoid", "Keyword"]',
         )  # fmt: skip
         assert all(body["response_format"] == {"type": "json_object"} for body in server.bodies)
         assert all(body["top_k"] == 1 for body in server.bodies)
@@ -58,7 +58,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
 def test_articles_become_harness_tasks(here: Path) -> None:
     articles(here / "news.json")
     with chat_server(script) as server:
-        model = ("--model", "writer", "--base-url", server.base_url)
+        model = ("--model", json.dumps({"model": "writer", "base_url": server.base_url}))
         made = printed("synthesize", "news.json", "--kind", "multihop", "--output", "news", *model)
     assert "2 inference_query" in made[0]
     assert printed("check", "news")[:2] == [
@@ -81,7 +81,7 @@ def real_documents(folder: Path, n: int) -> list[Path]:
 def test_real_documents_of_debian_make_a_benchmark(here: Path) -> None:
     real_documents(here / "docs", 6)
     with chat_server(script) as server:
-        model = ("--model", "writer", "--base-url", server.base_url)
+        model = ("--model", json.dumps({"model": "writer", "base_url": server.base_url}))
         printed("synthesize", "docs", "--output", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
     assert printed("check", "debian")[0] == "debian: no error"
 
@@ -107,7 +107,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     old = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
     (here / "docs" / "old.txt").write_bytes(old.encode("latin-1"))
     with chat_server(script) as server:
-        model = ("--model", "writer", "--base-url", server.base_url)
+        model = ("--model", json.dumps({"model": "writer", "base_url": server.base_url}))
         lines = printed("synthesize", "docs", "--output", "debian", *model, "--cut-by", "sentences")
     told = "\n".join(lines)
     for name in (*broken, "huge.txt"):
@@ -136,11 +136,11 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     [
         (("synthesize", "none", "--output", "x", "--model", "openai/m"), "no such folder"),
         (("synthesize", "docs", "--output", "x", "--model", "m"), "base_url"),
-        (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--unit", "words"), "unit 'words'"),
-        (
-            ("train", "rewriter", "docs", "--output", "x", "--base", "t5", "--seeds", "a"),
-            "passages.jsonl",
-        ),
+        (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "unit=words"), "unit 'words'"),
+        (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "lst_size=5"), "'list_size'"),
+        (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "turns=x"), "a whole number"),
+        (("train", "rewriter", "docs", "--output", "x", "--base", "t5", "--seeds", "a"), "whole numbers"),
+        (("train", "rewriter", "docs", "--output", "x", "--base", "t5"), "passages.jsonl"),
     ],
 )
 def test_errors_are_one_clear_line(
@@ -154,3 +154,25 @@ def test_errors_are_one_clear_line(
     assert words in error
     assert "sk-not" not in error
     assert not (here / "x").exists()
+
+
+def test_a_missing_key_is_named_before_anything_starts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = run_command("synthesize", "nowhere", "--output", "x", "--model", "openai/m")
+    assert done.status == 1
+    assert "writer openai/m: OPENAI_API_KEY is not set" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "new"),
+    [
+        ("synthesize", "--list-size", "--metadata list_size=VALUE"),
+        ("synthesize", "--json-mode", "response_format"),
+        ("train", "--epochs", "--metadata epochs=VALUE"),
+    ],
+)
+def test_an_option_that_is_a_key_now_names_the_key(command: str, option: str, new: str) -> None:
+    done = run_command(command, option, "1")
+    assert done.status == 2
+    assert f"no option {option}. Next step: " in done.err
+    assert new in done.err

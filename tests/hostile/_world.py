@@ -92,8 +92,7 @@ class World:
             ("synthesize",): [
                 [str(at / "corpora"), "--output", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
             ],
-            ("train", "retriever"): [[own, "--output", f"{out}/encoder", "--base", str(self.outside / "none")]],
-            ("train", "rewriter"): [[own, "--output", f"{out}/rewriter", "--base", str(self.outside / "none")]],
+            ("train",): [["retriever", own, "--output", f"{out}/encoder", "--base", str(self.outside / "none")]],
             ("data", "cache"): [["--outcome", "answered"]],
             ("judges", "calibrate"): [["--data", data]],
             ("judges", "anchors"): [

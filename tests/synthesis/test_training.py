@@ -268,9 +268,8 @@ def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Pa
     file = tmp_path / "qrecc_train.json"
     file.write_text(json.dumps(qrecc_rows(benchmark)))
     base = write_t5(tmp_path / "t5", words_of(benchmark.root))
-    made = CliRunner().invoke(
-        app, ["train", "rewriter", str(file), "--base", str(base), "--output", str(tmp_path / "made"), "--epochs", "1"]
-    )
+    given = ["--base", str(base), "--output", str(tmp_path / "made"), "--metadata", "epochs=1"]
+    made = CliRunner().invoke(app, ["train", "rewriter", str(file), *given])
     assert made.exit_code == 0, made.output
     assert "llm_rewrite:" in made.output
     assert (tmp_path / "made" / "ragtasks_rewriter.json").is_file()
