@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import orjson
 
 from ragtasks.clients import (
     Client,
-    Decoding,
     Endpoint,
     Prompt,
     Reply,
@@ -29,7 +28,6 @@ from ragtasks.clients import (
     Spending,
     added_up,
     endpoint_requirements,
-    joined_spending,
     spent_on,
 )
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
@@ -42,20 +40,15 @@ from retrieval_cache.retrievers.protocol import (
     Retriever,
     Value,
     canonical,
-    index_bytes,
-    requirements_of,
+    repeatable,
     searched,
     spending_of,
     statistics_of,
-    wanted_passages,
 )
 from retrieval_cache.retrievers.vectors import (
     BATCH_TOKENS,
-    Fill,
-    Place,
     count_truncated,
     described_name,
-    encode_with,
     length_batches,
     library_versions,
     load_model,
@@ -65,6 +58,12 @@ from retrieval_cache.retrievers.vectors import (
     read_lengths,
     token_lengths,
 )
+
+Ranking: TypeAlias = tuple[Ranked, ...]
+Candidates: TypeAlias = tuple[str, Ranking]
+"""A query and the passages that the first retriever found for it."""
+PassagesOf: TypeAlias = Callable[[Ranking], list[Passage]]
+"""Returns the passages of a ranking, in its order."""
 
 
 class CrossEncoderReranker:
@@ -135,82 +134,91 @@ class CrossEncoderReranker:
                 scores[position] = float(score)
         return scores
 
+    def ranked(self, lists: Sequence[Candidates], passages_of: PassagesOf, progress: Progress) -> Iterator[Ranking]:
+        """Yield the candidates of each query in the order of their scores."""
+        computed: dict[Candidates, Ranking] = {}
+        for number, candidates in enumerate(lists, start=1):
+            if candidates not in computed:
+                query, ranking = candidates
+                scores = self.rerank(query, passages_of(ranking))
+                if not all(map(math.isfinite, scores)):
+                    raise RagtasksError(
+                        f"scores of {self.name}",
+                        where=f"query {query!r:.80}",
+                        expected=f"{len(scores)} finite numbers",
+                        found=f"{sum(map(math.isfinite, scores))} of them finite",
+                        next_step="the reranker is broken: try another model",
+                    )
+                computed[candidates] = in_rank_order(
+                    Ranked(item.passage_id, score) for item, score in zip(ranking, scores, strict=True)
+                )
+            progress("rerank", number, len(lists))
+            yield computed[candidates]
 
-class _Reranking:
-    """A first retriever's candidates, and their passages where they can be read again.
 
-    The passages are kept in one file of JSON lines, found by id through their offsets, so that a corpus that does not
-    fit in memory can be reranked.
+class RerankedRetriever:
+    """Ranks the candidates of a first retriever by a reranker.
+
+    The passages are in a file of JSON lines, found by id through their offsets, so that a corpus larger than memory
+    can be reranked.
     """
 
-    def __init__(
-        self, first: Retriever, reranker: CrossEncoderReranker | ListwiseReranker, line: str, depth: int
-    ) -> None:
+    def __init__(self, first: Retriever, reranker: CrossEncoderReranker | ListwiseReranker, depth: int = 100) -> None:
         if depth < 1:
             raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
-        self._first, self._line, self._depth = first, line, depth
-        self._second = reranker
+        self.retrievers = (first,)
+        self._first, self._reranker, self._depth = first, reranker, depth
         self._path: Path | None = None
         self._offsets: dict[str, int] = {}
 
     @property
     def name(self) -> str:
         """`rerank(FIRST,RERANKER,depth=N)`; the reranker with the options that are not the default."""
-        return f"rerank({self._first.name},{self._line},depth={self._depth})"
+        return f"rerank({self._first.name},{self._reranker.name},depth={self._depth})"
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the requirements of both parts."""
-        return [*requirements_of(self._first, secrets), *self._second.requirements(secrets)]
+        """Return the requirements of the reranker."""
+        return self._reranker.requirements(secrets)
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the first retriever's index and of the passages."""
-        return n_bytes + index_bytes(self._first, n_passages, n_bytes)
+        """Return the size of the passages."""
+        return n_bytes
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings: both parts and the depth."""
         return {
             "retriever": "rerank",
             "first": dict(self._first.describe()),
-            "reranker": dict(self._second.describe()),
+            "reranker": dict(self._reranker.describe()),
             "depth": self._depth,
         }
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return what the first retriever counts, apart from a reranker's counts; nothing where it counts nothing."""
-        counts = statistics_of(self._first)
-        return {"first": dict(counts)} if counts else {}
+        """Return the counts of the reranker, and those of the first retriever under `first`."""
+        first = statistics_of(self._first)
+        return {**self._reranker.statistics(), **({"first": dict(first)} if first else {})}
 
     def spending(self) -> Spending:
-        """Return what the replies of the first retriever took."""
-        return spending_of(self._first)
-
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids that the first retriever names without a corpus, if it can."""
-        return wanted_passages(self._first, queries)
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors of the first retriever; False where it has none."""
-        return encode_with(self._first, fill, place)
+        """Return the spending on the reranker's replies."""
+        return spending_of(self._reranker)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages where the reranker finds them."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "passages.jsonl"
-        for part in folder.glob("passages.jsonl*.part"):
-            part.unlink(missing_ok=True)
-        offsets: dict[str, int] = {}
+        """Index the first retriever, and keep the passages for the reranker."""
+        path, offsets = folder / "passages.jsonl", dict[str, int]()
+        again = repeatable(passages)
         try:
-            with written_aside(path, path.with_name(f"{path.name}.part")) as file:
-                recorded = _recorded(passages, file, offsets)
-                self._first.index(recorded, folder / "first", progress)
-                # A retriever that finds its index built reads no passage.
-                deque(recorded, maxlen=0)
+            folder.mkdir(parents=True, exist_ok=True)
+            with written_aside(path) as file:
+                for passage in again:
+                    offsets[passage.passage_id] = file.tell()
+                    file.write(orjson.dumps(passage) + b"\n")
         except OSError as error:
             raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
+        self._first.index(again, folder / "first", progress)
         self._path, self._offsets = path, offsets
 
-    def _candidates(self, queries: Mapping[str, str], k: int, progress: Progress) -> Run:
-        """Return the first `depth` candidates of each query."""
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` of the first `depth` candidates of each query."""
         if self._path is None:
             raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
         if not 1 <= k <= self._depth:
@@ -221,65 +229,19 @@ class _Reranking:
                 found=str(k),
                 next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
             )
-        return searched(self._first, queries, self._depth, progress)
-
-    def _passages(self, ranking: Sequence[Ranked]) -> list[Passage]:
-        """Return the passages of candidates, in their order."""
-        assert self._path is not None
+        first = searched(self._first, queries, self._depth, progress)
+        lists = [(queries[query_id], ranking) for query_id, ranking in first.items()]
         with self._path.open("rb") as file:
-            return [_at(file, self._offsets[item.passage_id]) for item in ranking]
 
+            def passages_of(ranking: Ranking) -> list[Passage]:
+                return [self._read(file, item.passage_id) for item in ranking]
 
-def _recorded(passages: Iterable[Passage], file: IO[bytes], offsets: dict[str, int]) -> Iterator[Passage]:
-    """Yield passages, each written to `file` first."""
-    for passage in passages:
-        offsets[passage.passage_id] = file.tell()
-        file.write(orjson.dumps(passage) + b"\n")
-        yield passage
+            reranked = self._reranker.ranked(lists, passages_of, progress)
+            return {query_id: ranking[:k] for query_id, ranking in zip(first, reranked, strict=True)}
 
-
-def _at(file: IO[bytes], offset: int) -> Passage:
-    file.seek(offset)
-    return Passage(**orjson.loads(file.readline()))
-
-
-class RerankedRetriever(_Reranking):
-    """Ranks the candidates of a first retriever by a reranker's scores."""
-
-    def __init__(self, first: Retriever, reranker: CrossEncoderReranker, depth: int = 100) -> None:
-        super().__init__(first, reranker, reranker.name, depth)
-        self._reranker = reranker
-
-    def statistics(self) -> Mapping[str, Any]:
-        """Return how many pairs were cut, and what the first retriever counts."""
-        return {**self._reranker.statistics(), **super().statistics()}
-
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` of the first `depth` candidates of each query."""
-        run: dict[str, tuple[Ranked, ...]] = {}
-        computed: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
-        for query_id, candidates in self._candidates(queries, k, progress).items():
-            # Not by text alone: the run of somebody else may rank otherwise for the same words.
-            request = queries[query_id], candidates
-            if request not in computed:
-                computed[request] = self._reranked(query_id, *request)[:k]
-            run[query_id] = computed[request]
-            progress("rerank", len(run), len(queries))
-        return run
-
-    def _reranked(self, query_id: str, text: str, candidates: Sequence[Ranked]) -> tuple[Ranked, ...]:
-        if not candidates:
-            return ()
-        scores = self._reranker.rerank(text, self._passages(candidates))
-        if len(scores) != len(candidates) or not all(map(math.isfinite, scores)):
-            raise RagtasksError(
-                f"scores of {self._reranker.name}",
-                where=f"query {query_id}",
-                expected=f"{len(candidates)} finite numbers",
-                found=f"{len(scores)} scores, {sum(map(math.isfinite, scores))} of them finite",
-                next_step="the reranker is broken: try another model",
-            )
-        return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
+    def _read(self, file: IO[bytes], passage_id: str) -> Passage:
+        file.seek(self._offsets[passage_id])
+        return Passage(**orjson.loads(file.readline()))
 
 
 # Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front.
@@ -331,6 +293,8 @@ class ListwiseOptions:
 
 
 DEFAULT_OPTIONS = ListwiseOptions()
+_DEFAULTS = asdict(DEFAULT_OPTIONS)
+_UNNAMED = frozenset({"model", "price"})
 
 
 def _refused(option: str, expected: str, found: object) -> ConfigurationError:
@@ -346,25 +310,25 @@ def _refused(option: str, expected: str, found: object) -> ConfigurationError:
 class ListwiseReranker:
     """Orders lists of passages by a language model."""
 
-    def __init__(
-        self,
-        client: Client,
-        options: ListwiseOptions = DEFAULT_OPTIONS,
-        endpoint: Endpoint | None = None,
-    ) -> None:
-        """Choose who orders, and the endpoint behind it, if there is one."""
-        self._client = client
-        self._options = options
+    def __init__(self, client: Client, endpoint: Endpoint, options: ListwiseOptions = DEFAULT_OPTIONS) -> None:
+        """Choose the client, the endpoint that it sends prompts to, and the windows."""
+        self._client, self._endpoint, self._options = client, endpoint, options
         self._template = shipped_template(TEMPLATE)
-        self._endpoint = endpoint
-        self._price = endpoint.price if endpoint is not None else None
         self._spent: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
 
+    @property
+    def name(self) -> str:
+        """`listwise:MODEL`, and the options of the windows and the endpoint that are set."""
+        windows = {name: value for name, value in asdict(self._options).items() if value != _DEFAULTS[name]}
+        given = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
+        changed: dict[str, Value] = {name: value for name, value in given.items() if value is not None}
+        return canonical("listwise", self._endpoint.model, **windows, **changed)
+
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the libraries and the key for the endpoint, and its reply."""
-        return endpoint_requirements(self._endpoint, "reranker", secrets) if self._endpoint is not None else []
+        return endpoint_requirements(self._endpoint, "reranker", secrets)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the order: model and decoding, prompt, windows, how replies are read."""
@@ -396,11 +360,15 @@ class ListwiseReranker:
         orders = [list(passages) for _, passages in lists]
         plans = [options.passes * list(windows(len(order), options.window, options.stride)) for order in orders]
         total, n_before, n_unanswered = sum(map(len, plans)), 0, 0
+
+        def show(what: str, done: int, _: int | None) -> None:
+            progress(what, n_before + done, total)
+
         for step in range(max(map(len, plans), default=0)):
             current = [(number, *plan[step]) for number, plan in enumerate(plans) if step < len(plan)]
             prompts = [self._prompt(lists[number][0], orders[number][start:end]) for number, start, end in current]
-            replies = self._client.answer(prompts, _counted_on(progress, n_before, total))
-            self._spent = added_up([*self._spent, *spent_on(replies, self._price)])
+            replies = self._client.answer(prompts, show)
+            self._spent = added_up([*self._spent, *spent_on(replies, self._endpoint.price)])
             for (number, start, end), reply in zip(current, replies, strict=True):
                 orders[number][start:end] = self._ordered(orders[number][start:end], reply)
                 n_unanswered += reply.text is None
@@ -408,6 +376,13 @@ class ListwiseReranker:
                 raise self._too_many(n_unanswered, total)
             n_before += len(current)
         return orders
+
+    def ranked(self, lists: Sequence[Candidates], passages_of: PassagesOf, progress: Progress) -> Iterator[Ranking]:
+        """Yield the candidates of each query in the model's order; each rank keeps the score that it had."""
+        orders = self.order([(query, passages_of(ranking)) for query, ranking in lists], progress)
+        for (_, ranking), passages in zip(lists, orders, strict=True):
+            scores = falling_scores(item.score for item in ranking)
+            yield tuple(Ranked(passage.passage_id, score) for passage, score in zip(passages, scores, strict=True))
 
     def _prompt(self, query: str, passages: Iterable[Passage]) -> Prompt:
         texts = [prompt_text(passage, self._options.words) for passage in passages]
@@ -435,45 +410,6 @@ class ListwiseReranker:
         )
 
 
-def _counted_on(progress: Progress, n_before: int, total: int) -> Progress:
-    """Return a progress over all windows, for a call that counts its own."""
-    return lambda what, done, _: progress(what, n_before + done, total)
-
-
-Connect = Callable[[Endpoint, Decoding], Client]
-"""(endpoint, decoding) -> who answers there; the caller adds the key and the file that keeps replies."""
-
-
-class ListwiseRetriever(_Reranking):
-    """Ranks the candidates of a first retriever by a listwise reranker."""
-
-    def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, line: str = "") -> None:
-        made_of = line or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
-        super().__init__(first, reranker, made_of, depth)
-        self._reranker = reranker
-
-    def statistics(self) -> Mapping[str, Any]:
-        """Return how the replies were, see `ListwiseReranker.statistics`, and what the first retriever counts."""
-        return {**self._reranker.statistics(), **super().statistics()}
-
-    def spending(self) -> Spending:
-        """Return what the replies of the first retriever and of the reranker took."""
-        return joined_spending([super().spending(), self._reranker.spending()])
-
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` of the first `depth` candidates of each query."""
-        first = self._candidates(queries, k, progress)
-        lists = [(queries[query_id], self._passages(ranking)) for query_id, ranking in first.items()]
-        ordered = zip(first.items(), self._reranker.order(lists, progress), strict=True)
-        return {query_id: _ranked(passages, ranking)[:k] for (query_id, ranking), passages in ordered}
-
-
-def _ranked(passages: Sequence[Passage], before: Sequence[Ranked]) -> tuple[Ranked, ...]:
-    """Return passages with the scores that the ranks had before."""
-    scores = falling_scores([item.score for item in before])
-    return tuple(Ranked(passage.passage_id, score) for passage, score in zip(passages, scores, strict=True))
-
-
 def falling_scores(scores: Iterable[float]) -> list[float]:
     """Return scores that fall from each to the next as 32-bit floats, changed only where they did not."""
     import numpy as np
@@ -485,34 +421,6 @@ def falling_scores(scores: Iterable[float]) -> list[float]:
         else:
             falling.append(score)
     return falling
-
-
-_UNNAMED = frozenset({"model", "price"})
-
-
-def listwise_retriever(
-    first: Retriever,
-    endpoint: Endpoint,
-    connect: Connect,
-    *,
-    window: int = DEFAULT_OPTIONS.window,
-    stride: int = DEFAULT_OPTIONS.stride,
-    passes: int = DEFAULT_OPTIONS.passes,
-    words: int = DEFAULT_OPTIONS.words,
-    max_unanswered: float = DEFAULT_OPTIONS.max_unanswered,
-    depth: int = 100,
-) -> ListwiseRetriever:
-    """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses."""
-    options = ListwiseOptions(window, stride, passes, words, max_unanswered)
-    client = connect(endpoint, Decoding())
-    changed: dict[str, Value] = {
-        name: value for name, value in asdict(options).items() if value != getattr(DEFAULT_OPTIONS, name)
-    }
-    given = endpoint.model_fields_set - _UNNAMED
-    changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
-    line = canonical("listwise", endpoint.model, **changed)
-    reranker = ListwiseReranker(client, options, endpoint)
-    return ListwiseRetriever(first, reranker, depth=depth, line=line)
 
 
 # How a list of passages is cut into windows, shown to a language model, and read back from its reply.

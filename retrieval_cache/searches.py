@@ -49,7 +49,7 @@ class StoredSearches:
             source = domain_source(benchmark, domain, runs, progress)
             make = partial(parse, line, secrets, runs.replies)
             self._retriever = domain_retriever(benchmark, domain, make, runs, progress, source=source)
-        self._corpus = _Corpus(source.passages(), retrieval_side(benchmark.name).document_of)
+        self._corpus = _Corpus(source, retrieval_side(benchmark.name).document_of)
         described = {"name": self._retriever.name, **self._retriever.describe()}
         made_of = {"version": _VERSION, "corpus": source.describe(), "retriever": described, "depth": DEPTH}
         self.made_of: Mapping[str, Any] = {**made_of, "stored": MOST_STORED}

@@ -313,7 +313,7 @@ def searcher_of_many(
     with progress_bars() as progress:
         retriever = domain_retriever(benchmark, domain, partial(parse, line, secrets, runs.replies), runs, progress)
         source = domain_source(benchmark, domain, runs, progress)
-        passages = {passage.passage_id: passage for passage in source.passages()}
+        passages = {passage.passage_id: passage for passage in source}
 
     return CorpusSearcher(retriever, passages, benchmark.n_passages)
 

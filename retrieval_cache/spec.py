@@ -29,7 +29,6 @@ from typing import Any, TypeVar
 from ragtasks.clients import (
     CachedClient,
     Client,
-    Decoding,
     EmbeddingClient,
     Endpoint,
     OpenAIClient,
@@ -40,7 +39,7 @@ from ragtasks.clients import (
 )
 from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
 from ragtasks.plugins import ExtensionPoint
-from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever, listwise_retriever
+from retrieval_cache.rerankers import CrossEncoderReranker, ListwiseOptions, ListwiseReranker, RerankedRetriever
 from retrieval_cache.retrievers.endpoint_dense import EndpointDenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
 from retrieval_cache.retrievers.protocol import (
@@ -154,12 +153,12 @@ class _Servers:
     secrets: Secrets
     replies: Path | None
 
-    def model(self, endpoint: Endpoint, decoding: Decoding) -> Client:
-        """Return who replies to prompts at an endpoint."""
-        return self._cached(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets), decoding))
+    def model(self, endpoint: Endpoint) -> Client:
+        """Return the client for the model at an endpoint."""
+        return self._cached(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets)))
 
     def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
-        """Return who gives vectors at an endpoint."""
+        """Return the client for the encoder at an endpoint."""
         key = credentials_for(endpoint, self.secrets)
         return self._cached(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
 
@@ -212,11 +211,13 @@ def _rerank(inside: str, line: str, servers: _Servers) -> Retriever:
         raise refused(line, expected, f"{len(members)} parts: {members}")
     model, *parts = split(chosen, ",", line)
     options = _options(parts, line)
+    depth = {"depth": options.pop("depth")} if "depth" in options else {}
+    reranker: CrossEncoderReranker | ListwiseReranker
     if kind == "listwise":
         endpoint = _endpoint(_argument(model, line), options)
-        return _built(listwise_retriever, line, [_parsed(members[0], servers), endpoint, servers.model], options)
-    depth = {"depth": options.pop("depth")} if "depth" in options else {}
-    reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
+        reranker = ListwiseReranker(servers.model(endpoint), endpoint, _built(ListwiseOptions, line, [], options))
+    else:
+        reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
     return _built(RerankedRetriever, line, [_parsed(members[0], servers), reranker], depth)
 
 

@@ -129,9 +129,7 @@ class _RunBuild:
 
     def _named(self, domain: str) -> frozenset[str] | None:
         retriever = self._request.make_retriever()
-        named = [wanted_passages(retriever, texts) for texts in self._texts(domain)]
-        present = [ids for ids in named if ids is not None]
-        return frozenset().union(*present) if len(present) == len(named) else None
+        return wanted_passages(retriever, self._texts(domain))
 
     def _texts(self, domain: str) -> list[dict[str, str]]:
         """Return task id -> query in a domain, one mapping a query form."""
@@ -202,12 +200,7 @@ class _RunBuild:
             run |= read_trec(folder / f"{domain}.trec")
         n_passages = self._benchmark.n_passages
         wanted = needed_passages(run, n_passages)
-        texts = {
-            p.passage_id: p
-            for domain in self.domains
-            for p in self._sources[domain].passages()
-            if p.passage_id in wanted
-        }
+        texts = {p.passage_id: p for domain in self.domains for p in self._sources[domain] if p.passage_id in wanted}
         files = {}
         for setting in (Setting.FULL_RAG, Setting.REFERENCE_RAG):
             path = f"contexts/{setting.value}.jsonl"
@@ -322,7 +315,7 @@ def indexed(
     with store.only_builder(key):
         folder = store.folder("indexes", key)
         folder.mkdir(parents=True, exist_ok=True)
-        retriever.index(source.passages(), folder, _with_total(progress, corpus))
+        retriever.index(source, folder, _with_total(progress, corpus))
     return retriever
 
 

@@ -210,8 +210,7 @@ class WholeCorpus:
         """Return checksum and size."""
         return {"sha256": self._survey.checksum, "n_passages": self._survey.n_passages}
 
-    def passages(self) -> Iterator[Passage]:
-        """Yield them."""
+    def __iter__(self) -> Iterator[Passage]:
         return read_corpus(self._location)
 
 
@@ -292,7 +291,7 @@ class SegmentSource:
     def _sums(self) -> Mapping[Path, str]:
         return self._by_shard("checksum", _sha256)
 
-    def passages(self) -> Iterator[Passage]:
+    def __iter__(self) -> Iterator[Passage]:
         """Yield the named segments, in the order of the source; a second call reads what the first one kept."""
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
         files = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}

@@ -34,8 +34,8 @@ from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import canonical, index_bytes, requirements_of, statistics_of
-from retrieval_cache.retrievers.vectors import Encoded, Fill, Filled, Place, ShardFolder
+from retrieval_cache.retrievers.protocol import canonical, statistics_of
+from retrieval_cache.retrievers.vectors import Encoded, Filled, ShardFolder
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")
@@ -94,15 +94,19 @@ class MilvusRetriever:
             options["collection"] = self._prefix
         return canonical("milvus", without_secrets(self._uri), **options)
 
+    @property
+    def retrievers(self) -> Sequence[DenseRetriever]:
+        """The retriever whose vectors are stored, if any are."""
+        return () if self._encoder is None else (self._encoder,)
+
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the libraries of Milvus, and what the encoder requires."""
+        """Return the libraries of Milvus."""
         names = ["pymilvus", *(["milvus_lite"] if self._uri.endswith(_EMBEDDED) else [])]
-        found = [library(name, "scale", "the milvus engine") for name in names]
-        return [*found, *(requirements_of(self._encoder, secrets) if self._encoder is not None else ())]
+        return [library(name, "scale", "the milvus engine") for name in names]
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the vectors, which are kept beside Milvus."""
-        return index_bytes(self._encoder, n_passages, n_bytes)
+        """Return the size of the counted terms, which are kept next to those in Milvus; an encoder adds its vectors."""
+        return 0.0 if self._mode == "dense" else n_bytes
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder."""
@@ -113,10 +117,6 @@ class MilvusRetriever:
     def statistics(self) -> Mapping[str, Any]:
         """Return what the encoder counts; nothing where there is none, or it counts nothing."""
         return {} if self._encoder is None else statistics_of(self._encoder)
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the dense vectors; False where there are none."""
-        return self._encoder is not None and self._encoder.encode_with(fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Make the corpus's vectors in `folder` and store them in Milvus, going on where a killed call stopped."""

@@ -7,28 +7,15 @@ hold it of weight / (k + rank), ranks from 1. The paper's k is 60; its rankings 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from ragtasks.clients import Secrets, Spending, joined_spending
-from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement
-from retrieval_cache.retrievers.protocol import (
-    Retriever,
-    index_bytes,
-    requirements_of,
-    searched,
-    spending_of,
-    statistics_of,
-    wanted_passages,
-)
-from retrieval_cache.retrievers.vectors import Fill, Place, encode_with
+from retrieval_cache.retrievers.protocol import Retriever, repeatable, searched, statistics_of
 
 K = 60
 
@@ -92,10 +79,8 @@ class HybridRetriever:
     ) -> None:
         if len(retrievers) < 2:
             raise _refused("retrievers", "two or more", str(len(retrievers)))
-        if isinstance(depth, bool) or not isinstance(depth, int):
-            raise _refused("depth", "a whole number", repr(depth))
         self._weights = _checked_weights(len(retrievers), k, weights, depth)
-        self._retrievers = tuple(retrievers)
+        self.retrievers = tuple(retrievers)
         self._k = float(k)
         self._depth = depth
 
@@ -107,16 +92,8 @@ class HybridRetriever:
             options.append("weights=" + "/".join(repr(weight) for weight in self._weights))
         if self._depth != FUSION_DEPTH:
             options.append(f"depth={self._depth}")
-        inner = ",".join(retriever.name for retriever in self._retrievers)
+        inner = ",".join(retriever.name for retriever in self.retrievers)
         return f"hybrid({inner}{';' if options else ''}{','.join(options)})"
-
-    def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the requirements of all retrievers."""
-        return [one for retriever in self._retrievers for one in requirements_of(retriever, secrets)]
-
-    def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of all indexes, and of the passages while they are read."""
-        return n_bytes + sum(index_bytes(retriever, n_passages, n_bytes) for retriever in self._retrievers)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the parameters of the fusion, and what decides each ranking."""
@@ -126,88 +103,25 @@ class HybridRetriever:
             "k": self._k,
             "weights": list(self._weights),
             "depth": self._depth,
-            "of": [dict(retriever.describe()) for retriever in self._retrievers],
+            "of": [dict(retriever.describe()) for retriever in self.retrievers],
         }
-
-    def spending(self) -> Spending:
-        """Return what the replies of all retrievers took."""
-        return joined_spending(map(spending_of, self._retrievers))
-
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids that the retrievers name without a corpus, if all of them can."""
-        named = [wanted_passages(retriever, queries) for retriever in self._retrievers]
-        known = [ids for ids in named if ids is not None]
-        return frozenset().union(*known) if len(known) == len(named) else None
 
     def statistics(self) -> Mapping[str, Any]:
         """Return what each retriever counts, by its line; nothing where none counts."""
-        counted = {retriever.name: dict(statistics_of(retriever)) for retriever in self._retrievers}
+        counted = {retriever.name: dict(statistics_of(retriever)) for retriever in self.retrievers}
         return {name: counts for name, counts in counted.items() if counts}
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors of every retriever that has some; False where none has."""
-        handed_over = [encode_with(retriever, fill, place) for retriever in self._retrievers]
-        return any(handed_over)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the corpus with each retriever, in a numbered folder of its own."""
-        with _Replayed(passages, folder / "passages.jsonl.part") as replayed:
-            for number, retriever in enumerate(self._retrievers, start=1):
-                retriever.index(replayed, folder / str(number), progress)
+        again = repeatable(passages)
+        for number, retriever in enumerate(self.retrievers, start=1):
+            retriever.index(again, folder / str(number), progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` fused passages of each query."""
         if k < 1:
             return dict.fromkeys(queries, ())
         depth = max(self._depth, k)
-        runs = [searched(retriever, queries, depth, progress) for retriever in self._retrievers]
+        runs = [searched(retriever, queries, depth, progress) for retriever in self.retrievers]
         fused = reciprocal_rank_fusion(runs, self._k, self._weights, depth)
         return {query_id: fused[query_id][:k] for query_id in queries}
-
-
-class _Replayed:
-    """Passages that can be read once, made readable again and again through a file, in constant memory.
-
-    Nothing is read before the first retriever asks: where all of them are built, none does.
-    """
-
-    def __init__(self, passages: Iterable[Passage], path: Path) -> None:
-        self._source = iter(passages)
-        self._path = path
-
-    def __enter__(self) -> _Replayed:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("wb")
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def __iter__(self) -> Iterator[Passage]:
-        self._flush()
-        with self._path.open("rb") as lines:
-            for line in lines:
-                yield Passage(*orjson.loads(line))
-        for passage in self._source:
-            self._write(passage)
-            yield passage
-
-    def _write(self, passage: Passage) -> None:
-        cells = [passage.passage_id, passage.text, passage.title, passage.url]
-        try:
-            self._file.write(orjson.dumps(cells) + b"\n")
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _flush(self) -> None:
-        try:
-            self._file.flush()
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> CacheError:
-        return CacheError(f"cannot write {self._path}: {error.strerror or error}; free some space, then call again")

@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ragtasks.clients import Secrets, Spending
+from ragtasks.clients import Secrets, Spending, joined_spending
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
+
+
+def repeatable(passages: Iterable[Passage]) -> Iterable[Passage]:
+    """Return passages that can be read more than once: those of an iterator are held in memory."""
+    return list(passages) if isinstance(passages, Iterator) else passages
 
 
 @runtime_checkable
@@ -36,7 +41,7 @@ class Retriever(Protocol):
         """Make this corpus searchable.
 
         Args:
-            passages: read once, in the order of the corpus; ids are unique.
+            passages: in the order of the corpus; ids are unique.
             folder: the retriever's own folder for this corpus: finished parts found there are used again, so that a
                 killed call resumes; what it leaves there is nobody else's business.
             progress: told of every step.
@@ -86,10 +91,10 @@ class TakesRetrievers(Protocol):
 
 @runtime_checkable
 class NamesPassages(Protocol):
-    """A retriever that may know which passages it will rank before it has a corpus."""
+    """A retriever that knows which passages it will rank before it has a corpus."""
 
-    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the ids of all passages that it may rank for these queries; None where it needs the whole corpus.
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
+        """Return the ids of all passages that it may rank for these queries.
 
         Raises:
             RagtasksError: its file is broken, or has none of the queries.
@@ -106,7 +111,7 @@ class KeepsStatistics(Protocol):
 
 @runtime_checkable
 class Spends(Protocol):
-    """A retriever that asks servers, or has another one inside that does."""
+    """A retriever that sends requests to servers."""
 
     def spending(self) -> Spending:
         """Return what their replies took so far."""
@@ -114,7 +119,7 @@ class Spends(Protocol):
 
 @runtime_checkable
 class Requires(Protocol):
-    """A retriever that requires libraries, weights or servers, or has another one inside that does."""
+    """A retriever that requires libraries, weights or servers."""
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return what must be available before it indexes."""
@@ -123,21 +128,45 @@ class Requires(Protocol):
         """Return the estimated size of its index of a corpus of so many passages and bytes of text."""
 
 
-def requirements_of(retriever: object, secrets: Secrets) -> list[Requirement]:
-    """Return the requirements of a retriever or reranker, none if it declares none."""
-    return retriever.requirements(secrets) if isinstance(retriever, Requires) else []
+@runtime_checkable
+class Composed(Protocol):
+    """A retriever that searches with others. Requirements, spending and the like of these count as its own."""
+
+    @property
+    def retrievers(self) -> Sequence[Retriever]:
+        """The retrievers that it searches with."""
 
 
-def index_bytes(retriever: object, n_passages: float, n_bytes: float) -> float:
+def parts_of(retriever: object) -> list[object]:
+    """Return the retrievers that a retriever searches with, theirs included, and the retriever itself."""
+    inner = retriever.retrievers if isinstance(retriever, Composed) else ()
+    return [*(part for one in inner for part in parts_of(one)), retriever]
+
+
+def requirements_of(retriever: Retriever, secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of a retriever."""
+    return [one for part in parts_of(retriever) if isinstance(part, Requires) for one in part.requirements(secrets)]
+
+
+def index_bytes(retriever: Retriever, n_passages: float, n_bytes: float) -> float:
     """Return the estimated size of a retriever's index: that of the text if it declares none, 0 for a run file."""
-    if isinstance(retriever, Requires):
-        return retriever.index_bytes(n_passages, n_bytes)
-    return 0.0 if isinstance(retriever, NamesPassages) else n_bytes
+    parts = parts_of(retriever)
+    declared = sum(part.index_bytes(n_passages, n_bytes) for part in parts if isinstance(part, Requires))
+    return declared + n_bytes * sum(not isinstance(part, Requires | NamesPassages | Composed) for part in parts)
 
 
-def spending_of(retriever: Retriever) -> Spending:
-    """Return what the replies took that a retriever asked servers for, nothing where it asks none."""
-    return retriever.spending() if isinstance(retriever, Spends) else {}
+def spending_of(retriever: object) -> Spending:
+    """Return the spending on replies that a retriever requested from servers."""
+    return joined_spending(part.spending() for part in parts_of(retriever) if isinstance(part, Spends))
+
+
+def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) -> frozenset[str] | None:
+    """Return the ids of all passages that a retriever may rank for queries; None if it needs the whole corpus."""
+    sources = [part for part in parts_of(retriever) if not isinstance(part, Composed)]
+    named = [part for part in sources if isinstance(part, NamesPassages)]
+    if not named or len(named) < len(sources):
+        return None
+    return frozenset().union(*(part.wanted_passages(queries) for part in named for queries in forms))
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
@@ -163,11 +192,6 @@ def _ranked(item: Any) -> Ranked:
     if not isinstance(passage_id, str) or not math.isfinite(score):
         raise ValueError(repr(item))
     return Ranked(passage_id, float(score))
-
-
-def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the ids of all passages that a retriever may rank; None where it needs, or may need, the whole corpus."""
-    return retriever.wanted_passages(queries) if isinstance(retriever, NamesPassages) else None
 
 
 def statistics_of(retriever: Retriever) -> Mapping[str, Any]:

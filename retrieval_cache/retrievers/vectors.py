@@ -34,6 +34,7 @@ from ragtasks.metrics import check_device, whole_weights
 from ragtasks.progress import Progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, library
+from retrieval_cache.retrievers.protocol import parts_of
 
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0
@@ -273,7 +274,7 @@ class WorkersMaker(Protocol):
 
 @runtime_checkable
 class EncodesCorpus(Protocol):
-    """A retriever that encodes passages, or may have one inside."""
+    """A retriever that encodes passages."""
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Set the function that makes the vectors of the corpus and their folder; return whether `fill` makes any."""
@@ -284,8 +285,9 @@ Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
 
 
 def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
-    """Return whether a retriever lets `fill` make vectors of its corpus."""
-    return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill, place)
+    """Return whether a retriever, or one that it searches with, lets `fill` make vectors of its corpus."""
+    taken = [part.encode_with(fill, place) for part in parts_of(retriever) if isinstance(part, EncodesCorpus)]
+    return any(taken)
 
 
 def _parse_seal(path: Path) -> _Seal | None:

@@ -71,7 +71,7 @@ def opened(shards: Path, named: Iterable[str], **options: Any) -> SegmentSource:
 
 def problem_of(shards: Path, named: Iterable[str]) -> str:
     with pytest.raises(BenchmarkFileError) as error:
-        list(opened(shards, named).passages())
+        list(opened(shards, named))
     return str(error.value)
 
 
@@ -79,9 +79,9 @@ def test_named_segments_come_whole_in_the_order_of_the_source(shards: Path) -> N
     numbers = [29, 3, 17, 11]
     told: list[tuple[str, int, int | None]] = []
     source = opened(shards, map(segment_id, numbers), progress=lambda *step: told.append(step))
-    assert list(source.passages()) == [passage(number) for number in sorted(numbers)]
+    assert list(source) == [passage(number) for number in sorted(numbers)]
     assert told == [("checksum", n, 3) for n in (1, 2, 3)] + [("look up", n, 3) for n in (1, 2, 3)]
-    assert list(opened(shards, []).passages()) == []
+    assert list(opened(shards, [])) == []
 
 
 WAYS = [
@@ -104,7 +104,7 @@ def test_what_is_found_does_not_depend_on_how_lines_are_written(
     content = b"\n".join(way(segment(number)) for number, way in enumerate(written))
     shards = write_shards(folder / "shards", [content])
     numbers = data.draw(st.sets(st.integers(0, len(written) - 1)))
-    found = list(opened(shards, map(segment_id, numbers)).passages())
+    found = list(opened(shards, map(segment_id, numbers)))
     assert found == [item for item in read_corpus(str(shards)) if item.passage_id in set(map(segment_id, numbers))]
     assert len(found) == len(numbers)
 
@@ -125,27 +125,27 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_only_shards_that_were_not_finished_are_read_again(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = counted(monkeypatch)
     named = [segment_id(number) for number in (3, 17, 29)]
-    found = list(opened(shards, named).passages())
+    found = list(opened(shards, named))
     assert sorted(read) == ["segmented_00.json.gz", "segmented_01.json.gz", "segmented_02.json.gz"]
     read.clear()
-    assert list(opened(shards, named).passages()) == found
+    assert list(opened(shards, named)) == found
     assert read == []
     second = next(path for path in shards.parent.glob("kept/*/*.jsonl") if segment_id(17).encode() in path.read_bytes())
     second.unlink()
-    assert list(opened(shards, named).passages()) == found
+    assert list(opened(shards, named)) == found
     assert read == ["segmented_01.json.gz"]
     read.clear()
-    list(opened(shards, named[:2]).passages())
+    list(opened(shards, named[:2]))
     assert len(read) == 3  # other segments, another pass
 
 
 def test_what_was_kept_and_is_corrupt_is_named(shards: Path) -> None:
     named = [segment_id(3)]
-    list(opened(shards, named).passages())
+    list(opened(shards, named))
     kept = next(path for path in shards.parent.glob("kept/*/*.jsonl") if path.stat().st_size)
     kept.write_bytes(kept.read_bytes()[:20])
     with pytest.raises(CacheError, match=f"{kept.name} is corrupt(.|\n)*delete it"):
-        list(opened(shards, named).passages())
+        list(opened(shards, named))
 
 
 def test_the_description_moves_with_content_names_and_wanted_and_not_with_the_place(shards: Path) -> None:
@@ -177,7 +177,7 @@ def test_memory_does_not_grow_with_the_source(tmp_path: Path) -> None:
         content = [lines_of(segment(number, "word " * 40) for number in range(size))]
         source = opened(write_shards(tmp_path / str(size) / "source", content), map(segment_id, range(0, 6_000, 100)))
         tracemalloc.start()
-        assert len(list(source.passages())) == 60
+        assert len(list(source)) == 60
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] * 1.1
@@ -203,7 +203,7 @@ def test_a_segment_that_stands_twice_is_named_by_both_places(tmp_path: Path) -> 
     message = problem_of(shards, [segment_id(1), segment_id(2)])
     assert f"segmented_00.json.gz, line 3: the id {segment_id(1)!r} once more; first at {shards}" in message
     assert f"segmented_01.json.gz, line 2: the id {segment_id(2)!r} once more" in message
-    assert [item.passage_id for item in opened(shards, [segment_id(5)]).passages()] == [segment_id(5)]
+    assert [item.passage_id for item in opened(shards, [segment_id(5)])] == [segment_id(5)]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_problems_of_all_shards_are_in_one_error_and_good_shards_are_kept(
     for path, content in whole.items():
         path.write_bytes(content)
     read = counted(monkeypatch)
-    assert len(list(opened(shards, [segment_id(3), segment_id(17)]).passages())) == 2
+    assert len(list(opened(shards, [segment_id(3), segment_id(17)]))) == 2
     assert sorted(read) == [corrupt.name, other.name]
 
 
@@ -285,9 +285,9 @@ def test_retrievers_over_runs_know_their_passages(line: str, sharded: tuple[dict
 
     _, trec, stored = sharded
     query_id, ranking = next(iter(read_run(stored).items()))
-    wanted = wanted_passages(parse(line.format(trec=trec)), {query_id: "text"})
+    wanted = wanted_passages(parse(line.format(trec=trec)), [{query_id: "text"}])
     assert wanted == {item.passage_id for item in ranking}
-    assert wanted_passages(parse(f"hybrid(bm25,run:{trec})"), {query_id: "text"}) is None
+    assert wanted_passages(parse(f"hybrid(bm25,run:{trec})"), [{query_id: "text"}]) is None
 
 
 def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_corpora(

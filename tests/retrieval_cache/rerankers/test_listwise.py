@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import CachedClient, OpenAIClient, Prompt, Reply, ReplyCache
+from ragtasks.clients import CachedClient, OpenAIClient, Prompt, Reply, ReplyCache, endpoint_of
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.files import Ranked, in_rank_order, read_contexts
 from ragtasks.records import Passage, Setting
-from retrieval_cache.rerankers import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
+from retrieval_cache.rerankers import ListwiseOptions, ListwiseReranker, RerankedRetriever, falling_scores
 from retrieval_cache.service import Workspace, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run
@@ -49,8 +49,8 @@ def by_overlap(prompt: str, n_before: int) -> Action:
 
 
 def reranker(url: str, **options: Any) -> ListwiseReranker:
-    endpoint = {"model": "m", "base_url": url, "attempts": 2, "backoff_seconds": 0.01}
-    return ListwiseReranker(OpenAIClient(endpoint), ListwiseOptions(**options))
+    endpoint = endpoint_of({"model": "m", "base_url": url, "attempts": 2, "backoff_seconds": 0.01})
+    return ListwiseReranker(OpenAIClient(endpoint), endpoint, ListwiseOptions(**options))
 
 
 def lists_of(sizes: Sequence[int]) -> list[tuple[str, list[Passage]]]:
@@ -143,8 +143,9 @@ def test_a_call_that_broke_off_asks_only_what_is_not_answered(tmp_path: Path) ->
 
     def order(url: str) -> list[list[Passage]]:
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
-            client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": 1}), cache)
-            return ListwiseReranker(client, options).order(lists)
+            endpoint = endpoint_of({"model": "m", "base_url": url, "slots": 1})
+            client = CachedClient(OpenAIClient(endpoint), cache)
+            return ListwiseReranker(client, endpoint, options).order(lists)
 
     with chat_server(by_overlap) as server:
         whole = reranker(server.base_url, window=8, stride=4).order(lists)
@@ -164,13 +165,13 @@ def test_a_call_that_broke_off_asks_only_what_is_not_answered(tmp_path: Path) ->
 
 def test_the_retriever_gives_each_rank_the_score_it_had(tmp_path: Path) -> None:
     with chat_server(by_overlap) as server:
-        first = SharedWords()
-        retriever = ListwiseRetriever(first, reranker(server.base_url), depth=6)
+        first, second = SharedWords(), reranker(server.base_url)
+        retriever = RerankedRetriever(first, second, depth=6)
         retriever.index(PASSAGES, tmp_path)
         queries = {"a": "mars moon bee flower", "none": "nothing known"}
         before = first.search(queries, 6)["a"]
         run = retriever.search(queries, 4)
-    assert retriever.name == "rerank(shared-words,listwise:m,depth=6)"
+    assert retriever.name == f"rerank(shared-words,{second.name},depth=6)"
     assert run["none"] == ()
     assert run["a"] == in_rank_order(run["a"])
     assert len(run["a"]) == 4
@@ -196,7 +197,9 @@ class Backwards:
 
 
 def test_equal_scores_of_the_first_retriever_do_not_undo_the_order(tmp_path: Path) -> None:
-    retriever = ListwiseRetriever(SharedWords(), ListwiseReranker(Backwards()), depth=3)
+    retriever = RerankedRetriever(
+        SharedWords(), ListwiseReranker(Backwards(), endpoint_of("openai/backwards")), depth=3
+    )
     retriever.index([Passage(name, "bee") for name in "abc"], tmp_path)
     ranking = retriever.search({"q": "bee"}, 3)["q"]
     assert [item.passage_id for item in ranking] == ["a", "b", "c"]  # ties stood as c, b, a
@@ -273,7 +276,9 @@ def test_a_key_in_the_line_is_refused_unseen() -> None:
 
 
 def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
-    retriever = ListwiseRetriever(SharedWords(), ListwiseReranker(Backwards()), depth=5)
+    retriever = RerankedRetriever(
+        SharedWords(), ListwiseReranker(Backwards(), endpoint_of("openai/backwards")), depth=5
+    )
     with pytest.raises(CacheError, match="call index first"):
         retriever.search({"q": "bee"}, 2)
     retriever.index(PASSAGES, tmp_path)
