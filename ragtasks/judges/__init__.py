@@ -25,7 +25,7 @@ from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
 from ragtasks.judges._question_labels import LABELLINGS, label_questions
-from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, UNASKED, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
     CITATION_SUPPORT,
     CONTEXT_PRECISION,
@@ -81,7 +81,6 @@ __all__ = [
     "Drift",
     "Finding",
     "JudgeCard",
-    "JudgeIdk",
     "Question",
     "Recalibration",
     "Rubric",

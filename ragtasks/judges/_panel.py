@@ -14,7 +14,6 @@ from ragtasks.clients import (
     Client,
     Endpoint,
     OpenAIClient,
-    Outcome,
     Price,
     Prompt,
     Reply,
@@ -49,14 +48,13 @@ def judge_responses(
     `judging` tells this judging of the same responses from another one: each has replies of its own.
     """
     with ReplyCache(cache_file) as cache:
-        ready = [_client(item, secrets) if isinstance(item, Endpoint) else item for item in judges]
+        ready = [
+            OpenAIClient(item, credentials_for(item, secrets)) if isinstance(item, Endpoint) else item
+            for item in judges
+        ]
         clients = [CachedClient(client, cache) for client in ready]
         prices = {item.model: item.price for item in judges if isinstance(item, Endpoint) and item.price}
         return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
-
-
-def _client(endpoint: Endpoint, secrets: Secrets) -> Client:
-    return OpenAIClient(endpoint, credentials_for(endpoint, secrets))
 
 
 # Asks several judges about many responses at once, and keeps what each of them said.
@@ -64,14 +62,6 @@ def _client(endpoint: Endpoint, secrets: Secrets) -> Client:
 # all rubrics together, then those that follow from the replies (second steps, and second attempts where a reply
 # held no verdict), until none is open. A judge that is lost on the way loses its own verdicts only.
 
-_OUTCOMES = {
-    Outcome.REFUSED: VerdictOutcome.REFUSED,
-    Outcome.FILTERED: VerdictOutcome.FILTERED,
-    Outcome.TRUNCATED: VerdictOutcome.TRUNCATED,
-    Outcome.EMPTY: VerdictOutcome.EMPTY,
-    Outcome.MALFORMED: VerdictOutcome.MALFORMED,
-    Outcome.FAILED: VerdictOutcome.FAILED,
-}
 # Other words may help here. A refusal and a filter mind the content, which stays; transport was tried again already.
 _WORTH_ASKING_AGAIN = frozenset(
     {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
@@ -96,50 +86,24 @@ def judge(
     Identical prompts are asked once where the clients are `CachedClient`s, which also keeps each reply the moment it
     comes: after any interruption the same call asks only what is not answered.
     """
-    _check_names("rubrics", [rubric.name for rubric in rubrics])
-    _check_names("judges", [client.name for client in clients])
+    rubric_names, judge_names = [rubric.name for rubric in rubrics], [client.name for client in clients]
+    for what, named in ("rubrics", rubric_names), ("judges", judge_names):
+        if twice := sorted({name for name in named if named.count(name) > 1}):
+            raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
     opened = [(index, rubric, rubric.open(response)) for index, response in enumerate(responses) for rubric in rubrics]
-    stop = threading.Event()
-    bar = PanelProgress(progress)
-    judge_runs = [
-        _JudgeRun(
-            client,
-            [_PendingQuestion(index, rubric.name, step, judging) for index, rubric, step in opened],
-            max_attempts,
-            stop,
-            bar.judge_progress(client.name, (prices or {}).get(client.name)),
-        )
-        for client in clients
-    ]
-    _run_all(judge_runs, stop)
-    bar.close()
-    if judge_runs and all(judge_run.lost for judge_run in judge_runs):
-        raise _all_lost(judge_runs)
+    panel = _Panel(progress)
+    for client in clients:
+        pending_questions = [_PendingQuestion(index, rubric.name, step, judging) for index, rubric, step in opened]
+        price = (prices or {}).get(client.name)
+        panel.runs.append(_JudgeRun(panel, client, pending_questions, max_attempts, price))
+    panel.run()
     rows = {
-        (pending.index, pending.rubric, judge_run.client.name): pending.verdict(responses[pending.index], judge_run)
-        for judge_run in judge_runs
-        for pending in judge_run.pending_questions
+        (pending.index, pending.rubric, run.client.name): pending.verdict(responses[pending.index], run)
+        for run in panel.runs
+        for pending in run.pending_questions
     }
-    names = [client.name for client in clients]
-    usage = {judge_run.client.name: judge_run.judge_progress.usage for judge_run in judge_runs}
-    return Verdicts(responses, [rubric.name for rubric in rubrics], names, rows, usage)
-
-
-def _check_names(what: str, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
-
-
-def _all_lost(judge_runs: Sequence[_JudgeRun]) -> JudgeError:
-    return JudgeError(
-        "judges",
-        where=", ".join(judge_run.client.name for judge_run in judge_runs),
-        expected="at least one judge that answers to the end",
-        found="; ".join(f"{judge_run.client.name}: {judge_run.lost}" for judge_run in judge_runs),
-        next_step="fix the judges' errors, then ask again: replies are cached. Saved answers are scored without their "
-        "model by `ragtasks score RESULTS --output FOLDER`",
-    )
+    usage = {run.client.name: run.usage for run in panel.runs}
+    return Verdicts(responses, rubric_names, judge_names, rows, usage)
 
 
 @dataclass(slots=True)
@@ -222,7 +186,7 @@ class _PendingQuestion:
 def _follow(question: Question, reply: Reply) -> Question | Finding:
     """Return what follows from a reply; a finding without a value says why."""
     if reply.text is None:
-        outcome = _OUTCOMES[reply.outcome]
+        outcome = VerdictOutcome(reply.outcome.value)
         if outcome is VerdictOutcome.EMPTY and reply.thinking:
             outcome = VerdictOutcome.THINKING_ONLY
         return Finding(None, None, outcome, reply.reason)
@@ -237,20 +201,25 @@ class _Stopped(Exception):  # noqa: N818 (no error: the caller wants to end)
 
 
 class _JudgeRun:
-    """One judge with its questions, and why it was lost, if it was."""
+    """One judge with its questions, their cost, and why it was lost, if it was; the journal of its client."""
 
     def __init__(
         self,
+        panel: _Panel,
         client: Client,
         pending_questions: list[_PendingQuestion],
         max_attempts: int,
-        stop: threading.Event,
-        judge_progress: JudgeProgress,
+        price: Price | None,
     ) -> None:
         self.client, self.pending_questions, self.lost = client, pending_questions, ""
         self.bug: BaseException | None = None
-        self.judge_progress = judge_progress
-        self._max_attempts, self._stop = max_attempts, stop
+        self.usage = Usage(cost=None if price is None else 0.0)
+        self.n_done = self.total = 0
+        self.held_up = ""
+        self._panel, self._max_attempts, self._price = panel, max_attempts, price
+        self._waiting: list[_PendingQuestion] = []
+        self._prompts: list[Prompt] = []
+        self._recorded: set[int] = set()
 
     def run(self) -> None:
         """Ask until no question is open or the judge is lost; never raises."""
@@ -265,151 +234,104 @@ class _JudgeRun:
             pass
         except BaseException as error:  # noqa: BLE001 (a bug, or an order to end: raised again by who waits)
             self.bug = error
-            self._stop.set()
+            self._panel.stop.set()
 
     def _ask(self, waiting: list[_PendingQuestion]) -> None:
-        """Ask one question of each pending question; replies that came before a judge was lost count too."""
-        collected = _Collected(self._stop, self.judge_progress, waiting, self._max_attempts)
-        self.judge_progress.begin(len(waiting))
-        replies = self.client.answer(list(collected.prompts), self.judge_progress.follow, collected)
+        """Send one question of each pending question; replies that came before a judge was lost count too."""
+        self._waiting, self._recorded = waiting, set()
+        self._prompts = [pending.prompt() for pending in waiting]
+        with self._panel.lock:  # the first reply may be long in coming
+            self.total = self.n_done + len(waiting)
+            self._panel.show()
+        replies = self.client.answer(list(self._prompts), self._follow, self)
         for index, reply in enumerate(replies):
-            if index not in collected.recorded:  # of a client that keeps no journal
-                collected.take(index, reply)
+            if index not in self._recorded:  # of a client that keeps no journal
+                self._take(index, reply)
 
-
-class _Collected:
-    """The replies of one call as they come; it ends the call where everything is to end."""
-
-    def __init__(
-        self,
-        stop: threading.Event,
-        judge_progress: JudgeProgress,
-        waiting: Sequence[_PendingQuestion],
-        max_attempts: int,
-    ) -> None:
-        self.recorded: set[int] = set()
-        self.prompts = [pending.prompt() for pending in waiting]
-        self._waiting, self._max_attempts = waiting, max_attempts
-        self._stop, self._judge_progress = stop, judge_progress
+    def _follow(self, what: str, _done: int, _total: int | None) -> None:
+        """Take from the client's progress what it waits for: it knows neither other judges nor its earlier calls."""
+        why = "".join(what.split("\t")[2:])
+        with self._panel.lock:
+            if why != self.held_up:
+                self.held_up = why
+                self._panel.show()
 
     def recall(self, index: int) -> Reply | None:
-        """Return nothing: what is known is the cache's business."""
-        if self._stop.is_set():
+        """Return None: stored replies are in the cache."""
+        if self._panel.stop.is_set():
             raise _Stopped
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Take a reply."""
-        self.recorded.add(index)
-        self.take(index, reply)
-        self._judge_progress.add(reply)
-        if self._stop.is_set():
+        """Go on from a reply, and count it."""
+        self._recorded.add(index)
+        self._take(index, reply)
+        with self._panel.lock:
+            self.n_done += 1
+            self.usage += usage_of(reply, self._price)
+            self._panel.show()
+        if self._panel.stop.is_set():
             raise _Stopped
 
-    def take(self, index: int, reply: Reply) -> None:
-        """Go on from a reply."""
-        price = self._judge_progress.price
-        self._waiting[index].take(self.prompts[index], reply, self._max_attempts, price)
+    def _take(self, index: int, reply: Reply) -> None:
+        self._waiting[index].take(self._prompts[index], reply, self._max_attempts, self._price)
 
     def following(self, index: int) -> Prompt | None:
-        """Return the next question where it begins as the one before: a server has that beginning at hand now."""
+        """Return the next question if it begins as the one before: a server has that beginning at hand now."""
         if not isinstance(self._waiting[index].step, Question):
             return None
-        before, prompt = self.prompts[index], self._waiting[index].prompt()
+        before, prompt = self._prompts[index], self._waiting[index].prompt()
         if prompt.messages[0].content[:_ALIKE] != before.messages[0].content[:_ALIKE]:
             return None
-        self.prompts[index] = prompt
-        self._judge_progress.total += 1
+        self._prompts[index] = prompt
+        self.total += 1
         return prompt
 
-
-def _run_all(judge_runs: Sequence[_JudgeRun], stop: threading.Event) -> None:
-    """Run each in a thread; after an interruption they end at their next reply, and the process may end before."""
-    threads = [
-        threading.Thread(target=judge_run.run, name=judge_run.client.name, daemon=True) for judge_run in judge_runs
-    ]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        stop.set()
-    for judge_run in judge_runs:
-        if judge_run.bug is not None:
-            raise judge_run.bug
-
-
-# The progress of several judges as one line: every reply counts, whichever judge gave it, with sums over all of
-# them.
-# What a client says of its own progress is not used, apart from what it waits for: it knows neither the other
-# judges nor its earlier calls.
 
 _LONGEST_NAMES = 40
 
 
-class PanelProgress:
-    """Tells a `Progress` of several judges."""
+class _Panel:
+    """The runs of all judges: one order to stop, and one line of progress with sums over all replies."""
 
     def __init__(self, progress: Progress) -> None:
         """Begin; the rate counts from now."""
-        self.lock = threading.Lock()
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.runs: list[_JudgeRun] = []
         self._progress, self._begin = progress, time.monotonic()
-        self._judges: list[JudgeProgress] = []
 
-    def judge_progress(self, name: str, price: Price | None) -> JudgeProgress:
-        """Return the share of one more judge."""
-        self._judges.append(JudgeProgress(self, name, price, Usage(cost=None if price is None else 0.0)))
-        return self._judges[-1]
-
-    def close(self) -> None:
-        """Tell the sums, where there was anything to do."""
+    def run(self) -> None:
+        """Run each judge in a thread; after an interruption they end at their next reply, or with the process."""
+        threads = [threading.Thread(target=run.run, name=run.client.name, daemon=True) for run in self.runs]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            self.stop.set()
+        for run in self.runs:
+            if run.bug is not None:
+                raise run.bug
         with self.lock:
-            if any(judge.total for judge in self._judges):
+            if any(run.total for run in self.runs):
                 self.show(whole=True)
+        if self.runs and all(run.lost for run in self.runs):
+            raise JudgeError(
+                "judges",
+                where=", ".join(run.client.name for run in self.runs),
+                expected="at least one judge that answers to the end",
+                found="; ".join(f"{run.client.name}: {run.lost}" for run in self.runs),
+                next_step="fix the judges' errors, then ask again: replies are cached. Saved answers are scored "
+                "without their model by `ragtasks score RESULTS --output FOLDER`",
+            )
 
     def show(self, *, whole: bool = False) -> None:
-        """Tell of all judges, with the lock held."""
-        note = sum((judge.usage for judge in self._judges), Usage()).note(time.monotonic() - self._begin, whole=whole)
-        waits = [f"{judge.name}: {judge.held_up}" for judge in self._judges if judge.held_up and not whole]
-        n_done, total = sum(judge.n_done for judge in self._judges), sum(judge.total for judge in self._judges)
-        self._progress("\t".join([self._name(), note, *waits]), n_done, total)
-
-    def _name(self) -> str:
-        names = ", ".join(judge.name for judge in self._judges)
-        is_short = len(names) <= _LONGEST_NAMES or len(self._judges) == 1
-        return names if is_short else f"{len(self._judges)} judges"
-
-
-@dataclass(slots=True)
-class JudgeProgress:
-    """How far one judge is, and what that has cost."""
-
-    bar: PanelProgress
-    name: str
-    price: Price | None
-    usage: Usage
-    n_done: int = 0
-    total: int = 0
-    held_up: str = ""
-
-    def begin(self, n_prompts: int) -> None:
-        """Tell of a new call of so many prompts before its first reply, which may be long in coming."""
-        with self.bar.lock:
-            self.total = self.n_done + n_prompts
-            self.bar.show()
-
-    def follow(self, what: str, _done: int, _total: int | None) -> None:
-        """Take from a client's own progress what it waits for, empty where it waits for nothing."""
-        why = "".join(what.split("\t")[2:])
-        with self.bar.lock:
-            if why != self.held_up:
-                self.held_up = why
-                self.bar.show()
-
-    def add(self, reply: Reply) -> None:
-        """Count a reply, and tell of all judges."""
-        with self.bar.lock:
-            self.n_done += 1
-            self.usage += usage_of(reply, self.price)
-            self.bar.show()
+        """Report the progress of all judges; the caller holds the lock."""
+        names = ", ".join(run.client.name for run in self.runs)
+        if len(names) > _LONGEST_NAMES and len(self.runs) > 1:
+            names = f"{len(self.runs)} judges"
+        note = sum((run.usage for run in self.runs), Usage()).note(time.monotonic() - self._begin, whole=whole)
+        waits = [f"{run.client.name}: {run.held_up}" for run in self.runs if run.held_up and not whole]
+        n_done, total = sum(run.n_done for run in self.runs), sum(run.total for run in self.runs)
+        self._progress("\t".join([names, note, *waits]), n_done, total)

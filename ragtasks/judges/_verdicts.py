@@ -180,6 +180,11 @@ class Verdicts:
     def _of(self, index: int, rubric: str) -> list[Verdict]:
         return [self._table[index, rubric, judge] for judge in self.judges]
 
+    def idk_labels(self) -> list[IdkLabel]:
+        """Return whether each response says that it does not know, without a label where the judges give none."""
+        found = self.labels(IDK)
+        return [IdkLabel(None if label is None else IdkVerdict(label), reason) for label, reason in found]
+
     def clarifications(self) -> list[bool | None]:
         """Return whether each response asks what is meant, None where that was not asked or has no verdict."""
         return [None if label is None else label == "yes" for label, _ in self.labels(CLARIFICATION)]
@@ -237,33 +242,3 @@ def _next_step(low: Sequence[Coverage]) -> str:
 def _reasons(verdicts: Sequence[Verdict]) -> str:
     """Return why no judge gave a value, each different reason once."""
     return "; ".join(dict.fromkeys(f"{verdict.judge}: {verdict.reason}" for verdict in verdicts))
-
-
-class JudgeIdk:
-    """An IDK detector (`ragtasks.metrics.IdkDetector`) that reads what judges said before."""
-
-    def __init__(self, verdicts: Verdicts) -> None:
-        """Take the verdicts of the `idk` rubric."""
-        if IDK not in verdicts.rubrics:
-            raise JudgeError(
-                "judges",
-                where=", ".join(verdicts.judges),
-                expected=f"verdicts under the rubric {IDK!r}",
-                found="verdicts under " + (", ".join(verdicts.rubrics) or "none"),
-                next_step=f"add the rubric {IDK!r}",
-            )
-        self._judges = verdicts.judges
-        self._labels = dict(zip(verdicts.responses, verdicts.labels(IDK), strict=True))
-
-    @property
-    def name(self) -> str:
-        """The judges' names."""
-        return "judge " + ", ".join(self._judges)
-
-    def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
-        """Return one label a response, in order; without a verdict for one that was never judged."""
-        return [self._detect(response) for response in responses]
-
-    def _detect(self, response: Response) -> IdkLabel:
-        label, reason = self._labels.get(response, (None, "this response was not judged"))
-        return IdkLabel(None if label is None else IdkVerdict(label), reason)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from itertools import accumulate
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ragtasks.judges._parsers import (
-    LABELS,
     YES_NO,
     UnparsableReplyError,
     read_coded_label,
@@ -32,6 +32,7 @@ from ragtasks.plugins import ExtensionPoint
 from ragtasks.prompts import PromptTemplate, shipped_template
 from ragtasks.records import Answerability, Grade, Importance, Nugget, Passage, Qrel, Response, Support, Task
 
+_Label = TypeVar("_Label", bound=Enum)
 _LABEL_FORM = "Verdict CODE: LABEL"
 
 
@@ -46,6 +47,40 @@ def _titled(passage: Passage) -> str:
 
 def _share(holds: list[bool]) -> Finding:
     return Finding(f"{sum(holds)}/{len(holds)}", sum(holds) / len(holds))
+
+
+Shown = Callable[[Response], Mapping[str, Any]]
+"""Response -> what the prompt shows of it."""
+
+
+def _one_question(name: str, description: str, form: str, read: Callable[[str, str], Finding], shown: Shown) -> Rubric:
+    """Return a rubric with one question by the template of its name; `read` takes a reply and its code."""
+    prompt = shipped_template(f"judges/{name}")
+    return Rubric(name, description, lambda response: ask(prompt, form, read, **shown(response)), (prompt.source,))
+
+
+def _labelled(name: str, description: str, values: Mapping[str, float], shown: Shown) -> Rubric:
+    """Return a rubric with one question whose verdict is one of some labels, each with its value."""
+
+    def read(reply: str, code: str) -> Finding:
+        label = read_coded_label(reply, code, tuple(values))
+        return Finding(label, values[label])
+
+    return _one_question(name, description, _LABEL_FORM, read, shown)
+
+
+def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubric:
+    """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
+
+    def shown(response: Response) -> Mapping[str, Any]:
+        reference = {"reference": response.task.target} if with_reference else {}
+        passages = [passage.text for passage in response.passages]
+        return {"passages": passages, **_task_of(response), **reference, "answer": response.text}
+
+    def read(reply: str, code: str) -> Finding:
+        return rating_finding(read_coded_rating(reply, code))
+
+    return _one_question(name, description, "Rating CODE: N", read, shown)
 
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
@@ -68,7 +103,7 @@ def rl_mtb() -> Rubric:
     The judge sees conversation, passages and response. Source: RL_MTB of the MTRAG paper, appendix F.2, which adapts
     the judge of MT-Bench (Zheng et al. 2023). Higher is better.
     """
-    return rating_rubric(RL_MTB, "rating of the last answer without a reference by judges, over 10")
+    return _rated(RL_MTB, "rating of the last answer without a reference by judges, over 10")
 
 
 def rl_r() -> Rubric:
@@ -81,18 +116,22 @@ def rl_r() -> Rubric:
     """
     first, second = shipped_template("judges/asked_questions"), shipped_template("judges/same_question")
     description = "share of three questions derived from the answer that ask what the user asked, judged"
-    return Rubric(RL_R, description, partial(_open, first, second), (first.source, second.source))
 
+    def open_(response: Response) -> Question | Finding:
+        if not response.text.strip():
+            return Finding("empty", 0.0)
 
-def _open(first: PromptTemplate, second: PromptTemplate, response: Response) -> Question | Finding:
-    if not response.text.strip():
-        return Finding("empty", 0.0)
+        def read(reply: str, code: str) -> Question | Finding:
+            if not (questions := _questions(reply, code)):
+                return Finding("evades", 0.0)
+            return ask(second, _SAME_FORM, read_same, question=response.task.question, statements=questions)
 
-    def read(reply: str, code: str) -> Question | Finding:
-        questions = _questions(reply, code)
-        return _compare(second, response, questions) if questions else Finding("evades", 0.0)
+        return ask(first, _REPLY_FORM, read, answer=response.text)
 
-    return ask(first, _REPLY_FORM, read, answer=response.text)
+    def read_same(reply: str, code: str) -> Finding:
+        return _share(read_yes_no(reply, code, "same", N_QUESTIONS))
+
+    return Rubric(RL_R, description, open_, (first.source, second.source))
 
 
 def _questions(reply: str, code: str) -> list[str]:
@@ -109,13 +148,6 @@ def _questions(reply: str, code: str) -> list[str]:
     if len(texts) != N_QUESTIONS or not all(texts):
         raise UnparsableReplyError(f'"questions" does not hold {N_QUESTIONS} texts')
     return texts
-
-
-def _compare(template: PromptTemplate, response: Response, questions: list[str]) -> Question:
-    def read(reply: str, code: str) -> Finding:
-        return _share(read_yes_no(reply, code, "same", N_QUESTIONS))
-
-    return ask(template, _SAME_FORM, read, question=response.task.question, statements=questions)
 
 
 # RL_F: the share of an answer's statements that the passages support, in two questions.
@@ -205,7 +237,10 @@ CONTEXT_RECALL = "context_recall"
 
 _CONTEXTS_FORM = '{"id": "CODE", "useful": {"1": LABEL, ...}}'
 _NO_ANSWER = Finding(None, None, VerdictOutcome.NOT_ASKED, "only answerable and partial tasks have passages to find")
-_ANSWERABLE = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
+
+
+def _has_answer(response: Response) -> bool:
+    return response.task.answerability in {Answerability.ANSWERABLE, Answerability.PARTIAL}
 
 
 def context_precision() -> Rubric:
@@ -217,8 +252,6 @@ def context_precision() -> Rubric:
     prompt = shipped_template("judges/context_precision")
 
     def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ANSWERABLE:
-            return _NO_ANSWER
         if not response.passages:
             return Finding("0/0", 0.0)
         return ask(
@@ -230,7 +263,8 @@ def context_precision() -> Rubric:
             reference=response.task.target,
         )
 
-    return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+    rubric = Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+    return rubric.only_where(_has_answer, _NO_ANSWER)
 
 
 def _precision(useful: list[bool]) -> Finding:
@@ -246,20 +280,21 @@ def context_recall() -> Rubric:
     are the same, and one reply serves all models that were given the same passages.
     """
     asked = rl_f()
-
-    def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ANSWERABLE:
-            return _NO_ANSWER
-        return asked.open(replace(response, text=response.task.target))
-
     description = "share of the reference answer's statements that the passages support, judged"
-    return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
+    rubric = replace(
+        asked,
+        name=CONTEXT_RECALL,
+        description=description,
+        open=lambda response: asked.open(replace(response, text=response.task.target)),
+    )
+    return rubric.only_where(_has_answer, _NO_ANSWER)
 
 
 RB_LLM = "rb_llm"
 
 LABEL_VALUES = {"yes": 1.0, "partial": 0.5, "no": 0.0}
 """Label -> number, in the order that a median over judges needs."""
+_YES_NO_VALUES = {label: LABEL_VALUES[label] for label in YES_NO}
 NOT_UNDERSPECIFIED = Finding(
     None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
 )
@@ -272,7 +307,7 @@ def rb_llm() -> Rubric:
     as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
     """
     description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
-    return rating_rubric(RB_LLM, description, with_reference=True)
+    return _rated(RB_LLM, description, with_reference=True)
 
 
 def idk() -> Rubric:
@@ -280,15 +315,12 @@ def idk() -> Rubric:
 
     The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
     """
-    prompt = shipped_template("judges/idk")
-
-    def read(reply: str, code: str) -> Finding:
-        return label_finding(read_coded_label(reply, code, LABELS))
-
-    def open_(response: Response) -> Question:
-        return ask(prompt, _LABEL_FORM, read, question=response.task.question, answer=response.text)
-
-    return Rubric(IDK, "whether the response says that it does not know", open_, (prompt.source,))
+    return _labelled(
+        IDK,
+        "whether the response says that it does not know",
+        LABEL_VALUES,
+        lambda response: {"question": response.task.question, "answer": response.text},
+    )
 
 
 def clarification() -> Rubric:
@@ -296,17 +328,17 @@ def clarification() -> Rubric:
 
     Asked of questions only that a label calls underspecified (MTRAG-UN, INSCIT): no other score depends on it.
     """
-    prompt = shipped_template("judges/clarification")
+    rubric = _labelled(
+        CLARIFICATION,
+        "whether the response asks what is meant",
+        _YES_NO_VALUES,
+        lambda response: {**_task_of(response), "answer": response.text},
+    )
+    return rubric.only_where(_is_underspecified, NOT_UNDERSPECIFIED)
 
-    def read(reply: str, code: str) -> Finding:
-        return label_finding(read_coded_label(reply, code, YES_NO))
 
-    def open_(response: Response) -> Question | Finding:
-        if all(task.answerability is not Answerability.UNDERSPECIFIED for task in response.task.variants):
-            return NOT_UNDERSPECIFIED
-        return ask(prompt, _LABEL_FORM, read, **_task_of(response), answer=response.text)
-
-    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
+def _is_underspecified(response: Response) -> bool:
+    return any(task.answerability is Answerability.UNDERSPECIFIED for task in response.task.variants)
 
 
 def label_finding(label: str) -> Finding:
@@ -358,27 +390,6 @@ def added_rubric_names() -> list[str]:
     return RUBRICS.plugin_names()
 
 
-# Rubrics that ask for one rating of the last answer, 1 to 10, over 10.
-
-_RATING_FORM = "Rating CODE: N"
-
-
-def rating_rubric(name: str, description: str, *, with_reference: bool = False) -> Rubric:
-    """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
-    prompt = shipped_template(f"judges/{name}")
-
-    def read(reply: str, code: str) -> Finding:
-        return rating_finding(read_coded_rating(reply, code))
-
-    def open_(response: Response) -> Question:
-        reference = {"reference": response.task.target} if with_reference else {}
-        passages = [passage.text for passage in response.passages]
-        texts = {**_task_of(response), **reference, "answer": response.text}
-        return ask(prompt, _RATING_FORM, read, passages=passages, **texts)
-
-    return Rubric(name, description, open_, (prompt.source,))
-
-
 # MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.
 
 MULTIHOP_ANSWER = "multihop_answer"
@@ -389,16 +400,16 @@ def multihop_answer() -> Rubric:
 
     The judge sees question, reference answer and reply, and no passages: what is true is not the question.
     """
-    prompt = shipped_template("judges/multihop_answer")
-
-    def read(reply: str, code: str) -> Finding:
-        return label_finding(read_coded_label(reply, code, YES_NO))
-
-    def open_(response: Response) -> Question:
-        task = response.task
-        return ask(prompt, _LABEL_FORM, read, question=task.question, reference=task.target, answer=response.text)
-
-    return Rubric(MULTIHOP_ANSWER, "whether the reply gives the reference answer", open_, (prompt.source,))
+    return _labelled(
+        MULTIHOP_ANSWER,
+        "whether the reply gives the reference answer",
+        _YES_NO_VALUES,
+        lambda response: {
+            "question": response.task.question,
+            "reference": response.task.target,
+            "answer": response.text,
+        },
+    )
 
 
 # What judges are asked about nuggets: which an answer states, how much each matters, which a topic has.
@@ -420,8 +431,6 @@ NO_NUGGETS = Finding(None, None, VerdictOutcome.NOT_ASKED, "the topic has no nug
 _NOTHING_FOUND = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "no segment answers the topic")
 
 # Not JSON as they stand: a judge that only repeats the form has given no verdict.
-_GRADES_FORM = '{"id": "CODE", "grades": {"1": LABEL, ...}}'
-_IMPORTANCE_FORM = '{"id": "CODE", "importance": {"1": LABEL, ...}}'
 _NUGGETS_FORM = '{"id": "CODE", "nuggets": [FACT, ...]}'
 
 
@@ -446,30 +455,40 @@ def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric
 
     def open_(response: Response) -> Question | Finding:
         nuggets = nuggets_of(response.task)
-        if not nuggets:
-            return NO_NUGGETS
         answer = shown(response)
         if not answer.strip():
             return _assigned(nuggets, [Grade.NOT_SUPPORT] * len(nuggets))
-        return _assign(prompt, response.task.question, answer, nuggets, [])
+        # One with lines of its own could pass for several in a numbered list.
+        texts = [" ".join(nugget.text.split()) for nugget in nuggets]
+        end = partial(_assigned, nuggets)
+        return _in_windows(prompt, "grades", Grade, texts, end, question=response.task.question, answer=answer)
 
-    return Rubric(NUGGET_ASSIGNMENT, "which nuggets of the topic the answer states, judged", open_, (prompt.source,))
+    rubric = Rubric(NUGGET_ASSIGNMENT, "which nuggets of the topic the answer states, judged", open_, (prompt.source,))
+    return rubric.only_where(lambda response: bool(nuggets_of(response.task)), NO_NUGGETS)
 
 
-def _assign(
-    prompt: PromptTemplate, question: str, answer: str, nuggets: Sequence[Nugget], done: list[Grade]
+def _in_windows(
+    prompt: PromptTemplate,
+    key: str,
+    kind: type[_Label],
+    nuggets: Sequence[str],
+    end: Callable[[list[_Label]], Finding],
+    *,
+    done: Sequence[_Label] = (),
+    **about: Any,
 ) -> Question | Finding:
-    """Return the question on the first nuggets without a grade, or the finding where all have one."""
+    """Return the question on the first nuggets without a label of a kind, or the finding if all have one."""
     if len(done) == len(nuggets):
-        return _assigned(nuggets, done)
-    # One with lines of its own could pass for several in a numbered list.
-    window = [" ".join(nugget.text.split()) for nugget in nuggets[len(done) : len(done) + WINDOW]]
+        return end(list(done))
+    window = nuggets[len(done) : len(done) + WINDOW]
 
     def read(reply: str, code: str) -> Question | Finding:
-        labels = read_labels(reply, code, "grades", [grade.value for grade in Grade], len(window))
-        return _assign(prompt, question, answer, nuggets, [*done, *map(Grade, labels)])
+        labels = read_labels(reply, code, key, [item.value for item in kind], len(window))
+        return _in_windows(prompt, key, kind, nuggets, end, done=[*done, *map(kind, labels)], **about)
 
-    return ask(prompt, _GRADES_FORM, read, question=question, answer=answer, nuggets=window)
+    # Not JSON as it stands: a judge that only repeats the form has given no verdict.
+    form = f'{{"id": "CODE", "{key}": {{"1": LABEL, ...}}}}'
+    return ask(prompt, form, read, **about, nuggets=window)
 
 
 def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
@@ -487,7 +506,11 @@ def nugget_creation() -> Rubric:
 
     def open_(response: Response) -> Question | Finding:
         question = response.task.question
-        weigh = partial(_weigh, importance, question)
+
+        def weigh(nuggets: list[str]) -> Question | Finding:
+            end = partial(_weighed, nuggets)
+            return _in_windows(importance, "importance", Importance, nuggets, end, question=question)
+
         return _create(creation, weigh, question, list(map(_titled, response.passages)), [])
 
     prompts = (creation.source, importance.source)
@@ -496,14 +519,14 @@ def nugget_creation() -> Rubric:
 
 def _create(
     prompt: PromptTemplate,
-    weigh: Callable[[list[str], list[Importance]], Question | Finding],
+    weigh: Callable[[list[str]], Question | Finding],
     question: str,
     passages: Sequence[str],
     found: list[str],
 ) -> Question | Finding:
     """Return the question on the first passages that were not read yet, or what follows after the last."""
     if not passages:
-        return weigh(found, []) if found else _NOTHING_FOUND
+        return weigh(found) if found else _NOTHING_FOUND
 
     def read(reply: str, code: str) -> Question | Finding:
         return _create(prompt, weigh, question, passages[WINDOW:], _read_nuggets(reply, code))
@@ -519,18 +542,9 @@ def _create(
     )
 
 
-def _weigh(prompt: PromptTemplate, question: str, nuggets: list[str], done: list[Importance]) -> Question | Finding:
-    """Return the question on the first nuggets without importance, or the finding where all have it."""
-    if len(done) == len(nuggets):
-        rows = [{"text": text, "importance": item.value} for text, item in zip(nuggets, done, strict=True)]
-        return Finding(json.dumps(rows, ensure_ascii=False), done.count(Importance.VITAL) / len(done))
-    window = nuggets[len(done) : len(done) + WINDOW]
-
-    def read(reply: str, code: str) -> Question | Finding:
-        labels = read_labels(reply, code, "importance", [item.value for item in Importance], len(window))
-        return _weigh(prompt, question, nuggets, [*done, *map(Importance, labels)])
-
-    return ask(prompt, _IMPORTANCE_FORM, read, question=question, nuggets=window)
+def _weighed(nuggets: Sequence[str], importance: Sequence[Importance]) -> Finding:
+    rows = [{"text": text, "importance": item.value} for text, item in zip(nuggets, importance, strict=True)]
+    return Finding(json.dumps(rows, ensure_ascii=False), importance.count(Importance.VITAL) / len(importance))
 
 
 def _read_nuggets(reply: str, code: str) -> list[str]:
@@ -569,13 +583,12 @@ def citation_support(sentences: Sentences = sentences_of) -> Rubric:
     prompt = shipped_template("judges/citation_support")
 
     def open_(response: Response) -> Question | Finding:
-        cited = sentences(response)
-        if not any(sentence.citations for sentence in cited):
-            return NOTHING_CITED
-        return _judge(prompt, cited, response.passages, [])
+        return _judge(prompt, sentences(response), response.passages, [])
 
-    return Rubric(
-        CITATION_SUPPORT, "how far each sentence's first citation supports it, judged", open_, (prompt.source,)
+    description = "how far each sentence's first citation supports it, judged"
+    rubric = Rubric(CITATION_SUPPORT, description, open_, (prompt.source,))
+    return rubric.only_where(
+        lambda response: any(sentence.citations for sentence in sentences(response)), NOTHING_CITED
     )
 
 
@@ -629,32 +642,24 @@ def pairwise() -> Rubric:
     Faithfulness, appropriateness, naturalness and completeness are MTRAG's (paper, section 3.2), the win-rate question
     is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
     """
-    prompt = shipped_template("judges/pairwise")
 
-    def read(reply: str, code: str) -> Finding:
-        label = read_coded_label(reply, code, tuple(PREFERENCES))
-        return Finding(label, PREFERENCES[label])
-
-    def open_(response: Response) -> Question | Finding:
+    def shown(response: Response) -> Mapping[str, Any]:
         other = response.task.extra[_OTHER]
-        if other["text"] == response.text:
-            return Finding("tie", PREFERENCES["tie"])
         ours = list(map(_titled, response.passages))
         theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
         every = list(dict.fromkeys([*ours, *theirs]))
-        return ask(
-            prompt,
-            _LABEL_FORM,
-            read,
+        return {
             **_task_of(response),
-            passages=every,
-            answer_a=response.text,
-            answer_b=other["text"],
-            shown_a=_places(ours, every),
-            shown_b=_places(theirs, every),
-        )
+            "passages": every,
+            "answer_a": response.text,
+            "answer_b": other["text"],
+            "shown_a": _places(ours, every),
+            "shown_b": _places(theirs, every),
+        }
 
-    return Rubric(PAIRWISE, "which of two answers serves the user better", open_, (prompt.source,))
+    rubric = _labelled(PAIRWISE, "which of two answers serves the user better", PREFERENCES, shown)
+    tie = Finding("tie", PREFERENCES["tie"])
+    return rubric.only_where(lambda response: response.task.extra[_OTHER]["text"] != response.text, tie)
 
 
 def _places(own: list[str], every: list[str]) -> str:
@@ -695,17 +700,12 @@ def relevance() -> Rubric:
 
     The label is a grade, 0 to 3; the value is a third of it, 0 to 1, higher is better.
     """
-    prompt = shipped_template("judges/relevance")
-
-    def read(reply: str, code: str) -> Finding:
-        label = read_coded_label(reply, code, GRADES)
-        return Finding(label, int(label) / int(GRADES[-1]))
-
-    def open_(response: Response) -> Question:
-        (passage,) = response.passages
-        return ask(prompt, _LABEL_FORM, read, **_task_of(response), passage=_titled(passage))
-
-    return Rubric(RELEVANCE, "how relevant the passage is to the question, judged", open_, (prompt.source,))
+    return _labelled(
+        RELEVANCE,
+        "how relevant the passage is to the question, judged",
+        {grade: int(grade) / int(GRADES[-1]) for grade in GRADES},
+        lambda response: {**_task_of(response), "passage": _titled(response.passages[0])},
+    )
 
 
 def judge_passages(

@@ -23,7 +23,6 @@ from ragtasks.judges import (
     RL_F,
     CardRow,
     JudgeCard,
-    JudgeIdk,
     Rubric,
     Verdicts,
     judge_responses,
@@ -33,7 +32,7 @@ from ragtasks.judges import (
 )
 from ragtasks.judges import pairwise as rubric_of_pairs
 from ragtasks.metrics import (
-    IdkDetector,
+    IdkLabel,
     NgramIdk,
     condition_paper,
 )
@@ -97,7 +96,7 @@ def calibrate_judges(
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
     with step("answers that people rated, and who refuses by n-grams"):
         answers = load_human_evaluation(root)
-        idk = {"ngrams": _refusals(answers, NgramIdk())}
+        idk = {"ngrams": _refusals(answers, NgramIdk().detect([row.response for row in answers]))}
     columns: list[MetricScores] = []
     found: Verdicts | None = None
     made: list[JudgeCard] = []
@@ -113,7 +112,7 @@ def calibrate_judges(
         with progress_bars() as progress:
             found = ask([row.response for row in answers], progress=progress)
         seconds = time.monotonic() - begin
-        idk["judges"] = _refusals(answers, JudgeIdk(found))
+        idk["judges"] = _refusals(answers, found.idk_labels())
         columns = _columns(answers, found, idk["judges"], metrics)
     with step("agreement with people, with intervals"):
         calibration = calibrate(answers, columns, idk)
@@ -136,9 +135,8 @@ def calibrate_judges(
     return render(sections, Format.MARKDOWN), found
 
 
-def _refusals(answers: Sequence[RatedResponse], detector: IdkDetector) -> dict[AnswerKey, IdkVerdict | None]:
-    """Return answer -> whether it refuses, as a detector reads it."""
-    labels = detector.detect([row.response for row in answers])
+def _refusals(answers: Sequence[RatedResponse], labels: Sequence[IdkLabel]) -> dict[AnswerKey, IdkVerdict | None]:
+    """Return answer -> whether it refuses, by its label."""
     return {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragtasks.config import EvaluationConfig
-from ragtasks.judges import IDK, JudgeIdk, Verdicts
+from ragtasks.judges import IDK, Verdicts
 from ragtasks.metrics import EncoderIdk, IdkLabel, NgramIdk
 from ragtasks.records import Response
 from ragtasks.requirements import Requirement
@@ -59,7 +59,7 @@ class Refusals:
         """Return the label of each response, with the reason if the offline detector stands in for a judge."""
         if verdicts is None or not self._judges:
             return self._offline.detect(responses)
-        labels = JudgeIdk(verdicts).detect(responses)
+        labels = verdicts.idk_labels()
         missing = _unlabelled(verdicts)
         for index, label in zip(missing, self._offline.detect([responses[index] for index in missing]), strict=True):
             why = labels[index].reason

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.errors import JudgeError
-from ragtasks.judges import JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.judges import Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import LABEL_VALUES
-from ragtasks.metrics import IdkDetector
 from ragtasks.records import IdkVerdict
 from tests.judges._scripted import response
 
@@ -92,15 +90,8 @@ def test_clarifications() -> None:
     assert found == [[True], [False], [None]]
 
 
-def test_detector_reads_verdicts_by_response() -> None:
-    detector: IdkDetector = JudgeIdk(verdicts_of("idk", "yes", "yes", "no"))
-    known, unknown = detector.detect([response(), response("another")])
-    assert (known.verdict, known.reason) == (IdkVerdict.YES, "judge 0: yes, judge 1: yes, judge 2: no")
-    assert (unknown.verdict, unknown.reason) == (None, "this response was not judged")
-    assert detector.name == "judge judge 0, judge 1, judge 2"
-    assert detector.detect([]) == []
-
-
-def test_detector_needs_the_idk_rubric() -> None:
-    with pytest.raises(JudgeError, match="verdicts under rb_llm"):
-        JudgeIdk(verdicts_of("rb_llm", "yes"))
+def test_a_label_of_refusal_is_the_one_in_the_middle() -> None:
+    (label,) = verdicts_of("idk", "yes", "yes", "no").idk_labels()
+    assert (label.verdict, label.reason) == (IdkVerdict.YES, "judge 0: yes, judge 1: yes, judge 2: no")
+    (missing,) = verdicts_of("idk", None).idk_labels()
+    assert missing.verdict is None
