@@ -14,8 +14,7 @@ from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, TABLES, key_option, named_benchmark
 from ragtasks.config.environment import run_store
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.harness.link import harness_tasks
-from ragtasks.harness.tasks import task_folder
+from ragtasks.harness.tasks import harness_tasks, task_folder
 from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Table, render
 

@@ -22,12 +22,12 @@ from ragtasks.clients._credentials import (
     gets_default_key,
     no_secrets,
 )
-from ragtasks.clients._dialect import GivenBodies
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
-from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, endpoint_of
+from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, GivenBodies, endpoint_of
 from ragtasks.clients._failures import SLOW
 from ragtasks.clients._openai_client import OpenAIClient, model_client
 from ragtasks.clients._protocol import (
+    CallUsage,
     ChatMessage,
     Client,
     Decoding,
@@ -35,6 +35,7 @@ from ragtasks.clients._protocol import (
     Outcome,
     Prompt,
     Reply,
+    Spent,
 )
 from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._requirements import (
@@ -46,18 +47,20 @@ from ragtasks.clients._requirements import (
     system_requirements,
 )
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
-from ragtasks.clients._tally import Tally, Usage, calls_of, spent_on, usage_of
 from ragtasks.clients._transport import stream_reply
 from ragtasks.clients._usage import (
     AMOUNTS,
-    CallUsage,
     Price,
     Spending,
-    Spent,
+    Tally,
+    Usage,
     added_up,
+    calls_of,
     dollars_of,
     joined_spending,
     priced,
+    spent_on,
+    usage_of,
 )
 
 __all__ = [

@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import orjson
 
 from ragtasks.clients._completion import early_end
-from ragtasks.clients._protocol import FINAL, Chain, Client, Journal, Prompt, Reply
+from ragtasks.clients._protocol import FINAL, CallUsage, Chain, Client, Journal, Prompt, Reply
 from ragtasks.clients._reply_cache import CachedReply, ReplyCache, check_reply_cache
-from ragtasks.clients._tally import as_cached, calls_of
-from ragtasks.clients._usage import CallUsage
+from ragtasks.clients._usage import as_cached, calls_of
 from ragtasks.errors import CacheError, RagtasksError
 from ragtasks.files import canonical_hash
 from ragtasks.progress import Progress, no_progress
@@ -32,15 +31,6 @@ from ragtasks.progress import Progress, no_progress
 _LOGGER = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 _NEIGHBOURS = 16
-
-
-@runtime_checkable
-class Located(Protocol):
-    """A client whose replies depend on where they come from."""
-
-    @property
-    def origin(self) -> str:
-        """The address without secrets; empty where it is not to matter."""
 
 
 class CachedClient:
@@ -58,8 +48,9 @@ class CachedClient:
             CacheError: the file is no reply cache, or one that cannot be used.
         """
         self._client, self._cache = client, cache
-        self._served = ServedModels(client.name)
-        self._delivered: set[str] = set()
+        self.served = ServedModels(client.name)
+        self.delivered: set[str] = set()
+        """Keys of the replies that were given out."""
         if isinstance(cache, Path):
             check_reply_cache(cache)
 
@@ -82,13 +73,13 @@ class CachedClient:
     def _answer(
         self, cache: ReplyCache, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None
     ) -> list[Reply]:
-        origin = self._client.origin if isinstance(self._client, Located) else ""
+        origin = str(getattr(self._client, "origin", ""))
         entry_of = partial(_Entry.of, described=dict(self.describe()), origin=origin)
         entries: dict[str, _Entry] = {}
         for index, prompt in enumerate(prompts):
             entry = entry_of(prompt)
             entries.setdefault(entry.key, entry).indexes.append(index)
-        call = _Call(self.name, cache, journal, served=self._served, delivered=self._delivered, entry_of=entry_of)
+        call = _Call(self, cache, journal, entry_of)
         missing = [entry for entry in entries.values() if not call.find(entry)]
         if n_known := len(entries) - len(missing):
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
@@ -143,40 +134,19 @@ class _Entry:
 
 
 class _Call:
-    """The state of one `answer`."""
+    """The state of one `answer`, and the journal of the client behind."""
 
     def __init__(
-        self,
-        name: str,
-        cache: ReplyCache,
-        journal: Journal | None,
-        *,
-        served: ServedModels,
-        delivered: set[str],
-        entry_of: Callable[[Prompt], _Entry],
+        self, client: CachedClient, cache: ReplyCache, journal: Journal | None, entry_of: Callable[[Prompt], _Entry]
     ) -> None:
-        self._name, self._cache, self._journal, self._served = name, cache, journal, served
-        self._delivered = delivered
+        self._client, self._cache, self._journal, self._entry_of = client, cache, journal, entry_of
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
-        self._entry_of = entry_of
         self._asked: set[str] = set()
         self._sending: set[tuple[Path, str]] = set()
+        self._entries: list[_Entry] = []
+        """The entries that the client behind is sent, in its order."""
+        self._earlier: dict[str, tuple[CallUsage, ...]] = {}
         self.replies: dict[int, Reply] = {}
-
-    def following(self, entry: _Entry) -> _Entry | None:
-        """Return a request that follows from the reply to an entry and that nothing in this process has sent, or None.
-
-        The caller sends further requests by another call.
-        """
-        if self._chain is None:
-            return None
-        found: dict[str, _Entry] = {}
-        for index in entry.indexes:
-            prompt = self._chain.following(index)
-            if prompt is not None:
-                new = self._entry_of(prompt)
-                found.setdefault(new.key, new).indexes.append(index)
-        return next((new for key, new in found.items() if key not in self._asked and self._begin(key)), None)
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
@@ -188,10 +158,10 @@ class _Call:
 
     def deliver(self, entry: _Entry, reply: Reply) -> None:
         """Give a reply to every prompt that is the same."""
-        self._served.note(reply)
-        if reply.from_cache and entry.key in self._delivered:
+        self._client.served.note(reply)
+        if reply.from_cache and entry.key in self._client.delivered:
             reply = as_cached(reply)
-        self._delivered.add(entry.key)
+        self._client.delivered.add(entry.key)
         self._end({self._path_and_key(entry.key)})
         for index in entry.indexes:
             self.replies[index] = reply
@@ -207,19 +177,65 @@ class _Call:
             others: list[_Entry] = []
             for entry in missing:
                 (ours if self._begin(entry.key) else others).append(entry)
-            keeper = _Keeper(self, self._cache, ours)
+            self._entries, self._earlier = list(ours), {}
             try:
                 if ours:
-                    client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), keeper)
+                    client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), self)
             except RagtasksError:
-                keeper.withdraw()  # after an interruption requests may be under way, and are paid for
+                # After an interruption requests may be under way, and are paid for. A file that cannot be written has
+                # its own error already.
+                with suppress(CacheError):
+                    for key in self._earlier:
+                        self._cache.end(key)
                 raise
             finally:
                 self._end(self._sending)
             self._wait_for(others)
             missing = [entry for entry in others if not self.find(entry)]
             if others:
-                progress(self._name, total - len(missing), total)
+                progress(self._client.name, total - len(missing), total)
+
+    def following(self, index: int) -> Prompt | None:
+        """Return what follows from the reply to an entry, in whose place it is then.
+
+        A request that something in this process has sent is not among it: the caller sends these by another call.
+        """
+        if self._chain is None:
+            return None
+        found: dict[str, _Entry] = {}
+        for place in self._entries[index].indexes:
+            prompt = self._chain.following(place)
+            if prompt is not None:
+                new = self._entry_of(prompt)
+                found.setdefault(new.key, new).indexes.append(place)
+        for key, new in found.items():
+            if key not in self._asked and self._begin(key):
+                self._entries[index] = new
+                return new.prompt
+        return None
+
+    def recall(self, index: int) -> Reply | None:
+        """Return a reply that another process has stored by now."""
+        entry = self._entries[index]
+        found = self._cache.begin(entry.key, entry.is_usable)
+        if not isinstance(found, CachedReply):
+            self._earlier[entry.key] = found
+            return None
+        self.deliver(entry, found.reply)
+        return found.reply
+
+    def record(self, index: int, reply: Reply) -> None:
+        """Store a reply as it comes, and deliver it."""
+        entry = self._entries[index]
+        if reply.from_cache:
+            return  # recalled, and delivered then
+        calls = calls_of(reply, is_used=False)
+        reply = replace(reply, unused=(*self._earlier.pop(entry.key, ()), *reply.unused))
+        if entry.is_final(reply):
+            self._cache.end(entry.key, entry.cached_replies(reply))
+        else:
+            self._cache.end(entry.key, calls=calls)
+        self.deliver(entry, reply)
 
     def _begin(self, key: str) -> bool:
         """Return whether this call may send a prompt, which no other call of this process then does."""
@@ -273,50 +289,6 @@ class _Sending:
 
 
 _SENDING = _Sending()
-
-
-class _Keeper:
-    """The journal of the client behind: looks up what is about to be sent, and stores replies as they come."""
-
-    def __init__(self, call: _Call, cache: ReplyCache, asked: Sequence[_Entry]) -> None:
-        self._call, self._cache, self._entries = call, cache, list(asked)
-        self._earlier: dict[str, tuple[CallUsage, ...]] = {}
-
-    def following(self, index: int) -> Prompt | None:
-        """Return what follows from the reply to an entry, in whose place it is then."""
-        new = self._call.following(self._entries[index])
-        if new is None:
-            return None
-        self._entries[index] = new
-        return new.prompt
-
-    def recall(self, index: int) -> Reply | None:
-        entry = self._entries[index]
-        found = self._cache.begin(entry.key, entry.is_usable)
-        if not isinstance(found, CachedReply):
-            self._earlier[entry.key] = found
-            return None
-        self._call.deliver(entry, found.reply)
-        return found.reply
-
-    def record(self, index: int, reply: Reply) -> None:
-        entry = self._entries[index]
-        if reply.from_cache:
-            return  # recalled, and delivered then
-        calls = calls_of(reply, is_used=False)
-        reply = replace(reply, unused=(*self._earlier.pop(entry.key, ()), *reply.unused))
-        if entry.is_final(reply):
-            self._cache.end(entry.key, entry.cached_replies(reply))
-        else:
-            self._cache.end(entry.key, calls=calls)
-        self._call.deliver(entry, reply)
-
-    def withdraw(self) -> None:
-        """End the requests that have no reply."""
-        # A file that cannot be written has its own error already.
-        with suppress(CacheError):
-            for key in self._earlier:
-                self._cache.end(key)
 
 
 def _counted(progress: Progress, n_before: int, total: int) -> Progress:

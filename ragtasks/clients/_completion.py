@@ -15,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._protocol import Outcome, Reply
-from ragtasks.clients._usage import UNCOUNTED, CallUsage
+from ragtasks.clients._protocol import UNCOUNTED, CallUsage, Outcome, Reply
 from ragtasks.errors import masked_text
 from ragtasks.tables import plain
 from ragtasks.thoughts import split_thought

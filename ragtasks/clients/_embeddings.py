@@ -20,11 +20,9 @@ import orjson
 
 from ragtasks.clients._completion import early_end, usage_in
 from ragtasks.clients._credentials import Credentials
-from ragtasks.clients._dialect import Dialect
-from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._endpoint import Dialect, Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._protocol import Journal, Outcome, Prompt, Reply
-from ragtasks.clients._usage import UNCOUNTED
+from ragtasks.clients._protocol import UNCOUNTED, Journal, Outcome, Prompt, Reply
 from ragtasks.progress import Progress, no_progress
 from ragtasks.tables import plain
 

@@ -19,9 +19,9 @@ import orjson
 
 from ragtasks.clients._completion import error_in, error_text
 from ragtasks.clients._credentials import Credentials
-from ragtasks.clients._dialect import SYSTEM_ROLE
+from ragtasks.clients._endpoint import SYSTEM_ROLE
 from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints
-from ragtasks.clients._usage import CallUsage
+from ragtasks.clients._protocol import CallUsage
 from ragtasks.errors import masked_text
 
 _FATAL = {

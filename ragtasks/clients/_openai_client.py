@@ -22,14 +22,12 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragtasks.clients._credentials import Credentials, is_open_to_others
-from ragtasks.clients._dialect import Dialect, GivenBodies
-from ragtasks.clients._endpoint import Endpoint, endpoint_of
+from ragtasks.clients._endpoint import Dialect, Endpoint, GivenBodies, endpoint_of
 from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._limits import Limiter, rate_hints
-from ragtasks.clients._protocol import Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
-from ragtasks.clients._tally import Tally, calls_of
+from ragtasks.clients._protocol import CallUsage, Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
 from ragtasks.clients._transport import Transport, require_libraries
-from ragtasks.clients._usage import CallUsage
+from ragtasks.clients._usage import Tally, calls_of
 from ragtasks.errors import JudgeError
 from ragtasks.progress import Progress, no_progress
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from ragtasks.clients._usage import UNCOUNTED, CallUsage
 from ragtasks.progress import Progress, no_progress
 
 
@@ -97,6 +96,46 @@ class Outcome(str, Enum):
 
 FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
 """Outcomes that mind the content, which stays. All others may be the server's bad hour: they are asked again."""
+
+
+class Spent(str, Enum):
+    """When the tokens of a reply were spent."""
+
+    NOW = "now"
+    """This process sent the request."""
+    BEFORE = "before"
+    """The reply was cached: an earlier process, or another one, sent the request."""
+    SHARED = "shared"
+    """It is the reply to an equal prompt of the same judging, which counts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    """Usage of one reply: the numbers that the server reports, never an estimate."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """Tokens of the reply, thinking included."""
+    cached_tokens: int | None = None
+    """Of the prompt's, those that the server had cached."""
+    seconds: float | None = field(default=None, compare=False)
+    """From sending the request to the whole reply."""
+    dollars: float | None = None
+    """By the user's price, else the cost in the reply; None without either."""
+    spent: Spent = Spent.NOW
+    is_used: bool = True
+    """False for a failed or unreadable reply, which costs too."""
+
+    @property
+    def json_values(self) -> dict[str, Any]:
+        """The call as results hold it: what is not known, or as usual, is left out."""
+        usual = {"spent": Spent.NOW, "is_used": True}
+        named = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in named if value is not None and value != usual.get(name)}
+
+
+UNCOUNTED = CallUsage()
+"""Nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._protocol import Outcome, Reply
-from ragtasks.clients._usage import CallUsage, Spent
+from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import lock_holders, transaction
 
@@ -81,19 +80,16 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         except (OSError, sqlite3.Error) as error:
             raise self._error(error) from error
         try:
-            self._prepare()
+            # Other processes may open the same new file now: one at a time looks at it and marks it.
+            with self._transaction() as connection:
+                self._check_format(connection)
+            self._write_ahead()
+            # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
+            self.execute("PRAGMA synchronous=NORMAL")
+            self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # of a file that others use too, at work
         except BaseException:
             self._connection.close()
             raise
-
-    def _prepare(self) -> None:
-        # Other processes may open the same new file now: one at a time looks at it and marks it.
-        with self._transaction() as connection:
-            self._check_format(connection)
-        self._write_ahead()
-        # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
-        self.execute("PRAGMA synchronous=NORMAL")
-        self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # of a file that others use too, at work
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         """Create the tables in a new file; refuse a file of something else, or of another format."""
@@ -135,11 +131,6 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         """Store replies at once; the first one stored under a key stays."""
         with self._transaction() as connection:
             _insert(connection, kept)
-
-    def note_unused(self, key: str, calls: Iterable[CallUsage]) -> None:
-        """Keep what replies took that are not kept themselves: they cost, whoever asks the prompt again."""
-        with self._transaction() as connection:
-            _insert_unused(connection, key, calls)
 
     def unused(self, key: str) -> tuple[CallUsage, ...]:
         """Return the usage of earlier requests of a prompt whose replies are not stored."""
@@ -261,10 +252,11 @@ def _json(call: CallUsage) -> str:
 
 def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None:
     for item in kept:
+        usage = {name: getattr(item.reply.usage, field) for name, field in _STORED_USAGE.items()}
         row = (
             item.key,
             orjson.dumps(dict(item.request)).decode(),
-            _stored(item.reply),
+            orjson.dumps({name: getattr(item.reply, name) for name in _STORED} | usage).decode(),
             item.is_history,
             str(item.request.get("client", {}).get("model", "")),
             str(item.request.get("address", "")),
@@ -273,11 +265,6 @@ def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None
             time.time(),
         )
         connection.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
-def _stored(reply: Reply) -> str:
-    usage = {name: getattr(reply.usage, field) for name, field in _STORED_USAGE.items()}
-    return orjson.dumps({**{name: getattr(reply, name) for name in _STORED}, **usage}).decode()
 
 
 def _insert_unused(connection: sqlite3.Connection, key: str, calls: Iterable[CallUsage]) -> None:
@@ -291,22 +278,6 @@ def check_reply_cache(path: Path) -> None:
 
 
 _DAY_SECONDS = 86_400.0
-_UNKNOWN = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many replies are alike in what follows."""
-
-    model: str
-    """The model that was asked, as the user named it."""
-    address: str
-    """Where it was asked; empty for models of the same process and shared replies."""
-    kind: str
-    """What was asked for, such as a rubric."""
-    outcome: str
-    """What came back; `... (then asked again)` for attempts before the reply that could be used."""
-    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,15 +306,6 @@ class Choice:
         return " AND ".join(parts), tuple(parts.values())
 
 
-def count_replies(cache: ReplyCache) -> list[Count]:
-    """Return the replies of a cache by model, address, kind and outcome, in that order."""
-    rows = cache.execute(
-        "SELECT model, address, kind, outcome || iif(is_history, ' (then asked again)', '') AS found, count(*)"
-        " FROM replies GROUP BY model, address, kind, found ORDER BY model, address, kind, found"
-    )
-    return [Count(*row) for row in rows]
-
-
 def prune(cache: ReplyCache, choice: Choice, *, dry_run: bool = False) -> int:
     """Remove the chosen replies, which are then asked again, and return how many."""
     condition, values = choice.condition()
@@ -361,15 +323,15 @@ def describe_cache(path: Path) -> list[str]:
     if not path.exists():
         return [f"{path}: no cached replies yet"]
     with ReplyCache(path) as cache:
-        counts = count_replies(cache)
+        counts = cache.execute(
+            "SELECT model, address, kind, outcome || iif(is_history, ' (then asked again)', '') AS found, count(*)"
+            " FROM replies GROUP BY model, address, kind, found ORDER BY model, address, kind, found"
+        )
     # With the write-ahead log, which is a part of it while another process writes.
     n_bytes = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
-    total = sum(count.n for count in counts)
-    rows = [("model", "address", "kind", "outcome", "replies")]
-    rows += [
-        (item.model or _UNKNOWN, item.address or _UNKNOWN, item.kind or _UNKNOWN, item.outcome, f"{item.n:,}")
-        for item in counts
-    ]
+    total = sum(n for *_, n in counts)
+    rows = [["model", "address", "kind", "outcome", "replies"]]
+    rows += [[*(text or "-" for text in names), f"{n:,}"] for *names, n in counts]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return [f"{path}: {total:,} replies, {n_bytes / 1e6:.1f} MB", *(table if counts else [])]

@@ -6,15 +6,16 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from http.client import HTTPException
 from typing import Any
 
-from ragtasks.clients._credentials import DEFAULT_KEY, Secrets, credentials_for, gets_default_key
+from ragtasks.clients._credentials import DEFAULT_KEY, Credentials, Secrets, credentials_for, gets_default_key
 from ragtasks.clients._embeddings import EmbeddingClient
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._protocol import ChatMessage, Outcome, Prompt
+from ragtasks.clients._protocol import Outcome, Prompt
 from ragtasks.clients._system_client import SystemClient, SystemProtocol
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_line
 from ragtasks.requirements import Phase, Requirement, library
@@ -25,35 +26,48 @@ _CACHED = "; --no-probe goes on without it, for replies that are all cached"
 
 def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a chat model behind a server; `role` is its task, such as `judge`."""
-    where = f"{role} {endpoint.model} at {endpoint.address}"
-    return [
-        *_of_server(endpoint, role, secrets),
-        _reply(role, endpoint, where, lambda: OpenAIClient(endpoint, credentials_for(endpoint, secrets))),
-    ]
+    return _of_server(endpoint, role, secrets, OpenAIClient)
 
 
 def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of an encoder behind a server, which is asked for the vector of a short text."""
-    where = f"encoder {endpoint.model} at {endpoint.address}"
-    return [
-        *_of_server(endpoint, "encoder", secrets),
-        _reply("encoder", endpoint, where, lambda: EmbeddingClient(endpoint, credentials_for(endpoint, secrets))),
-    ]
+    return _of_server(endpoint, "encoder", secrets, EmbeddingClient)
 
 
 def system_requirements(endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of the user's own system behind an address."""
     where = f"endpoint {endpoint.address} ({protocol.value} protocol)"
-    return [
-        *_of_server(endpoint, "endpoint", secrets),
-        _reply("endpoint", endpoint, where, lambda: SystemClient(endpoint, protocol, secrets)),
-    ]
+    return _of_server(endpoint, "endpoint", secrets, lambda *_: SystemClient(endpoint, protocol, secrets), where)
 
 
-def _of_server(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
+def _of_server(
+    endpoint: Endpoint,
+    role: str,
+    secrets: Secrets,
+    client: Callable[[Endpoint, Credentials], OpenAIClient],
+    where: str = "",
+) -> list[Requirement]:
+    """Return the requirements of libraries, a key, and a reply; an odd reply is left to the evaluation to score."""
     part = f"{role} {endpoint.model}"
-    libraries = [library(name, "judge", part) for name in ("openai", "aiohttp")]
-    return [*libraries, Requirement("key", part, partial(_key, endpoint, part, secrets))]
+    where = where or f"{part} at {endpoint.address}"
+    cached = _CACHED if role in {"judge", "encoder"} else ""
+
+    def reply() -> str:
+        prompt = replace(Prompt.of(PROBE_QUESTION, kind="answer"), body={"id": "preflight"})
+        try:
+            reply = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
+        except RagtasksError as error:
+            raise ModelError(no_reply(where, one_line(error)) + cached) from None
+        is_odd = reply.reason.startswith("the reply has no")
+        if reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
+            raise ModelError(no_reply(where, reply.reason) + cached)
+        return f"{endpoint.address} replies"
+
+    return [
+        *(library(name, "judge", part) for name in ("openai", "aiohttp")),
+        Requirement("key", part, partial(_key, endpoint, part, secrets)),
+        Requirement("endpoint", part, reply, phase=Phase.REQUEST),
+    ]
 
 
 def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
@@ -70,24 +84,6 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
             "or name the variable that holds it by api_key_env"
         )
     return "no key is sent"
-
-
-def _reply(role: str, endpoint: Endpoint, where: str, client: Callable[[], OpenAIClient]) -> Requirement:
-    """Return the requirement of a reply to a short question; an odd reply is left to the evaluation to score."""
-    cached = _CACHED if role in {"judge", "encoder"} else ""
-
-    def check() -> str:
-        prompt = Prompt((ChatMessage("user", PROBE_QUESTION),), body={"id": "preflight"}, kind="answer")
-        try:
-            reply = client().probe(prompt)
-        except RagtasksError as error:
-            raise ModelError(no_reply(where, one_line(error)) + cached) from None
-        is_odd = reply.reason.startswith("the reply has no")
-        if reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
-            raise ModelError(no_reply(where, reply.reason) + cached)
-        return f"{endpoint.address} replies"
-
-    return Requirement("endpoint", f"{role} {endpoint.model}", check, phase=Phase.REQUEST)
 
 
 def no_reply(where: str, why: str) -> str:

@@ -15,8 +15,7 @@ import orjson
 
 from ragtasks.clients._completion import early_end, parts_of, text_and_thought, with_usage
 from ragtasks.clients._credentials import Secrets, credentials_for
-from ragtasks.clients._dialect import Dialect
-from ragtasks.clients._endpoint import Endpoint, endpoint_of
+from ragtasks.clients._endpoint import Dialect, Endpoint, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches

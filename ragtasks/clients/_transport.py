@@ -20,8 +20,7 @@ import orjson
 
 from ragtasks.clients._completion import early_end, usage_in
 from ragtasks.clients._credentials import Credentials
-from ragtasks.clients._dialect import Dialect
-from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._endpoint import Dialect, Endpoint
 from ragtasks.clients._failures import Failure, failure_in_body, failure_of, unreadable
 from ragtasks.clients._protocol import ChatMessage, Decoding, Prompt, Reply
 from ragtasks.errors import ModelError

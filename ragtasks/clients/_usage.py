@@ -1,57 +1,25 @@
-"""Usage of replies: tokens, seconds and dollars, of one call and summed."""
+"""Usage of replies: tokens, seconds and dollars, of one call and summed.
+
+Only requested replies cost something. A reply from the cache, or of an equal prompt, is counted separately, so that
+neither rate nor cost includes it.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
+from ragtasks.progress import Progress
+
 _MILLION = 1_000_000
+_SMALL = 0.1  # dollars below which two places would hide most of the score
 
 Price = tuple[float, ...]
 """Dollars for a million tokens of prompts, and of replies; a third amount is for prompt tokens that a server cached."""
-
-
-class Spent(str, Enum):
-    """When the tokens of a reply were spent."""
-
-    NOW = "now"
-    """This process sent the request."""
-    BEFORE = "before"
-    """The reply was cached: an earlier process, or another one, sent the request."""
-    SHARED = "shared"
-    """It is the reply to an equal prompt of the same judging, which counts it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallUsage:
-    """Usage of one reply: the numbers that the server reports, never an estimate."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    """Tokens of the reply, thinking included."""
-    cached_tokens: int | None = None
-    """Of the prompt's, those that the server had cached."""
-    seconds: float | None = field(default=None, compare=False)
-    """From sending the request to the whole reply."""
-    dollars: float | None = None
-    """By the user's price, else the cost in the reply; None without either."""
-    spent: Spent = Spent.NOW
-    is_used: bool = True
-    """False for a failed or unreadable reply, which costs too."""
-
-    @property
-    def json_values(self) -> dict[str, Any]:
-        """The call as results hold it: what is not known, or as usual, is left out."""
-        usual = {"spent": Spent.NOW, "is_used": True}
-        named = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: value for name, value in named if value is not None and value != usual.get(name)}
-
-
-UNCOUNTED = CallUsage()
-"""Nothing is known."""
 
 
 def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
@@ -113,3 +81,140 @@ def joined_spending(parts: Iterable[Spending]) -> dict[str, list[dict[str, Any]]
         who: added_up(call for part in given for call in part.get(who, ()))
         for who in dict.fromkeys(who for part in given for who in part)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over replies."""
+
+    n_asked: int = 0
+    """Replies requested by this process, failed ones included."""
+    n_cached: int = 0
+    """Replies from the cache: they cost nothing."""
+    n_failed: int = 0
+    """Of both, those without an answer."""
+    n_uncounted: int = 0
+    """Requested replies whose tokens the server did not count; the sums below exclude them."""
+    input_tokens: int = 0
+    """Tokens of the prompts of requested replies."""
+    output_tokens: int = 0
+    """Tokens of the replies to these, thinking included."""
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together; a part without a price adds no cost."""
+        cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
+        return Usage(
+            n_asked=self.n_asked + other.n_asked,
+            n_cached=self.n_cached + other.n_cached,
+            n_failed=self.n_failed + other.n_failed,
+            n_uncounted=self.n_uncounted + other.n_uncounted,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=cost,
+        )
+
+    def note(self, seconds: float, *, whole: bool = False) -> str:
+        """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
+        rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
+        parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
+        if whole or self.n_cached:
+            parts.append(f"{self.n_cached:,} cached")
+        parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]
+        if self.n_uncounted:
+            parts.append(f"{self.n_uncounted:,} uncounted")
+        if self.cost is not None:
+            parts.append(_dollars(self.cost))
+        return "  ".join(parts)
+
+
+def usage_of(reply: Reply, price: Price | None = None) -> Usage:
+    """Return what one reply adds."""
+    n_failed = int(reply.outcome is not Outcome.ANSWERED)
+    nothing = None if price is None else 0.0
+    if reply.from_cache:
+        return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
+    calls = [call for call in calls_of(reply) if call.spent is Spent.NOW]
+    n_input, n_output, n_cached = (
+        sum(getattr(call, name) or 0 for call in calls) for name in ("input_tokens", "output_tokens", "cached_tokens")
+    )
+    return Usage(
+        n_asked=1,
+        n_failed=n_failed,
+        # Where no body came there is nothing to count.
+        n_uncounted=int(bool(reply.raw) and None in (reply.usage.input_tokens, reply.usage.output_tokens)),
+        input_tokens=n_input,
+        output_tokens=n_output,
+        cost=None if price is None else dollars_of(price, n_input, n_output, n_cached),
+    )
+
+
+def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
+    """Return the usage of each reply of a server that led to this one, itself last; () if no reply came."""
+    spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
+    calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
+    if reply.usage.json_values:
+        calls.append(replace(reply.usage, spent=spent, is_used=is_used and reply.outcome is Outcome.ANSWERED))
+    return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
+
+
+def _priced(call: CallUsage, price: Price) -> float | None:
+    """Return the cost of a call: by price, or the cost in the reply if the server counted no tokens."""
+    if call.input_tokens is None or call.output_tokens is None:
+        return call.dollars
+    return dollars_of(price, call.input_tokens, call.output_tokens, call.cached_tokens or 0)
+
+
+class Tally:
+    """Counts the replies of one call and reports them to `progress`."""
+
+    def __init__(self, name: str, total: int, progress: Progress) -> None:
+        self._name, self._total, self._progress = name, total, progress
+        self._usage, self._n_done = Usage(), 0
+        self._begin = time.monotonic()
+        self._held_up = ""
+
+    def add(self, reply: Reply) -> None:
+        """Count one reply."""
+        self._n_done += 1
+        self._usage += usage_of(reply)
+        self._show()
+
+    def expect_more(self) -> None:
+        """Add one reply to the expected total."""
+        self._total += 1
+
+    def hold_up(self, why: str) -> None:
+        """Show the reason for waiting; empty when work goes on."""
+        if why != self._held_up:
+            self._held_up = why
+            self._show()
+
+    def _show(self) -> None:
+        note = self._usage.note(time.monotonic() - self._begin)
+        waiting = f"\t{self._held_up}" if self._held_up else ""
+        self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
+
+
+def as_cached(reply: Reply) -> Reply:
+    """Return a reply as it counts for a second, equal prompt."""
+    return replace(reply, from_cache=True, is_shared=True)
+
+
+def _rate(a_second: float) -> str:
+    return f"{a_second:.1f}/s" if 0 < a_second < 10 else f"{a_second:,.0f}/s"
+
+
+def _short(count: int) -> str:
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.0f}k" if count < _MILLION else f"{count / _MILLION:.1f}M"
+
+
+def _dollars(cost: float) -> str:
+    return f"${cost:.4f}" if 0 < cost < _SMALL else f"${cost:,.2f}"
+
+
+def spent_on(replies: Iterable[Reply], price: Price | None = None) -> list[dict[str, Any]]:
+    """Return what replies took, added up."""
+    return added_up(call.json_values for reply in replies for call in calls_of(reply, price))

@@ -98,7 +98,7 @@ class AnswerLog:
         """Keep what a reply took that is no answer."""
         if calls := [CallUsage(**call) for call in answer.usage.get("calls", ())]:
             with suppress(CacheError), ReplyCache(self.path) as cache:
-                cache.note_unused(self.name(asked), calls)
+                cache.end(self.name(asked), calls=calls)
 
     @property
     def n_found(self) -> int:

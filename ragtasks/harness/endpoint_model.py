@@ -36,12 +36,12 @@ class RagEndpoint(AnswersOnly):
         options = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
         if "num_concurrent" in options:  # the harness's word for it
             options["slots"] = options.pop("num_concurrent")
-        self._system = System(*system_endpoint(options, _NAME, "openai"), secret)
+        self.system = System(*system_endpoint(options, _NAME, "openai"), secret)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Return the answer to each request with what it rests on; `NoAnswer` where none came."""
         bodies = [self._request_body(request) for request in requests]
-        answers = self._system.ask(bodies, journal=_Journal(self, requests, bodies))
+        answers = self.system.ask(bodies, journal=_Journal(self, requests, bodies))
         return [_carried(answer) for answer in answers]
 
     def _request_body(self, request: Instance) -> dict[str, Any]:
@@ -51,27 +51,23 @@ class RagEndpoint(AnswersOnly):
                 "ragtasks-endpoint: a system's own searches are not those of an agentic harness task. Next step: "
                 "`ragtasks score ADDRESS --setting agentic` scores what its replies say as `searches`"
             )
-        gives = self._system.gives_passages(setting)
+        gives = self.system.gives_passages(setting)
         return request_body(request.doc, with_passages=gives)
-
-    def tell(self, request: Instance, reply: Reply, *, had_passages: bool) -> None:
-        """Tell the harness's caches of an answer that has just come."""
-        answer = _carried(self._system.answer_in(reply, had_passages))
-        if not isinstance(answer, NoAnswer):
-            self.cache_hook.add_partial("generate_until", request.args, answer)
 
 
 class _Journal:
-    """The journal of one call: it tells the harness of each answer as it comes, so that a kill loses none."""
+    """The journal of one call: the harness's caches get each answer as it comes, so that a kill loses none."""
 
     def __init__(self, model: RagEndpoint, requests: list[Instance], asked: list[dict[str, Any]]) -> None:
-        self._model, self._requests, self._request_body = model, requests, asked
+        self._model, self._requests, self._asked = model, requests, asked
 
     def recall(self, index: int) -> Reply | None:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        self._model.tell(self._requests[index], reply, had_passages="contexts" in self._request_body[index])
+        answer = _carried(self._model.system.answer_in(reply, "contexts" in self._asked[index]))
+        if not isinstance(answer, NoAnswer):
+            self._model.cache_hook.add_partial("generate_until", self._requests[index].args, answer)
 
 
 def _carried(answer: GivenAnswer) -> str:

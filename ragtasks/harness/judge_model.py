@@ -7,7 +7,7 @@ endpoint does that nobody answers at.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -31,7 +31,10 @@ class JudgeModel:
     """Answers prompts with a model that the harness loads, one model at a time."""
 
     def __init__(self, model: HarnessModel, decoding: Decoding | None = None) -> None:
-        _check_kind(model.lm_eval)
+        import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
+
+        if (kind := model.lm_eval) not in MODEL_REGISTRY:
+            raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
         self._model, self._decoding = model, decoding or Decoding()
         self._client: ModelClient | None = None
 
@@ -63,7 +66,8 @@ class JudgeModel:
         if self._client is None:
             try:
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
-                self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
+                model = harness_model(self._model.lm_eval).create_from_arg_obj(dict(self._model.arguments))
+                self._client = ModelClient(model, self.name, self._decoding)
             except ConfigurationError as error:
                 raise JudgeError(str(error)) from error
             except Exception as error:  # libraries of ten formats raise all kinds of errors for files that are damaged
@@ -78,13 +82,6 @@ class JudgeModel:
             found=f"{type(error).__name__}: {error}",
             next_step="check model_args, the model's files and the memory, then ask again: replies are cached",
         )
-
-
-def _check_kind(kind: str) -> None:
-    import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
-
-    if kind not in MODEL_REGISTRY:
-        raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
 
 
 # Any model of the harness as a client in this process: `hf`, `vllm`, or what else is registered.
@@ -125,41 +122,41 @@ class ModelClient:
         size = getattr(self._model, "batch_size", None)
         return min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
 
-    def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> Iterator[Reply]:
-        done: dict[int, Reply] = {}
+    def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> list[Reply]:
+        replies: dict[int, Reply] = {}
         texts: dict[int, str] = {}
-        longest = [self._longest(prompt) for prompt in prompts]
+        longest = [self._decoding.max_tokens * prompt.longer for prompt in prompts]
         for offset, prompt in enumerate(prompts):
             known = journal.recall(start + offset) if journal is not None else None
-            text = self._rendered(prompt)
-            reply = known or self._too_long(text, self._longest(prompt))
-            if reply is None:
-                texts[offset] = text
-            else:
-                done[offset] = reply
+            texts[offset] = self._rendered(prompt)
+            if reply := known or self._too_long(texts[offset], longest[offset]):
+                replies[offset] = reply
+        missing = [offset for offset in texts if offset not in replies]
         requests = [
             Instance(
-                "generate_until", {}, (text, self._settings(longest[offset])), offset, ("ragtasks_client", offset, 1)
+                "generate_until",
+                {},
+                (texts[offset], self._settings(longest[offset])),
+                offset,
+                ("ragtasks_client", offset, 1),
             )
-            for offset, text in texts.items()
+            for offset in missing
         ]
         generated = self._model.generate_until(requests, disable_tqdm=True) if requests else []
-        for (offset, text), answer in zip(texts.items(), generated, strict=True):
-            done[offset] = self._reply(text, answer, longest[offset])
-        return (done[offset] for offset in range(len(prompts)))
+        for offset, answer in zip(missing, generated, strict=True):
+            replies[offset] = self._reply(texts[offset], answer, longest[offset])
+        return [replies[offset] for offset in range(len(prompts))]
 
     def _rendered(self, prompt: Prompt) -> str:
         """Return the text that the model reads: its chat template's, or marked lines where it has none."""
-        if _has_chat_template(self._model):
+        # Models without a tokenizer here bring their own template.
+        tokenizer = getattr(self._model, "tokenizer", None)
+        if tokenizer is None or getattr(tokenizer, "chat_template", None) is not None:
             return str(self._model.apply_chat_template(prompt.payload(), add_generation_prompt=True))
         if len(prompt.messages) == 1:
             return prompt.messages[0].content
         lines = [f"{message.role.capitalize()}: {message.content}" for message in prompt.messages]
         return "\n\n".join([*lines, "Assistant:"])
-
-    def _longest(self, prompt: Prompt) -> int:
-        """Return how many tokens the reply to a prompt may have."""
-        return self._decoding.max_tokens * prompt.longer
 
     def _settings(self, longest: int) -> dict[str, Any]:
         settings: dict[str, Any] = {"until": [], "max_gen_toks": longest}
@@ -189,16 +186,3 @@ class ModelClient:
     def _n_tokens(self, text: str) -> int | None:
         encode = getattr(self._model, "tok_encode", None)
         return None if encode is None else len(encode(text, add_special_tokens=False))
-
-
-def _has_chat_template(model: LM) -> bool:
-    """Return whether the model's tokenizer has a template; models without a tokenizer here bring their own."""
-    tokenizer = getattr(model, "tokenizer", None)
-    return tokenizer is None or getattr(tokenizer, "chat_template", None) is not None
-
-
-def load_model_client(kind: str, arguments: Mapping[str, Any], decoding: Decoding | None = None) -> ModelClient:
-    """Return a client for a model that the harness loads, such as `hf` with `{"pretrained": "Qwen/Qwen2.5-7B"}`."""
-    _check_kind(kind)
-    name = f"{kind}/{arguments.get('pretrained') or arguments.get('model') or 'model'}"
-    return ModelClient(harness_model(kind).create_from_arg_obj(dict(arguments)), name, decoding)

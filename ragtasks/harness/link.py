@@ -165,7 +165,6 @@ def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
 # The stubs that there should be: one for each YAML of a harness task or group, of ours and of other packages.
 
 _LOGGER = logging.getLogger(__name__)
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ADDED = "added"
 """Folder of the stubs for tasks of other packages."""
 
@@ -193,7 +192,9 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
         if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
             continue
         try:
-            if _top_level_keys(path) & {"task", "group"}:
+            # The base loader leaves the harness's `!function` tags alone.
+            content = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
+            if isinstance(content, dict) and content.keys() & {"task", "group"}:
                 planned[folder / relative] = stub_text(path)
         except (yaml.YAMLError, UnicodeError) as error:
             problems.append(f"{relative}: {' '.join(str(error).split())}")
@@ -207,37 +208,6 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
             next_step="fix these files, or reinstall ragtasks",
         )
     return planned
-
-
-@dataclass(frozen=True, slots=True)
-class HarnessTask:
-    """What a YAML of ours defines: a harness task, or a group of some."""
-
-    name: str
-    """What `--tasks` takes."""
-    folder: str
-    """Folder of the YAML, named as the benchmark."""
-    members: tuple[str, ...]
-    """What a group holds; nothing for a harness task."""
-
-
-def harness_tasks() -> dict[str, HarnessTask]:
-    """Return name -> harness task or group, of ours and of other packages; lm_eval is not imported."""
-    folders = [task_folder(), *(path for _, path in task_folders())]
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not path.name.startswith("_")]
-    # The base loader leaves the harness's `!function` tags alone.
-    found = [(path, yaml.load(path.read_text("utf-8"), yaml.BaseLoader)) for path in paths]
-    return {
-        name: HarnessTask(name, path.parent.name, tuple(content["task"]) if "group" in content else ())
-        for path, content in found
-        if isinstance(name := content.get("group", content.get("task")), str)
-    }
-
-
-def _top_level_keys(path: Path) -> set[str]:
-    """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
-    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
-    return {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
 
 
 # Stub files in the harness's tasks folder, and the installer's record of them.

@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
@@ -285,33 +285,12 @@ _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
 """What the harness may call: a model, or what stands before one. Each keeps its own way of answering."""
 
 
-class Conversations(Protocol):
-    """The conversations of one harness task."""
-
-    def begin(self) -> Sequence[WaitingRequest]:
-        """Return the requests that can be asked first, with their prompts."""
-
-    def take(self, request: WaitingRequest, reply: str) -> None:
-        """Keep what a request was answered."""
-
-    def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests that follow from the answers to others, with their prompts."""
-
-    def reply_to(self, request: WaitingRequest) -> str:
-        """Return what a request was answered, or why it could not be asked."""
-
-
 @dataclass(eq=False)
 class WaitingRequest(Instance):
     """A request whose prompt is made when the turns before it are answered."""
 
-    conversations: Conversations | None = field(default=None, repr=False)
+    conversations: RoundsTask | None = field(default=None, repr=False)
     """Where it belongs."""
-
-    @property
-    def turn(self) -> int:
-        """The user turn that it asks, from 1."""
-        return int(self.doc["turn"])
 
 
 def rounds_type() -> str:
@@ -334,7 +313,7 @@ def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
 
 def _following(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
     """Hand answers to their conversations, and return the requests that follow."""
-    groups: dict[Conversations, list[WaitingRequest]] = {}
+    groups: dict[RoundsTask, list[WaitingRequest]] = {}
     for request, reply in answered:
         if request.conversations is not None:
             request.conversations.take(request, reply)

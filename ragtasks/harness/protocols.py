@@ -10,9 +10,10 @@ import json
 import logging
 import re
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ragtasks.clients import Reply, parts_of
 from ragtasks.errors import ConfigurationError
@@ -70,32 +71,32 @@ class Exchange:
 Messages = list[dict[str, Any]]
 
 
-class SearchProtocol(Protocol):
-    """One way to call tools."""
+class SearchProtocol(ABC):
+    """A way to call tools; by default that of a model of any kind."""
 
     name: str
     """What options and results call it."""
     has_tags: bool
     """Whether the system text tells the model how to call."""
 
-    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Look at the model before it is asked; `tools` as `Toolbox.schemas` has them.
+    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:  # noqa: B027 (any model by default)
+        """Check that the model can call tools this way; `tools` as `Toolbox.schemas` has them."""
 
-        Raises:
-            ConfigurationError: a model that does not speak this way.
-        """
-
+    @abstractmethod
     def parse(self, reply: str, text: str) -> ParsedReply:
         """Return what a reply does; `text` is the reply without thinking text."""
 
+    @abstractmethod
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
         """Return what stands behind the question: calls and their results."""
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a request."""
+        return dict(given)
 
     def counted(self, prompt: Any) -> Any:
         """Return a prompt with all that takes room in the model's context."""
+        return prompt
 
 
 def _calls_left(n: int, how: str = ".") -> str:
@@ -123,13 +124,10 @@ _IN_PASSAGES = re.compile(rf"<(?=/?(?:{SEARCH}|{READ}|{ANSWER}|{RESULTS})\b)", r
 _STOPS = frozenset(f"</{name}>" for name in (SEARCH, READ, ANSWER))
 
 
-class TextProtocol:
+class TextProtocol(SearchProtocol):
     """Tags in plain text."""
 
     name, has_tags = "text", True
-
-    def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Take any model."""
 
     def parse(self, reply: str, text: str) -> ParsedReply:
         """Return what the tags of a reply say."""
@@ -142,14 +140,6 @@ class TextProtocol:
             turns.append({"role": "assistant", "content": exchange.reply.text})
             turns.append({"role": "user", "content": results_message(exchange.texts, exchange.calls_left)})
         return turns
-
-    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options as they are."""
-        return dict(given)
-
-    def counted(self, prompt: Any) -> Any:
-        """Return the prompt, which is all."""
-        return prompt
 
 
 def parse_reply(reply: str) -> ParsedReply:
@@ -248,7 +238,7 @@ class _Counted(NamedTuple):
     prompt: str
 
 
-class ToolCallProtocol:
+class ToolCallProtocol(SearchProtocol):
     """OpenAI's tool calls: tools go with each request, and the server hands over what its model calls."""
 
     name, has_tags = "tool_calls", False

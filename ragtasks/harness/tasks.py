@@ -57,7 +57,33 @@ def task_folders() -> Iterator[tuple[str, Path]]:
 def _files() -> dict[str, Path]:
     """Return the files of our harness tasks and groups, and of those that other packages add, by their names."""
     folders = [task_folder(), *(folder for _, folder in task_folders())]
-    return {path.stem: path for folder in folders for path in folder.rglob("*.yaml") if not path.stem.startswith("_")}
+    return {
+        path.stem: path
+        for folder in folders
+        for path in sorted(folder.rglob("*.yaml"))
+        if not path.stem.startswith("_")
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessTask:
+    """A harness task, or a group of some, as its YAML defines it."""
+
+    name: str
+    """Its name after `--tasks`."""
+    folder: str
+    """Folder of the YAML, named as the benchmark."""
+    members: tuple[str, ...]
+    """The tasks of a group; empty for a harness task."""
+
+
+def harness_tasks() -> dict[str, HarnessTask]:
+    """Return name -> harness task or group, of ours and of other packages; lm_eval is not imported."""
+    return {
+        name: HarnessTask(name, path.parent.name, tuple(content["task"]) if "group" in content else ())
+        for path in _files().values()
+        if isinstance(name := (content := _content(path)).get("group", content.get("task")), str)
+    }
 
 
 def own_names() -> frozenset[str]:

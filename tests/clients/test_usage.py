@@ -24,7 +24,7 @@ from ragtasks.clients import (
     priced,
     usage_of,
 )
-from ragtasks.clients._tally import as_cached
+from ragtasks.clients._usage import as_cached
 from ragtasks.errors import ConfigurationError
 
 MINI = (0.15, 0.60)

@@ -85,24 +85,24 @@ class Scripted:
 
     def _request(self, turn: int) -> WaitingRequest:
         given = (rounds_type(), doc(self._name, turn), ("", {}), 0)
-        return WaitingRequest(*given, metadata=("task", turn, 1), conversations=self)
+        return WaitingRequest(*given, metadata=("task", turn, 1), conversations=self)  # type: ignore[arg-type]
 
     def begin(self) -> list[WaitingRequest]:
         return [self.requests[self._left.pop(0)]] if self._left else []
 
     def take(self, request: WaitingRequest, reply: str) -> None:
-        self.taken[request.turn] = reply
+        self.taken[request.doc["turn"]] = reply
 
     def next_requests(self, answered: list[WaitingRequest]) -> list[WaitingRequest]:
         assert all(request.conversations is self for request in answered)
         found = []
         for request in answered:
-            number = self._follow_ups.pop(request.turn, None)
+            number = self._follow_ups.pop(request.doc["turn"], None)
             found += [self.requests[number]] if number is not None else self.begin()
         return found
 
     def reply_to(self, request: WaitingRequest) -> str:
-        return self.taken.get(request.turn, "not asked")
+        return self.taken.get(request.doc["turn"], "not asked")
 
 
 class Model(LM):

@@ -9,8 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from ragtasks.clients import CallUsage, ChatMessage, Decoding, Outcome, Prompt, Reply
-from ragtasks.errors import ConfigurationError
-from ragtasks.harness.judge_model import ModelClient, load_model_client
+from ragtasks.harness.judge_model import ModelClient
 
 CONTEXT = 64
 TEMPLATE = (
@@ -93,12 +92,6 @@ def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None
     replies = client(network).answer([Prompt.of("a"), Prompt.of("b"), Prompt.of("c")], journal=Journal())
     assert replies[1] == known
     assert collected == dict(enumerate(replies))
-
-
-def test_model_of_the_harness_is_loaded_by_name() -> None:
-    assert isinstance(load_model_client("dummy", {"pretrained": "x"}), ModelClient)
-    with pytest.raises(ConfigurationError, match="did you mean"):
-        load_model_client("dumy", {})
 
 
 def test_thinking_of_a_model_is_kept_apart(network: GPT2LMHeadModel) -> None:

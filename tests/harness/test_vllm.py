@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Decoding, Outcome, Prompt
+from ragtasks.config import HarnessModel
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.judge_model import load_model_client
+from ragtasks.harness.judge_model import JudgeModel
 from tests._commands import CommandResult
 from tests.harness._vllm import BOS, LLM, ModelFolder, model_folder, vllm
 from tests.harness.conftest import CHATML
@@ -173,7 +174,7 @@ def test_a_judge_in_this_process_reads_whole_prompts_and_what_does_not_fit_is_no
 ) -> None:
     monkeypatch.setattr(vllm, "script", lambda prompt: f"Rating of {asked(prompt)}: 7")
     options = {"pretrained": str(model.path), "max_model_len": 200}
-    judge = load_model_client("vllm", options, Decoding(max_tokens=64))
+    judge = JudgeModel(HarnessModel.model_validate({"lm_eval": "vllm", "model_args": options}), Decoding(max_tokens=64))
     short, long = Prompt.of("this"), Prompt.of("a" * 150)
     first, refused, second = judge.answer([short, long, Prompt.of("that")])
     assert (first.text, second.text) == ("Rating of this: 7", "Rating of that: 7")
