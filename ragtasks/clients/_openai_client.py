@@ -27,7 +27,7 @@ from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._limits import Limiter, rate_hints
 from ragtasks.clients._protocol import CallUsage, Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
 from ragtasks.clients._transport import Transport, require_libraries
-from ragtasks.clients._usage import Tally, calls_of
+from ragtasks.clients._usage import Price, Tally, calls_of
 from ragtasks.errors import JudgeError
 from ragtasks.progress import Progress, no_progress
 
@@ -65,6 +65,11 @@ class OpenAIClient:
     def origin(self) -> str:
         """What replies are kept by beside the description: the address, or nothing where they are shared."""
         return self._endpoint.origin
+
+    @property
+    def price(self) -> Price | None:
+        """The price of its tokens, if the user gave one."""
+        return self._endpoint.price
 
     @property
     def learned(self) -> Mapping[str, str | None]:

@@ -166,6 +166,7 @@ def read_yaml(text: str) -> tuple[Any, Any]:
 
 _CODE = "import sys; from ragtasks.files._untrusted import serve; serve(*sys.argv[1:])"
 _ABOVE = Path(__file__).resolve().parents[2]  # its folder, so that it imports this very package
+_NO_WORKER = 3  # status of a process whose work cannot be imported
 
 
 class OutOfBoundsError(Exception):
@@ -187,7 +188,8 @@ class BoundedProcess:
         with self._lock:
             line = self._exchange(request)
             if not line.endswith(b"\n"):
-                self.close()
+                if self.close() == _NO_WORKER:
+                    raise ImportError(f"{self._worker}: no such module or function")
                 raise OutOfBoundsError(
                     f"more than {self._seconds:g} seconds or {self._most_bytes >> 20:,} MiB of memory"
                 )
@@ -217,20 +219,24 @@ class BoundedProcess:
             stderr=subprocess.DEVNULL,
         )
 
-    def close(self) -> None:
-        """End the process, if there is one."""
+    def close(self) -> int | None:
+        """End the process, and return its status; None if there is none."""
         process, self._process = self._process, None
         atexit.unregister(self.close)
         if process is None:
-            return
+            return None
         process.kill()
         process.communicate()
+        return process.returncode
 
 
 def serve(worker: str, seconds: str, most_bytes: str) -> None:
     """Answer every line of standard input: what the process runs (see `BoundedProcess`)."""
     module, _, name = worker.partition(":")
-    work: Callable[[dict[str, Any]], Mapping[str, Any]] = getattr(import_module(module), name)
+    try:
+        work: Callable[[dict[str, Any]], Mapping[str, Any]] = getattr(import_module(module), name)
+    except (ImportError, AttributeError):
+        sys.exit(_NO_WORKER)
     _limit_memory(int(most_bytes))
     out, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no reply
     for line in sys.stdin.buffer:

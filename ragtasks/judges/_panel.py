@@ -53,7 +53,7 @@ def judge_responses(
             for item in judges
         ]
         clients = [CachedClient(client, cache) for client in ready]
-        prices = {item.model: item.price for item in judges if isinstance(item, Endpoint) and item.price}
+        prices = {item.name: item.price for item in ready if isinstance(item, OpenAIClient) and item.price}
         return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
 
 

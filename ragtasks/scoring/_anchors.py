@@ -12,7 +12,7 @@ import orjson
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, load_human_evaluation
-from ragtasks.clients import Client, Endpoint, Spending, added_up
+from ragtasks.clients import Client, Spending, added_up
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import (
@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger(__name__)
 _STALE = timedelta(days=1)
 _GOOD = 3.5  # of 4: about the median of people's ratings, so that both halves are among the anchors
 
-Ask = Callable[[Sequence[Response], Sequence[Endpoint | Client], str], Verdicts | None]
+Ask = Callable[[Sequence[Response], Sequence[Client], str], Verdicts | None]
 """(answers, judges, what tells this judging from others) -> verdicts."""
 
 
@@ -114,7 +114,7 @@ class AnchorJudging:
         self._baselines: dict[str, AnchorVerdicts | None] = {}
         self._spending: dict[str, list[dict[str, Any]]] = {}
 
-    def ask(self, judges: Mapping[str, Endpoint | Client], verdicts: Verdicts, ask: Ask) -> None:
+    def ask(self, judges: Mapping[str, Client], verdicts: Verdicts, ask: Ask) -> None:
         """Ask the anchors of every judge that was asked anything just now; of others, take the last time.
 
         Verdicts that all came from the cache are of an earlier day: what the judge says now is not about them.
@@ -154,9 +154,7 @@ class AnchorJudging:
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
-    def _fresh(
-        self, judges: Sequence[Endpoint | Client], names: Sequence[str], ask: Ask, now: str
-    ) -> list[AnchorVerdicts]:
+    def _fresh(self, judges: Sequence[Client], names: Sequence[str], ask: Ask, now: str) -> list[AnchorVerdicts]:
         try:
             found = ask(self._anchors.responses, judges, f"anchors {now}")
         except RagtasksError as error:

@@ -8,7 +8,15 @@ from functools import partial
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.clients import Client, Endpoint, Spending, check_reply_cache, credentials_for, endpoint_requirements
+from ragtasks.clients import (
+    Client,
+    Endpoint,
+    OpenAIClient,
+    Spending,
+    check_reply_cache,
+    credentials_for,
+    endpoint_requirements,
+)
 from ragtasks.config import EvaluationConfig, HarnessModel, Judge
 from ragtasks.config.environment import anchor_file, card_folder, data_folder, reply_cache_file, secret
 from ragtasks.errors import ConfigurationError, JudgeError
@@ -45,7 +53,7 @@ class Judging:
         """Rubrics that no judge is asked for, as the deciding metric does not depend on them."""
         self.unscored: Scores = {}
         """The metrics that depend on these rubrics, each with the reason."""
-        self._clients: list[Endpoint | Client] = []
+        self._clients: list[Client] = []
         self._anchors: AnchorJudging | None = None
         self._n_repeated = 0
         if deciding is not None and deciding.rubrics:
@@ -92,8 +100,7 @@ class Judging:
         except JudgeError as error:
             record_failure(str(error))
         if self._anchors is not None:
-            judges = {one.name if not isinstance(one, Endpoint) else one.model: one for one in self._clients}
-            self._anchors.ask(judges, verdicts, self._judge)
+            self._anchors.ask({client.name: client for client in self._clients}, verdicts, self._judge)
         return verdicts
 
     def again(self, responses: Sequence[Response], labels: Labels) -> Iterator[tuple[list[int], Verdicts]]:
@@ -135,7 +142,7 @@ class Judging:
     def _judge(
         self,
         responses: Sequence[Response],
-        judges: Sequence[Endpoint | Client] = (),
+        judges: Sequence[Client] = (),
         judging: str = "",
         rubrics: Sequence[Rubric] | None = None,
     ) -> Verdicts:
@@ -160,6 +167,8 @@ class Judging:
         words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
         cards = [latest_card(card_folder(), judge.model, words) for judge in config.judges]
         found = [card.json_values for card in cards if card is not None]
+        openai = [client for client in self._clients if isinstance(client, OpenAIClient)]
+        learned = {client.name: dict(client.learned) for client in openai if client.learned}
         return {
             "judges": self.names,
             "judge_prompts": config.prompts if self.names else None,
@@ -170,6 +179,7 @@ class Judging:
             },
             **({"repeats": {"judgings": config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}),
             **({"judge_cards": found} if found else {}),
+            **({"server_settings": learned} if learned else {}),
             **(self._anchors.provenance() if self._anchors is not None else {}),
         }
 
@@ -180,13 +190,12 @@ def _is_settled(response: Response, label: IdkLabel) -> bool:
     return is_settled(response.task.answerability, verdict)
 
 
-def _opened(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
-    """Return an endpoint as it is, a model of this process as a client."""
+def _opened(judge: Judge, local_judge: LocalJudge | None) -> Client:
+    """Return the client of a judge."""
     if isinstance(judge, Endpoint):
         for name in ("openai", "aiohttp"):
             library(name, "judge", f"the judge {judge.model}").check()
-        credentials_for(judge, secret)
-        return judge
+        return OpenAIClient(judge, credentials_for(judge, secret))
     if local_judge is None:
         raise ConfigurationError(f"judges: {judge.model} is a model of this process, and nothing here loads one")
     return local_judge(judge)

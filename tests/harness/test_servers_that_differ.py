@@ -13,7 +13,7 @@ from ragtasks.harness.served_model import PLAIN_STOP
 from tests._commands import CommandResult, run_command
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.harness._endpoint import Endpoint
-from tests.judges._demo import DemoServer
+from tests.judges._demo import QUICK, DemoServer, _demo
 
 TASK = "mtrag_reference_fiqa"
 ANSWER = "It takes three days."
@@ -122,3 +122,26 @@ def test_a_judge_whose_content_is_a_list_of_parts_gives_verdicts(
     scored = json.loads(samples.read_text().splitlines()[0])
     assert scored["judge_coverage"] == 1
     assert scored["rb_llm_raw"] > 0
+
+
+def test_results_list_the_settings_that_a_judge_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    row = {"question": "When?", "answer": "At nine.", "contexts": ["It opens at nine."], "reference": "At nine."}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    verdict = _demo().verdict
+    with chat_server(lambda *_: completion(ANSWER)) as server:
+
+        def script(prompt: str, _: int) -> Action:
+            words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+            return refusal(400, words) if "max_tokens" in server.bodies[-1] else completion(verdict(prompt))
+
+        server.script = script
+        done = run_command(
+            "score", str(tmp_path / "rows.jsonl"), "--encoder", "none", "--force", "--output", str(tmp_path / "out"),
+            "--judge", json.dumps({"model": "newer", "base_url": server.base_url, **QUICK}),
+        )  # fmt: skip
+    assert done.status == 0, done.err
+    (results,) = tmp_path.rglob("results_*.json")
+    (shown,) = json.loads(results.read_text())["configs"].values()
+    learned = shown["metadata"]["ragtasks"]["scoring"]["server_settings"]
+    assert learned == {"newer": {"max_tokens": "max_completion_tokens"}}

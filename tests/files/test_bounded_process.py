@@ -1,0 +1,14 @@
+"""Work in a process of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtasks.files import BoundedProcess
+
+
+@pytest.mark.parametrize("worker", ["ragtasks.nowhere:reply", "ragtasks.files:nothing"])
+def test_work_that_cannot_be_imported_is_no_limit(worker: str) -> None:
+    process = BoundedProcess(worker, seconds=1, most_bytes=1 << 30)
+    with pytest.raises(ImportError, match=worker):
+        process.ask({})
