@@ -49,30 +49,30 @@ def _share(holds: list[bool]) -> Finding:
     return Finding(f"{sum(holds)}/{len(holds)}", sum(holds) / len(holds))
 
 
-Shown = Callable[[Response], Mapping[str, Any]]
+Texts = Callable[[Response], Mapping[str, Any]]
 """Response -> what the prompt shows of it."""
 
 
-def _one_question(name: str, description: str, form: str, read: Callable[[str, str], Finding], shown: Shown) -> Rubric:
+def _one_question(name: str, description: str, form: str, read: Callable[[str, str], Finding], texts: Texts) -> Rubric:
     """Return a rubric with one question by the template of its name; `read` takes a reply and its code."""
     prompt = shipped_template(f"judges/{name}")
-    return Rubric(name, description, lambda response: ask(prompt, form, read, **shown(response)), (prompt.source,))
+    return Rubric(name, description, lambda response: ask(prompt, form, read, **texts(response)), (prompt.source,))
 
 
-def _labelled(name: str, description: str, values: Mapping[str, float], shown: Shown) -> Rubric:
+def _labelled(name: str, description: str, values: Mapping[str, float], texts: Texts) -> Rubric:
     """Return a rubric with one question whose verdict is one of some labels, each with its value."""
 
     def read(reply: str, code: str) -> Finding:
         label = read_coded_label(reply, code, tuple(values))
         return Finding(label, values[label])
 
-    return _one_question(name, description, _LABEL_FORM, read, shown)
+    return _one_question(name, description, _LABEL_FORM, read, texts)
 
 
 def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubric:
     """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
 
-    def shown(response: Response) -> Mapping[str, Any]:
+    def texts(response: Response) -> Mapping[str, Any]:
         reference = {"reference": response.task.target} if with_reference else {}
         passages = [passage.text for passage in response.passages]
         return {"passages": passages, **_task_of(response), **reference, "answer": response.text}
@@ -80,7 +80,7 @@ def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubr
     def read(reply: str, code: str) -> Finding:
         return rating_finding(read_coded_rating(reply, code))
 
-    return _one_question(name, description, "Rating CODE: N", read, shown)
+    return _one_question(name, description, "Rating CODE: N", read, texts)
 
 
 # The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
@@ -643,7 +643,7 @@ def pairwise() -> Rubric:
     is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
     """
 
-    def shown(response: Response) -> Mapping[str, Any]:
+    def texts(response: Response) -> Mapping[str, Any]:
         other = response.task.extra[_OTHER]
         ours = list(map(_titled, response.passages))
         theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
@@ -657,7 +657,7 @@ def pairwise() -> Rubric:
             "shown_b": _places(theirs, every),
         }
 
-    rubric = _labelled(PAIRWISE, "which of two answers serves the user better", PREFERENCES, shown)
+    rubric = _labelled(PAIRWISE, "which of two answers serves the user better", PREFERENCES, texts)
     tie = Finding("tie", PREFERENCES["tie"])
     return rubric.only_where(lambda response: response.task.extra[_OTHER]["text"] != response.text, tie)
 

@@ -35,7 +35,7 @@ from ragtasks.metrics._answers import (
     score_responses,
 )
 from ragtasks.metrics._citation_forms import parse_cited
-from ragtasks.metrics._idk_detectors import EncoderIdk, IdkDetector, IdkLabel, NgramIdk
+from ragtasks.metrics._idk_detectors import EncoderIdk, IdkLabel, NgramIdk
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._no_answer import is_error_text, is_no_answer, is_tool_call, is_wrapped
 from ragtasks.metrics.cited import (
@@ -160,7 +160,6 @@ __all__ = [
     "GroundedSentence",
     "Grounding",
     "IbmJudged",
-    "IdkDetector",
     "IdkLabel",
     "Judged",
     "Level",

@@ -1,10 +1,13 @@
-"""Detectors of responses that say that they do not know: n-grams, or n-grams with an encoder, behind one protocol."""
+"""Detectors of responses that say that they do not know: n-grams, or n-grams with an encoder.
+
+`yes`: the response says that the question cannot be answered, for example for lack of information; `partial`: it says
+so of a part and tries to answer another; `no`: anything else (MTRAG paper, appendix F.3).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ragtasks.metrics.refusals import VERDICTS, Probabilities, is_english, probabilities, unreadable
 from ragtasks.metrics.semantic import check_device
@@ -19,21 +22,6 @@ class IdkLabel:
     """The label of appendix F.3 of the MTRAG paper, or None where the detector could not tell: unscored."""
     reason: str
     """What the verdict rests on, or why there is none."""
-
-
-class IdkDetector(Protocol):
-    """Anything that tells whether responses say that they do not know.
-
-    `yes`: the response says that the question cannot be answered, for example for lack of information; `partial`: it
-    says so of a part and tries to answer another; `no`: anything else (MTRAG paper, appendix F.3).
-    """
-
-    @property
-    def name(self) -> str:
-        """Short name that reports print beside the scores."""
-
-    def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
-        """Return one label a response, in the order of `responses`; [] for none."""
 
 
 @dataclass(frozen=True, slots=True)

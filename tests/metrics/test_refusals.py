@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perf.train_refusals import LABELLED, Learner, measures, packed, read_file, read_rows
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.metrics import EncoderIdk, IdkDetector, NgramIdk, refusals
+from ragtasks.metrics import EncoderIdk, NgramIdk, refusals
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 from tests.conftest import REAL_DATA
 
@@ -158,7 +158,7 @@ def _response(text: str) -> Response:
     return Response(task, (), text)
 
 
-def _verdicts(texts: Sequence[str], detector: IdkDetector | None = None) -> list[str | None]:
+def _verdicts(texts: Sequence[str], detector: NgramIdk | EncoderIdk | None = None) -> list[str | None]:
     labels = (detector or NgramIdk()).detect([_response(text) for text in texts])
     return [label.verdict and label.verdict.value for label in labels]
 
@@ -253,7 +253,7 @@ def test_the_reason_quotes_the_sentence_that_refuses() -> None:
 
 
 @pytest.mark.parametrize("detector", [NgramIdk(), EncoderIdk()], ids=["ngrams", "encoder"])
-def test_labels_do_not_depend_on_the_other_responses(detector: IdkDetector) -> None:
+def test_labels_do_not_depend_on_the_other_responses(detector: NgramIdk | EncoderIdk) -> None:
     texts = [text for _, text in GOLDEN[::6]] + ["", "No lo s\u00e9."]
     assert _verdicts(texts, detector) == [_verdicts([text], detector)[0] for text in texts]
     assert detector.detect([]) == []
