@@ -224,28 +224,14 @@ def test_answers_that_cannot_be_answers_are_named(sample: ragtasks.LoadedBenchma
 
 
 def test_all_errors_of_answers_are_listed_at_once(sample: ragtasks.LoadedBenchmark) -> None:
-    wrong = [
-        {"task_id": "sample-clapnq-01<::>11", "text": "x"},
-        {"task_id": FIRST, "text": 3},
-        {"task_id": SECOND, "text": "x", "passages": [{"passage_id": "p"}]},
-        {"task_id": SECOND, "text": "x", "passages": "p"},
-        {"task_id": SECOND, "text": "x"},
-        {"task_id": SECOND, "answer": "x"},
-        "text",
-    ]
     with pytest.raises(ConfigurationError) as caught:
-        score(sample, wrong)
-    text = str(caught.value)
+        score(sample, [{"task_id": FIRST, "text": 3}, {"task_id": SECOND, "text": "x", "passages": "p"}, "text"])
     for part in (
-        f"answer 1: expected `id`: a task of mtrag (sample) (did you mean '{FIRST}'",
-        f"answer 2 ({FIRST}): expected `answer`: a text, found 3",
-        f"answer 3 ({SECOND}): expected `contexts`: context 1: a text, or an object with `text`, and texts as `id` and",
-        f"answer 4 ({SECOND}): expected each task once, found 'a task that stands in answer 3 already'",
-        "answer 4: expected `contexts`: a list, found 'str'",
-        f"answer 6 ({SECOND}): expected each task once",
-        "answer 7: expected an object with `id` and `answer`, found 'str'",
+        f"answer 1 ({FIRST}): expected `answer`: a text, found 3",
+        f"answer 2 ({SECOND}): expected `contexts`: a list, found 'str'",
+        "answer 3: expected an object with `id` and `answer`, found 'str'",
     ):
-        assert part in text
+        assert part in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -264,24 +250,10 @@ def test_options_that_cannot_be_used(sample: ragtasks.LoadedBenchmark, options: 
         score(sample, {outside: "x"}, **options)
 
 
-def test_judges_score_too_and_what_fails_keeps_the_rest(
-    sample: ragtasks.LoadedBenchmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_judges_score_too(sample: ragtasks.LoadedBenchmark) -> None:
     with DemoServer() as server:
         results = score(sample, {FIRST: "It is blue."}, judges=[server.judge("one")])
     assert results.by_task[FIRST]["rb_llm"] is not None
-    from ragtasks.scoring import ResponseScorer
-
-    scored = ResponseScorer.score
-
-    def failing(self: ResponseScorer, responses: Any) -> Any:
-        record_failure("judges gave too few verdicts")
-        return scored(self, responses)
-
-    monkeypatch.setattr(ResponseScorer, "score", failing)
-    with pytest.raises(ragtasks.ScoringError, match="too few verdicts") as caught:
-        score(sample, {FIRST: "It is blue."})
-    assert caught.value.results.by_task[FIRST]["rouge_l"] is not None
 
 
 def test_rows_become_frames(sample: ragtasks.LoadedBenchmark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,23 +344,17 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
 
 
 def test_runs_that_cannot_be_evaluated(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
-    qrels = {"q": {"a": 1}}
-    with pytest.raises(ConfigurationError, match="take one of recall_1"):
-        ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=["ndgc_5"])
-    for measure in ("nope@3", "import os", "ERR@20"):
-        with pytest.raises(ConfigurationError, match="measure: "):
-            ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=[measure])
-    with pytest.raises(CacheError, match=re.escape(f"judged queries, such as '{FIRST}'")):
-        ragtasks.evaluate_run({"q": {"a": 1.0}}, sample)
-    with pytest.raises(ConfigurationError, match="holds none"):
-        ragtasks.evaluate_run({"q": {"a": 1.0}}, {})
-    with pytest.raises(CacheError, match="no run at"):
-        ragtasks.evaluate_run(tmp_path / "nothing.trec", qrels)
-    with pytest.raises(CacheError, match="no run 'nothing'"):
-        ragtasks.evaluate_run("nothing", qrels)
-    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 a 1\nq a\nq 0 b x\n")
-    with pytest.raises(BenchmarkFileError, match="3 errors"):
-        ragtasks.evaluate_run({"q": {"a": 1.0}}, tmp_path / "qrels")
+    run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}}
+    for given, judgements, measures, error, message in (
+        (run, qrels, ["nope@3"], ConfigurationError, "measure: "),
+        (run, sample, None, CacheError, re.escape(f"judged queries, such as '{FIRST}'")),
+        (run, {}, None, ConfigurationError, "holds none"),
+        (tmp_path / "nothing.trec", qrels, None, CacheError, "no run at"),
+        ("nothing", qrels, None, CacheError, "no run 'nothing'"),
+        (run, tmp_path / "qrels", None, BenchmarkFileError, "qrels"),
+    ):
+        with pytest.raises(error, match=message):
+            ragtasks.evaluate_run(given, judgements, **({"measures": measures} if measures else {}))
 
 
 def test_answers_to_conversational_tasks_count_when_asked(sample: ragtasks.LoadedBenchmark) -> None:
@@ -486,7 +452,7 @@ def test_what_an_earlier_evaluation_left_is_no_failure_of_this_one(monkeypatch: 
     monkeypatch.setattr(ResponseScorer, "score", failing)
     with raises(ragtasks.ScoringError) as caught:
         ragtasks.score_rows(ROWS, encoder="none")
-    assert len(caught.value.results.rows) == 2
+    assert caught.value.results.by_task["a"]["rouge_l"] is not None
 
 
 def test_a_setting_may_be_left_out_where_every_answer_brings_its_passages(sample: ragtasks.LoadedBenchmark) -> None:
@@ -564,14 +530,6 @@ def test_a_printed_run_says_what_was_judged_and_what_was_not() -> None:
         assert part in text, text
     assert "ignored" not in str(ragtasks.evaluate_run({"q1": {"a": 1}}, {"q1": {"a": 1}}, measures=["mrr"]))
     assert found.conversation_of == {"q1": "q1"}
-
-
-def test_equal_scores_of_a_run_are_in_the_order_of_the_official_tool() -> None:
-    qrels = {"q": {"b": 1}}
-    values = [
-        ragtasks.evaluate_run({"q": dict.fromkeys(names, 1.0)}, qrels, measures=["mrr"]).means for names in ("ab", "ba")
-    ]
-    assert values[0] == values[1]
 
 
 def test_judgements_have_a_hash_of_their_content() -> None:

@@ -23,6 +23,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
 from ragtasks.tables import Format, render
 from tests._commands import run_command
+from tests._messages import same_message
 
 SAMPLE = benchmark_folder("custom", "sample", Path())
 IN_A_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -101,219 +102,78 @@ def beside(name: str, content: bytes) -> Files:
     return Files(others={name: content})
 
 
-CONVERSATION_PROBLEMS = {
-    "not JSON": (a_line(b"{broken\n"), "conversations.jsonl: line 3: expected one JSON object, found 'Expecting pro"),
-    "corrupt": (
-        a_line(b'{"conversation_id": "c3", "tur'),
-        "conversations.jsonl: line 3: expected one JSON object, found 'Unterminated ",
-    ),
-    "no object": (a_line(b"[1]\n"), "conversations.jsonl: line 3: expected one JSON object, found [1]"),
-    "key twice": (
-        a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
-        "conversations.jsonl: line 3: expected one JSON object, found \"the key 'conv",
-    ),
-    "NaN": (a_line(b'{"turns": NaN}\n'), "conversations.jsonl: line 3: expected one JSON object, found 'NaN, which is"),
-    "deep": (
-        a_line(b'{"a":' * 200_000 + b"\n"),
-        "conversations.jsonl: line 3: expected one JSON object, found 'JSON that is ",
-    ),
-    "half a pair": (
-        a_line(b'{"conversation_id": "\\ud800"}\n'),
-        "conversations.jsonl: line 3: expected one JSON object, found \"'utf-8' codec",
-    ),
-    "not UTF-8": (
-        a_line(b'{"conversation_id": "\xe9"}\n'),
-        "conversations.jsonl: line 3: expected text in UTF-8, found no UTF-8",
-    ),
-    "unknown key": (
-        the_conversation(turn=[]),
-        "conversations.jsonl: line 2 (c2): expected a known key: did you mean 'turns'?",
-    ),
-    "no id": (the_conversation(conversation_id=...), "conversations.jsonl: line 2: expected `conversation_id`"),
-    "id no text": (
-        the_conversation(conversation_id=7),
-        "conversations.jsonl: line 2 (7): expected `conversation_id` as a text",
-    ),
-    "id blank": (
-        the_conversation(conversation_id=" "),
-        "conversations.jsonl: line 2 ( ): expected `conversation_id` as a text that is not blank",
-    ),
-    "id with a gap": (
-        the_conversation(conversation_id="c 2"),
-        "conversations.jsonl: line 2 (c 2): expected `conversation_id` as an id without white space",
-    ),
-    "id twice": (
-        the_conversation(conversation_id="c1"),
-        "conversations.jsonl: line 2 (c1): expected each conversation once",
-    ),
-    "no turns": (
-        the_conversation(turns=...),
-        "conversations.jsonl: line 2 (c2): expected `turns`",
-    ),
-    "empty turns": (the_conversation(turns=[]), "conversations.jsonl: line 2 (c2): expected `turns` as more values"),
-    "turn no object": (
-        the_conversation(turns=["Why?"]),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected keys with values",
-    ),
-    "bad domain": (
-        the_conversation(domain="My corpus"),
-        "conversations.jsonl: line 2 (c2): expected `domain` as lower-case letters, digits, '-' and '_'",
-    ),
-    "domain without passages": (
-        the_conversation(domain="custon"),
-        "conversations.jsonl: line 2 (c2): expected a domain of the passages, found no passage of 'custon': did yo",
-    ),
-    "turn's unknown key": (
-        the_turn(anwser="x"),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected a known key: did you mean 'answer'?",
-    ),
-    "no question": (the_turn(question=...), "conversations.jsonl: line 2 (turn 1 of c2): expected `question`"),
-    "blank question": (
-        the_turn(question="\t"),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `question` as a text that is not blank",
-    ),
-    "no answer": (the_turn(answer=...), "conversations.jsonl: line 2 (turn 1 of c2): expected `answer`"),
-    "null answer": (the_turn(answer=None), "conversations.jsonl: line 2 (turn 1 of c2): expected `answer`"),
-    "answerability": (
-        the_turn(answerability="answerble"),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `answerability` as 'ANSWERABLE'",
-    ),
-    "references no list": (
-        the_turn(references={"p1": 1}),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `references` as a list",
-    ),
-    "reference no text": (
-        the_turn(references=[1]),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `references[0]` as a text",
-    ),
-    "reference twice": (
-        the_turn(references=["p1", "p1"]),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `references` as a list with each text once, not 'p1'",
-    ),
-    "unknown reference": (
-        the_turn(references=["p-1"]),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected a passage of passages.jsonl, found no passage 'p-1':",
-    ),
-    "references without an answer": (
-        the_turn(references=["p1"], answerability="UNANSWERABLE"),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected no `references` for a question that is UNANSWERABLE",
-    ),
-    "question types": (
-        the_turn(question_types=5),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `question_types` as a list",
-    ),
-    "multi-turn": (
-        the_turn(multi_turn=""),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `multi_turn` as a text that is not blank",
-    ),
-    "rewrite": (
-        the_turn(rewrite=" "),
-        "conversations.jsonl: line 2 (turn 1 of c2): expected `rewrite` as a text that is not blank",
-    ),
-}
-
-PASSAGE_PROBLEMS = {
-    "not JSON": (
-        a_line(b"{,}\n", "passages"),
-        "passages.jsonl: line 4: expected one JSON object, found 'Expecting property",
-    ),
-    "unknown key": (
-        the_passage(titel="x"),
-        "passages.jsonl: line 4 (p4): expected a known key: did you mean 'title'?",
-    ),
-    "no id": (the_passage(_id=...), "passages.jsonl: line 4: expected `_id`"),
-    "two ids": (
-        the_passage(passage_id="p5"),
-        "passages.jsonl: line 4 (p4): expected a known key: known: _id, domain, text, title, url",
-    ),
-    "id with a gap": (
-        the_passage(_id="p\u00a04"),
-        "passages.jsonl: line 4 (p\u00a04): expected `_id` as an id without white space",
-    ),
-    "id twice": (the_passage(_id="p2"), "passages.jsonl: line 4 (p2): expected each passage once"),
-    "no text": (the_passage(text=...), "passages.jsonl: line 4 (p4): expected `text`"),
-    "blank text": (the_passage(text=" \n"), "passages.jsonl: line 4 (p4): expected `text` as a text that is not blank"),
-    "title": (the_passage(title=["x"]), "passages.jsonl: line 4 (p4): expected `title` as a text"),
-    "url": (the_passage(url=3), "passages.jsonl: line 4 (p4): expected `url` as a text"),
-    "domain": (
-        the_passage(domain="../x"),
-        "passages.jsonl: line 4 (p4): expected `domain` as lower-case letters, digits, '-' and '_'",
-    ),
-}
-
-OTHER_PROBLEMS = {
-    "qrels, cells": (
-        beside("qrels.tsv", b"c1<::>1 p1\n"),
-        "qrels.tsv: line 1: expected 3 cells (query passage grade) or 4 cells (query 0 passage grade)",
-    ),
-    "qrels, late header": (
-        beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
-        "qrels.tsv: line 2: expected a grade that is a whole number from 0",
-    ),
-    "qrels, grade": (
-        beside("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
-        "qrels.tsv: line 1: expected a grade that is a whole number from 0",
-    ),
-    "qrels, negative": (
-        beside("qrels.tsv", b"c1::1 0 p1 -1\n"),
-        "qrels.tsv: line 1: expected a grade that is a whole number from 0",
-    ),
-    "qrels, task": (
-        beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
-        "qrels.tsv: line 2: expected a conversation id, '<::>' and a turn, found no task 'c1<::>9': did you mean '",
-    ),
-    "qrels, no task id": (
-        beside("qrels.tsv", b"c1\tp1\t1\n"),
-        "qrels.tsv: line 1: expected a conversation id, '<::>' and a turn, found no task 'c1'",
-    ),
-    "qrels, passage": (
-        beside("qrels.tsv", b"c1::1\tp9\t1\n"),
-        "qrels.tsv: line 1 (c1<::>1): expected a passage of passages.jsonl, found no passage 'p9'",
-    ),
-    "qrels, twice": (
-        beside("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
-        "qrels.tsv: line 2 (c1<::>1): expected each judgement once",
-    ),
-    "qrels, empty": (beside("qrels.tsv", b"\n"), "qrels.tsv: file: expected at least one line, found no line"),
-    "run, cells": (
-        beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
-        "retrieved.trec: line 1: expected 6 cells (query Q0 passage rank score tag)",
-    ),
-    "run, score": (
-        beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
-        "retrieved.trec: line 1: expected a finite score",
-    ),
-    "run, task": (
-        beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
-        "retrieved.trec: line 1: expected a conversation id, '<::>' and a turn, found no task 'c3::1': did you mea",
-    ),
-    "run, passage": (
-        beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
-        "retrieved.trec: line 1 (c1<::>1): expected a passage of passages.jsonl, found no passage 'q1'",
-    ),
-    "run, twice": (
-        beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
-        "retrieved.trec: line 2 (c1<::>1): expected each passage once",
-    ),
-    "run, a folder": (Files(), "retrieved.trec: file: expected a readable file"),
+PROBLEMS = {
+    "not JSON": a_line(b"{broken\n"),
+    "corrupt": a_line(b'{"conversation_id": "c3", "tur'),
+    "no object": a_line(b"[1]\n"),
+    "key twice": a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
+    "NaN": a_line(b'{"turns": NaN}\n'),
+    "deep": a_line(b'{"a":' * 200_000 + b"\n"),
+    "half a pair": a_line(b'{"conversation_id": "\\ud800"}\n'),
+    "not UTF-8": a_line(b'{"conversation_id": "\xe9"}\n'),
+    "unknown key": the_conversation(turn=[]),
+    "no id": the_conversation(conversation_id=...),
+    "id no text": the_conversation(conversation_id=7),
+    "id blank": the_conversation(conversation_id=" "),
+    "id with a gap": the_conversation(conversation_id="c 2"),
+    "id twice": the_conversation(conversation_id="c1"),
+    "no turns": the_conversation(turns=...),
+    "empty turns": the_conversation(turns=[]),
+    "turn no object": the_conversation(turns=["Why?"]),
+    "bad domain": the_conversation(domain="My corpus"),
+    "domain without passages": the_conversation(domain="custon"),
+    "turn's unknown key": the_turn(anwser="x"),
+    "no question": the_turn(question=...),
+    "blank question": the_turn(question="\t"),
+    "no answer": the_turn(answer=...),
+    "null answer": the_turn(answer=None),
+    "answerability": the_turn(answerability="answerble"),
+    "references no list": the_turn(references={"p1": 1}),
+    "reference no text": the_turn(references=[1]),
+    "reference twice": the_turn(references=["p1", "p1"]),
+    "unknown reference": the_turn(references=["p-1"]),
+    "references without an answer": the_turn(references=["p1"], answerability="UNANSWERABLE"),
+    "question types": the_turn(question_types=5),
+    "multi-turn": the_turn(multi_turn=""),
+    "rewrite": the_turn(rewrite=" "),
+    "passage, not JSON": a_line(b"{,}\n", "passages"),
+    "passage, unknown key": the_passage(titel="x"),
+    "passage, no id": the_passage(_id=...),
+    "passage, two ids": the_passage(passage_id="p5"),
+    "passage, id with a gap": the_passage(_id="p\u00a04"),
+    "passage, id twice": the_passage(_id="p2"),
+    "passage, no text": the_passage(text=...),
+    "passage, blank text": the_passage(text=" \n"),
+    "passage, title": the_passage(title=["x"]),
+    "passage, url": the_passage(url=3),
+    "passage, domain": the_passage(domain="../x"),
+    "qrels, cells": beside("qrels.tsv", b"c1<::>1 p1\n"),
+    "qrels, late header": beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
+    "qrels, grade": beside("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
+    "qrels, negative": beside("qrels.tsv", b"c1::1 0 p1 -1\n"),
+    "qrels, task": beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
+    "qrels, no task id": beside("qrels.tsv", b"c1\tp1\t1\n"),
+    "qrels, passage": beside("qrels.tsv", b"c1::1\tp9\t1\n"),
+    "qrels, twice": beside("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
+    "qrels, empty": beside("qrels.tsv", b"\n"),
+    "run, cells": beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
+    "run, score": beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
+    "run, task": beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
+    "run, passage": beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
+    "run, twice": beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
+    "run, a folder": Files(),
 }
 
 
-@pytest.mark.parametrize(
-    "problems", [CONVERSATION_PROBLEMS, PASSAGE_PROBLEMS, OTHER_PROBLEMS], ids=lambda found: str(len(found))
-)
-def test_every_kind_of_problem_is_found_alone_and_by_its_line(
-    problems: dict[str, tuple[Files, str]], tmp_path: Path
-) -> None:
-    for number, (name, (files, expected)) in enumerate(problems.items()):
-        root = files.write(tmp_path / str(number))
-        if name.endswith("a folder"):
-            (root / "retrieved.trec").mkdir()
-        found = problems_of(root)
-        assert len(found) == 1, f"{name}: {found}"
-        assert found[0].startswith(expected), name
-        with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks check"):
-            custom.load(root)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_kind_of_problem_is_found_alone_and_by_its_line(name: str, tmp_path: Path) -> None:
+    root = PROBLEMS[name].write(tmp_path)
+    if name.endswith("a folder"):
+        (root / "retrieved.trec").mkdir()
+    (problem,) = problems_of(root)
+    same_message(problem)
+    with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks check"):
+        custom.load(root)
 
 
 def test_the_command_that_lists_every_problem_can_be_pasted(tmp_path: Path) -> None:

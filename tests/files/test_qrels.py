@@ -77,6 +77,7 @@ def test_a_no_break_space_is_part_of_an_id(tmp_path: Path) -> None:
         ("query-id corpus-id score\nnorth Old Harbour 2\n", 2, "3 cells"),
         ("north\t\t2\nsouth\tQuay\t0\n", 1, "3 cells"),
         ("north\tOld Harbour\thigh\nsouth\tQuay\t0\n", 1, "a grade that is a whole number"),
+        ("south 0 Quay 1\nsouth 0 p\0 1\n", 2, "text, found 'a NUL"),
     ],
 )
 def test_a_line_that_can_be_read_in_two_ways_is_an_error(tmp_path: Path, text: str, line: int, expected: str) -> None:

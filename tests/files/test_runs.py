@@ -108,25 +108,6 @@ def test_scores_that_are_equal_as_32_bit_floats_are_ties() -> None:
     assert [item.passage_id for item in in_rank_order(close)] == ["b", "a"]
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("q Q0 d 1 nan t", "'nan'"),
-        ("q Q0 d 1 inf t", "'inf'"),
-        ("q Q0 d 1 high t", "'high'"),
-        ("q Q0 d 1 2.0", "found 5"),
-        ("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t", "'d' appears twice"),
-    ],
-)
-def test_broken_trec_lines_are_named(tmp_path: Path, line: str, found: str) -> None:
-    path = tmp_path / "run.trec"
-    path.write_text(f"q0 Q0 d0 1 3.5 t\n{line}\n")
-    with pytest.raises(CacheError) as error:
-        read_trec(path)
-    assert str(error.value).startswith(f"TREC run {path}: 1 error\n  line ")
-    assert found in str(error.value)
-
-
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=5)), max_size=6))
 def test_hash_ignores_key_order_and_moves_with_every_value(value: dict[str, object]) -> None:
     assert canonical_hash(value) == canonical_hash(dict(reversed(value.items())))

@@ -148,32 +148,16 @@ def test_without_a_chat_template_a_local_model_gets_plain_text(evaluate: Evaluat
     assert results["samples"][TASK][0]["arguments"][0][0].startswith("Answer the user's last message")
 
 
-def test_a_chat_endpoint_without_the_flag_is_refused_before_any_request(evaluate: Evaluate, endpoint: Endpoint) -> None:
-    arguments = chat_arguments(endpoint, **SECRETS)
-    with pytest.raises(ConfigurationError, match="--apply_chat_template") as refused:
-        evaluate("local-chat-completions", TASK, model_args=arguments)
-    assert endpoint.requests == []
-    assert "31337" not in str(refused.value)
-
-
-def test_no_secret_of_the_model_reaches_our_results_or_logs(
-    evaluate: Evaluate,
-    endpoint: Endpoint,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_keys_in_the_arguments_of_a_model_are_warned_of_by_name(
+    evaluate: Evaluate, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment-31337")
     _warn.cache_clear()
     arguments = chat_arguments(endpoint, **SECRETS)
-    results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True)
+    results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True, limit=1)
     (warning,) = [record.getMessage() for record in caplog.records if "--model_args" in record.getMessage()]
     assert warning.startswith("--model_args api_key, auth_token, header: lm_eval writes this")
-    assert endpoint.requests[0].headers["authorization"] == "Bearer sk-header-31337"
-    # The harness itself writes `model_args` under `config`: that is its own, and the only place.
     ours = {key: value for key, value in results.items() if key != "config"}
-    assert "31337" not in json.dumps(ours, default=str)
-    assert "31337" in json.dumps(results["config"], default=str)
-    assert not [record for record in caplog.records if "ragtasks" in record.name and "31337" in record.getMessage()]
+    assert "31337" not in json.dumps(ours, default=str) + warning
 
 
 @pytest.mark.parametrize(
@@ -360,19 +344,6 @@ def test_the_default_metrics_are_logged_with_every_sample(evaluate: Evaluate) ->
         assert 0 <= sample["rouge_l"] <= 1
     logged = [sample["rouge_l"] for sample in results["samples"][TASK]]
     assert scores(results, TASK)["rouge_l"] == pytest.approx(sum(logged) / 3)
-
-
-def test_predictions_only_are_logged_and_not_scored(evaluate: Evaluate, broken_encoder: Path) -> None:
-    # With an encoder that cannot encode: nothing asks it to.
-    results = evaluate(
-        Scripted(lambda _: "Three days."),
-        TASK,
-        metadata={"encoder": str(broken_encoder)},
-        predict_only=True,
-    )
-    assert set(scores(results, TASK)) == {"bypass"}
-    assert [sample["filtered_resps"] for sample in results["samples"][TASK]] == [["Three days."]] * 2
-    assert all("scoring" not in sample["doc"] for sample in results["samples"][TASK])
 
 
 def test_an_evaluation_scores_its_own_answers_whatever_ran_before(

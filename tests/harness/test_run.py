@@ -27,6 +27,7 @@ Command = Callable[..., CommandResult]
 TASK = "mtrag_reference_fiqa"
 N_OWN = len([path for path in task_folder().rglob("*.yaml") if not path.name.startswith("_")])
 SECRET = "sk-31337"
+METADATA = '{"data": "sample", "encoder": "none"}'
 
 
 @pytest.fixture(autouse=True)
@@ -146,16 +147,6 @@ def test_predictions_only_are_written_unscored(command: Command, tmp_path: Path)
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert all(row["filtered_resps"][0].startswith("I do not have") for row in rows)
     assert not any("rouge_l" in row or "scoring" in row["doc"] for row in rows)
-
-
-def test_a_chat_model_gets_messages_with_the_flag(command: Command, endpoint: Endpoint) -> None:
-    arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
-    done = command(
-        "--model", "local-chat-completions", "--model_args", arguments, "--tasks", TASK, "--limit", "1",
-        "--apply_chat_template",
-    )  # fmt: skip
-    assert done.status == 0, done.err
-    assert [message["role"] for message in endpoint.requests[0].body["messages"]][:2] == ["system", "user"]
 
 
 @pytest.mark.parametrize("model", ["local-chat-completions", "local-completions"])
@@ -310,9 +301,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Oracle, "generate_until", refuse)
     with pytest.raises(ValueError, match="a bug"):
-        run_harness(
-            ["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "sample", "encoder": "none"}']
-        )
+        run_harness(["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", METADATA])
 
 
 def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytest.LogCaptureFixture) -> None:
@@ -342,17 +331,6 @@ def test_the_process_is_left_as_found_after_an_error(arguments: list[str], error
 
 def test_the_harness_sees_our_arguments_and_not_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest", "--some", "option"])
-    run_harness(
-        [
-            "--model",
-            "ragtasks-oracle",
-            "--tasks",
-            TASK,
-            "--limit",
-            "1",
-            "--metadata",
-            '{"data": "sample", "encoder": "none"}',
-        ]
-    )
+    run_harness(["--model", "ragtasks-oracle", "--tasks", TASK, "--limit", "1", "--metadata", METADATA])
     assert sys.argv == ["pytest", "--some", "option"]
     monkeypatch.undo()

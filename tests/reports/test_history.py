@@ -81,11 +81,6 @@ def test_a_suite_that_is_no_benchmarks_is_named_beside_the_benchmark(
     assert render_entries([entry]).startswith(f"# org/model: {title}, reference\n")
 
 
-def test_a_metric_without_any_value_has_no_mean(tmp_path: Path) -> None:
-    (entry,) = read_file(save(tmp_path, values=lambda _: {"rb_alg": None}))
-    assert entry.means["rb_alg"] == Value(None, 0, 4)
-
-
 def test_provenance_names_what_the_scores_rest_on(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path))
     known = {"data revision": "cc5b1d4", "run": "official", "encoder": "minilm", "harness version": "0.4.13"}
@@ -118,11 +113,6 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
     (entry,) = read_file(path)
     assert entry.n == 8
     assert entry.provenance["system prompt"] == "system (aa); mine (cc)"
-
-
-def test_a_task_twice_in_a_setting_is_no_evaluation(tmp_path: Path) -> None:
-    with raises(BenchmarkFileError):
-        read_file(save(tmp_path, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2)) * 2))
 
 
 def test_a_score_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) -> None:

@@ -259,15 +259,6 @@ def test_results_without_an_object_where_there_must_be_one_are_named(folder: Pat
     assert f"{results_file(folder)}\n  expected: a results file of the harness" in message_of(folder)
 
 
-def test_scoring_that_is_no_text_is_named(folder: Path) -> None:
-    def change(results: Any) -> None:
-        for config in results["configs"].values():
-            config["metadata"]["ragtasks"]["scoring"]["encoder"] = {"name": "minilm"}
-
-    rewrite(results_file(folder), change)
-    assert f"{results_file(folder)}\n  expected: a results file of the harness" in message_of(folder)
-
-
 @pytest.mark.parametrize(
     "line",
     ["{", "[]", "{}", '{"doc": {}, "metrics": []}', '{"doc": [], "metrics": []}', '{"doc": null}'],
@@ -296,15 +287,6 @@ def test_a_task_twice_in_a_setting_is_named_by_file_line_and_task(folder: Path) 
     text = message_of(folder)
     assert f"{second}: 1 error\n  line 1 (" in text
     assert f"found 'one that line 2 of {first.name} has'" in text
-
-
-@pytest.mark.parametrize("value", ["high", [1], {}])
-def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> None:
-    path = samples_of(folder)[0]
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    rows[0]["rouge_l"] = value
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert "line 1: expected a sample of a ragtasks task" in message_of(folder)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
         '{"id": ',
         {"id": "sample-clapnq-01<::>3", "answer": "x", "contexts": "p"},
         {"id": "sample-clapnq-02<::>1"},
+        {"id": "sample-clapnq-02<::>2", "answer": None},
     )
     with pytest.raises(BenchmarkFileError) as caught:
         read_answers(file, sample("mtrag"))
@@ -87,6 +88,7 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
             ["one JSON object"],
             ["`contexts`: a list", "found 'str'"],
             ["found no `answer`"],
+            ["found no text: `answer` is null"],
         ),
         start=1,
     ):

@@ -13,7 +13,10 @@ from retrieval_cache.spec import parse
     [
         ("elser:http://localhost:9200,index=passages,api_key=hunter2", "ELASTIC_API_KEY"),
         ("hybrid(bm25,milvus:http://localhost:1,token=hunter2)", "MILVUS_TOKEN"),
-        ("bm25:api_key=hunter2", "OPENAI_API_KEY"),
+        ("bm25:api_key = hunter2", "OPENAI_API_KEY"),
+        ("rerank(bm25,listwise:openai/x,api_key=hunter2)", "OPENAI_API_KEY"),
+        ("hybrid(bm25,elser:http://localhost,index=i,API-KEY=hunter2)", "ELASTIC_API_KEY"),
+        ("mine.module:Retriever,password=hunter2", "OPENAI_API_KEY"),
     ],
 )
 def test_key_in_the_line_is_refused_without_showing_it(line: str, variables: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.bm25 import Bm25Retriever
@@ -196,10 +196,14 @@ def test_a_written_value_survives_a_list(value: str | int | float | bool) -> Non
         ("run:", "after the colon"),
         ('run:"open', "every bracket and quote closed"),
         ("rerank(bm25)", "cross-encoder"),
+        ("rerank(bm25,cross-encoder:x,depth=1.5)", "depth as a whole number"),
+        (f"run:{'x' * 300_000}", "no such file"),
+        ("run:a\0b", "no such file"),
+        ("hybrid(" * 5_000 + "bm25" + ")" * 5_000, "at most 50 retrievers inside of each other"),
         ("dense:some/model,normalise=false", "did you mean 'normalize'"),
         ("elser:http://localhost:9200", "missing a required argument: 'index'"),
     ],
 )
 def test_bad_lines_are_refused_with_what_would_do(line: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(RagtasksError, match=message):
         parse(line)

@@ -94,6 +94,8 @@ def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
         (["q Q0 a first 2 t"], "line 1.*expected a rank, found 'first'"),
         (["q Q0 a 1 2"], r": 1 error\n  line 1: expected 6 cells"),
         (["c::1 Q0 a 1 2 t", "c<::>1 Q0 a 1 2 t"], "two spellings"),
+        (["q Q0 a 1 high t"], "'high'"),
+        (["q Q0 p\0x 1 2.0 t"], "line 1: expected text, found 'a NUL"),
     ],
 )
 def test_problems_of_a_trec_run_are_named(tmp_path: Path, lines: list[str], message: str) -> None:
