@@ -25,7 +25,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matche
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response
-from ragtasks.reports.tables import DIMENSIONS, column_of, doubt_lines, row_slices
+from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, doubt_lines, row_slices
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -44,7 +44,6 @@ from ragtasks.results import (
     value_at,
     why_not_anchored,
 )
-from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     MIN_CLUSTERS,
     NOTHING_SCORED,
@@ -633,8 +632,7 @@ def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[ScoredAnswe
         (value for value in limits if isinstance(value, int | float)), default=EvaluationConfig().max_implausible
     )
     for setting, answers in rows.items():
-        found = tuple((row.task.task_id, row.implausible) for row in answers if row.implausible is not None)
-        checked = CheckedAnswers(setting, found)
+        checked = checked_answers(answers, setting)
         if checked.estimated_share > limit:
             yield setting, str(checked)
 

@@ -21,7 +21,7 @@ from ragtasks.errors import (
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables import COSTS, EMPTY, METRICS, column_of
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
@@ -37,7 +37,6 @@ from ragtasks.results import (
     summaries_of,
     value_at,
 )
-from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import Column, estimate_mean
 from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
@@ -298,13 +297,8 @@ def _entries(
             costs={name: column_of(rows, METRICS[name], evaluation.model) for name in COSTS if name in counted}
             if is_ranked
             else {},
-            implausible=_implausible(rows),
+            implausible=tuple(item.says for item in checked_answers(rows).summary),
         )
-
-
-def _implausible(rows: Sequence[ScoredAnswer]) -> tuple[str, ...]:
-    found = tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
-    return tuple(item.says for item in CheckedAnswers("", found).summary)
 
 
 def _with_intervals(

@@ -8,6 +8,7 @@ from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     EMPTY,
+    checked_answers,
     column_of,
     empty_note,
     is_baseline,
@@ -35,6 +36,7 @@ __all__ = [
     "ReportOptions",
     "ReportTable",
     "benchmark_section",
+    "checked_answers",
     "column_of",
     "doubt_lines",
     "empty_note",

@@ -13,6 +13,7 @@ from ragtasks.reports.tables._losses import largest_loss, loss_sentence
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
 from ragtasks.reports.tables._scores import (
     by_setting,
+    checked_answers,
     column_of,
     is_baseline,
     mean_of,
@@ -22,7 +23,6 @@ from ragtasks.reports.tables._scores import (
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
 from ragtasks.results import Evaluation, ScoredAnswer, shortened_prompts, stopped_judging
-from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     LEVEL,
     MIN_CLUSTERS,
@@ -72,7 +72,7 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     The table has the main score, its difference to the best, answerability accuracy and coverage. Its legend says where
     the loss is and what went wrong most, then each thing to distrust, a line each.
     """
-    rows_of = _grouped(evaluations)
+    rows_of = _rows_of(evaluations)
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
     whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
@@ -82,13 +82,16 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
 
 def _table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, standing: _Standing) -> Table:
     rows_of, n_tasks = standing.rows_of, standing.n_tasks
-    words = _to_the_best(standing, present[main])
+    bests, found = standing.bests, standing.differences
+    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
+    words |= {key: _difference(*item, is_ahead=_is_ahead(item[0], present[main])) for key, item in found.items()}
     lacking = unscored_main(evaluations, present)
     beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
     lines: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
         scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
-        compared: list[Cell] = [_word(key, words, is_whole=n_tasks[key] is None)] if words else []
+        other = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
+        compared = [words.get(key, other)] if words else []
         lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
     heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
     loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
@@ -120,14 +123,16 @@ def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: 
         shared = f"on the {rivals[rival].n_values} tasks that both scored {rival} is"
         gap = _how_sure(*others[rival])
         opening = f"{best} has the best mean {main} {score} in {setting}, but {shared} {gap}"
-    elif _is_equal(*others[second]):
-        equal = [model for model in others if model != second and _is_equal(*others[model])]
+    elif _is_equal(others[second]):
+        equal = [model for model in others if model != second and _is_equal(others[model])]
         last = f" and {second}" if not equal else f", {second} and {len(equal)} more"
         opening = f"{best}{last} share the best mean {main} {score} in {setting}"
     else:
         words = f"leads in {setting} with" if has_lead else "has the best mean"
         where = "" if has_lead else f" in {setting}"
-        opening = f"{best} {words} {main} {score}{where}{_ahead(second, *others[second])}"
+        is_paired = others[second][0].value is not None
+        ahead = _how_sure(*others[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
+        opening = f"{best} {words} {main} {score}{where}, {ahead}"
     behind = {name: found[name, best] for name in bests if (name, best) in found}
     elsewhere = {
         name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], metric)
@@ -137,8 +142,8 @@ def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: 
     return f"{opening}{leads}{largest_loss(leader, main)}."
 
 
-def _is_equal(difference: Estimate, p: float | None) -> bool:
-    return difference.value is not None and not float(fixed(difference.value)) and not _is_sure((difference, p))
+def _is_equal(found: _Gap) -> bool:
+    return found[0].value is not None and not float(fixed(found[0].value)) and not _is_sure(found)
 
 
 def _is_sure(found: _Gap) -> bool:
@@ -152,16 +157,9 @@ def _is_ahead(difference: Estimate, metric: Metric) -> bool:
     return bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
 
 
-def _ahead(second: str, difference: Estimate, p: float | None) -> str:
-    """Return how far the second is behind, and whether that is sure."""
-    if difference.value is None:
-        return f", and {second} answered other tasks"
-    return f", {_how_sure(difference, p, second)}"
-
-
 def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
     """Return a gap, ahead of whom, and whether that is sure."""
-    gap = f"{fixed(abs(difference.value or 0.0))} ahead{f' of {other}' if other else ''}"
+    gap = f"{fixed(abs(difference.value or 0.0))} ahead{other}"
     if p is None:
         return f"{gap} (not tested: {difference.reason})"
     return f"{gap} (significant, p {p_text(p)})" if p <= LEVEL else f"{gap}, which may be chance (p {p_text(p)})"
@@ -181,28 +179,17 @@ def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
     return f"No response has the suite's main score {lacking}{without}"
 
 
-def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
+def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
     """Return setting and model -> rows: settings in their order, and in each the baselines last."""
-    ordered = sorted(evaluations, key=lambda item: is_baseline(item.model))
-    return {(setting, item.model): rows for setting, item, rows in by_setting(ordered)}
-
-
-def _word(key: _Group, words: Mapping[_Group, str], *, is_whole: bool) -> str:
-    return words.get(key) or ("baseline" if is_baseline(key[1]) else "-" if is_whole else "fewer tasks: not ranked")
-
-
-def _to_the_best(standing: _Standing, metric: Metric) -> dict[_Group, str]:
-    """Return what each model says of its difference to the best of its setting; {} where nothing can be compared."""
-    bests, found = standing.bests, standing.differences
-    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
-    return {**words, **{key: _difference(*item, is_ahead=_is_ahead(item[0], metric)) for key, item in found.items()}}
+    return dict(by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model))))
 
 
 def _differences(
     whole: Mapping[_Group, Sequence[ScoredAnswer]], metric: Metric
 ) -> tuple[dict[str, str], dict[_Group, _Gap]]:
     """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
-    ranked = _ranked(whole)
+    # Baselines are ranked only where there is nothing else.
+    ranked = {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
     bests: dict[str, str] = {}
     pairs: list[Comparison] = []
     n_more = 0
@@ -218,11 +205,6 @@ def _differences(
     adjusted = zip(pairs, holm([pair.p for pair in pairs], n_more), strict=True)
     # The best is the first of a pair, and differences are second less first.
     return bests, {(pair.first.group, pair.second.name): (pair.difference, p) for pair, p in adjusted}
-
-
-def _ranked(whole: Mapping[_Group, Sequence[ScoredAnswer]]) -> Mapping[_Group, Sequence[ScoredAnswer]]:
-    """Return all but the baselines, or these where there is nothing else."""
-    return {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
 
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:
@@ -277,7 +259,7 @@ def _distrust(
 
 def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each reason to distrust answers or verdicts, whatever they are used for."""
-    rows_of = _grouped(evaluations)
+    rows_of = _rows_of(evaluations)
     yield from anchor_lines(evaluations)
     yield from repeat_lines(evaluations)
     yield from implausible_lines(evaluations)
@@ -366,7 +348,9 @@ def _rows_section(evaluation: Evaluation) -> Section:
     rows = evaluation.rows
     names = {name for row in rows for name in row.values} - set(_BESIDE)
     lines = _described(rows, [metric for metric in evaluation.metrics if metric.name in names])
-    table = Table("Scores", _DESCRIBED, lines, legend=tuple(_few_conversations(rows)))
+    n = len({row.task.conversation_id for row in rows})
+    few = f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
+    table = Table("Scores", _DESCRIBED, lines, legend=(few,) if n < MIN_CLUSTERS else ())
     return Section(f"Your rows: {evaluation.model}", {}, (table,))
 
 
@@ -382,12 +366,6 @@ def _described(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple
     )
 
 
-def _few_conversations(rows: Sequence[ScoredAnswer]) -> Iterator[str]:
-    n = len({row.task.conversation_id for row in rows})
-    if n < MIN_CLUSTERS:
-        yield f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
-
-
 # Answers that cannot be answers, beside the scores that count them: a line in the conclusion and a table.
 
 _PLAUSIBILITY_NOTE = (
@@ -398,37 +376,16 @@ _PLAUSIBILITY_NOTE = (
 
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield one line for each check that found anything, with an example."""
-    for checked in _checked(evaluations):
-        yield from (f"Implausible: {checked.where}: {item}." for item in checked.summary)
+    for (setting, model), rows in by_setting(evaluations):
+        yield from (f"Implausible: {model} in {setting}: {item}." for item in checked_answers(rows).summary)
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return what the checks found, a row a check; none where they found nothing."""
     rows: list[tuple[Cell, ...]] = [
-        (setting, model, item.name, item.count, item.n, fixed(item.share), item.example, item.excerpt)
-        for (setting, model), checked in zip(_groups(evaluations), _checked(evaluations), strict=True)
-        for item in checked.summary
+        (*names, item.name, item.count, item.n, fixed(item.share), item.example, item.excerpt)
+        for names, own in by_setting(evaluations)
+        for item in checked_answers(own).summary
     ]
     columns = ("setting", "model", "check", "answers", "n", "share", "example", "excerpt")
     return [Table("Plausibility", columns, tuple(rows), _PLAUSIBILITY_NOTE)] if rows else []
-
-
-def _groups(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    settings = [setting.value for setting in Setting]
-    present = {(row.setting, item.model) for item in evaluations for row in item.rows if row.implausible is not None}
-    return [(setting, item.model) for setting in settings for item in evaluations if (setting, item.model) in present]
-
-
-def _checked(evaluations: Sequence[Evaluation]) -> list[CheckedAnswers]:
-    rows_of = {item.model: item.rows for item in evaluations}
-    return [
-        CheckedAnswers(
-            f"{model} in {setting}",
-            tuple(
-                (row.task.task_id, row.implausible)
-                for row in rows_of[model]
-                if row.setting == setting and row.implausible is not None
-            ),
-        )
-        for setting, model in _groups(evaluations)
-    ]

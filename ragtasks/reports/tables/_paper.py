@@ -7,14 +7,15 @@ the paper's, so a note says what these are here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, Setting
-from ragtasks.reports.tables._scores import mean_of, row_slices
+from ragtasks.reports.tables._scores import by_setting, metric_columns, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import estimate_mean
-from ragtasks.tables import ALL, Cell, Table, Value
+from ragtasks.tables import ALL, Cell, Table, Value, table_of
 
 _SETTINGS = (Setting.REFERENCE.value, Setting.REFERENCE_RAG.value, Setting.FULL_RAG.value)
 PAPER_METRICS = ("ans_acc", "rl_f", "rb_llm", "rb_alg")
@@ -79,23 +80,23 @@ _CONDITIONED_NOTE = (
 
 def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield what conditioning on refusals does to unanswerable tasks (Table 13); nothing where there is none."""
-    columns = [name for name in _CONDITIONED if name in present]
+    columns = metric_columns(_CONDITIONED, present)
     if not any(name.endswith("_raw") for name in columns):
         return
-    rows: list[tuple[Cell, ...]] = []
-    label = Answerability.UNANSWERABLE
-    for setting in Setting:
-        for item in evaluations:
-            chosen = [row for row in item.rows if row.setting == setting.value and row.task.answerability is label]
-            scores = [mean_of(chosen, name, present[name].bounds) for name in columns]
-            rows += [(setting.value, item.model, "ours", len(chosen), *scores)] if chosen else []
-        if rows and setting is Setting.REFERENCE and evaluations[0].kind[0] == _BENCHMARK:
-            for model, printed in PAPER_TABLE_13.items():
-                by_name = dict(zip(_CONDITIONED, printed, strict=True))
-                rows.append((setting.value, model, "paper", "55", *(f"{by_name[name]:.2f}" for name in columns)))
+    heads, title = ("setting", "model", "by"), "Before and after conditioning, on unanswerable tasks"
+    unanswerable = by_setting(evaluations, lambda row: row.task.answerability is Answerability.UNANSWERABLE)
+    groups = [((*names, "ours"), rows) for names, rows in unanswerable]
+    table = table_of(title, heads, groups, {"n": len, **columns}, _CONDITIONED_NOTE)
+    rows = list(table.rows)
+    n_ours = sum(setting == Setting.REFERENCE for (setting, *_), _ in groups)
+    if n_ours and evaluations[0].kind[0] == _BENCHMARK:
+        places = [_CONDITIONED.index(name) for name in columns]
+        rows[n_ours:n_ours] = [
+            (Setting.REFERENCE.value, model, "paper", "55", *(f"{printed[place]:.2f}" for place in places))
+            for model, printed in PAPER_TABLE_13.items()
+        ]
     if rows:
-        title = "Before and after conditioning, on unanswerable tasks"
-        yield Table(title, ("setting", "model", "by", "n", *columns), tuple(rows), _CONDITIONED_NOTE)
+        yield replace(table, rows=tuple(rows))
 
 
 def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
@@ -109,49 +110,39 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
         columns = ("setting", "model", "by", "n", *PAPER_METRICS)
         yield Table("Beside the paper: Table 5", columns, answers, note)
-    found = tuple(_found_rows(evaluations))
+    # Models that were shown up to five retrieved passages.
+    retrieved = [
+        (model, [row for row in rows if row.references])
+        for (setting, model), rows in by_setting(evaluations)
+        if setting == Setting.FULL_RAG and max(len(row.response.passages) for row in rows) == _DEPTH
+    ]
+    found: list[tuple[Cell, ...]] = []
+    for part in row_slices([row for _, rows in retrieved for row in rows]) if retrieved else ():
+        paper = PAPER_RECALL.get((part.dimension, part.value))
+        if paper is not None:
+            shares = (_recall(part.of(rows)) for _, rows in retrieved)
+            found.append((part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares))
     if found:
-        models = tuple(item.model for item in _with_five(evaluations))
-        yield Table("Beside the paper: Tables 3 and 4", ("dimension", "value", "paper", *models), found, _FOUND_NOTE)
+        heads = ("dimension", "value", "paper", *(model for model, _ in retrieved))
+        yield Table("Beside the paper: Tables 3 and 4", heads, tuple(found), _FOUND_NOTE)
 
 
 def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:
     """Yield ours, then the paper's, setting by setting."""
+    columns = metric_columns(PAPER_METRICS, present)
+    answered = list(by_setting(evaluations, _is_in_table_5))
     for setting in _SETTINGS:
-        ours = [(item.model, [row for row in item.rows if _is_in_table_5(row, setting)]) for item in evaluations]
-        answered = [(model, rows) for model, rows in ours if rows]
-        for model, rows in answered:
-            yield (setting, model, "ours", len(rows), *(_score(rows, name, present) for name in PAPER_METRICS))
-        if answered:
-            for model, scores in PAPER_TABLE_5.items():
-                yield (setting, model, "paper", "426", *(f"{score:.2f}" for score in scores[setting]))
+        ours = [(model, rows) for (name, model), rows in answered if name == setting]
+        for model, rows in ours:
+            scores = (columns[name](rows) if name in columns else Value(None, 0, len(rows)) for name in PAPER_METRICS)
+            yield (setting, model, "ours", len(rows), *scores)
+        for model, printed in PAPER_TABLE_5.items() if ours else ():
+            yield (setting, model, "paper", "426", *(f"{score:.2f}" for score in printed[setting]))
 
 
-def _is_in_table_5(row: ScoredAnswer, setting: str) -> bool:
+def _is_in_table_5(row: ScoredAnswer) -> bool:
     is_short = len(row.references) <= _MOST_REFERENCES
-    return row.setting == setting and is_short and row.task.answerability is not Answerability.CONVERSATIONAL
-
-
-def _score(rows: Sequence[ScoredAnswer], name: str, present: Mapping[str, Metric]) -> Cell:
-    return mean_of(rows, name, present[name].bounds) if name in present else Value(None, 0, len(rows))
-
-
-def _with_five(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations whose models were shown up to five retrieved passages."""
-    rows_of = [(item, [row for row in item.rows if row.setting == Setting.FULL_RAG.value]) for item in evaluations]
-    return [item for item, rows in rows_of if rows and max(len(row.response.passages) for row in rows) == _DEPTH]
-
-
-def _found_rows(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
-    chosen = [
-        [row for row in item.rows if row.setting == Setting.FULL_RAG.value and len(row.references)]
-        for item in _with_five(evaluations)
-    ]
-    for part in row_slices([row for rows in chosen for row in rows]) if chosen else ():
-        paper = PAPER_RECALL.get((part.dimension, part.value))
-        if paper is not None:
-            shares = [_recall([row for row in rows if part.holds(row)]) for rows in chosen]
-            yield (part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares)
+    return is_short and row.task.answerability is not Answerability.CONVERSATIONAL
 
 
 def _recall(rows: Sequence[ScoredAnswer]) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragtasks.judges import drift_of
 from ragtasks.metrics import Metric
-from ragtasks.reports.tables._scores import by_setting, estimate_of, mean_of, plain_mean, repeatability_of
+from ragtasks.reports.tables._scores import by_setting, estimate_of, plain_mean, repeatability_of
 from ragtasks.results import Evaluation, ScoredAnswer, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
 from ragtasks.tables import Cell, Difference, Table, Value, fixed, p_text
@@ -45,13 +45,16 @@ class Repeated:
 
 def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
     """Return the scores whose answers were judged again: those that need judges, and others that moved with them."""
-    return [
-        _repeated(setting, item.model, metric, rows)
-        for setting, item, rows in by_setting(evaluations)
-        if any(row.again for row in rows)
-        for metric in item.metrics
-        if _is_judged(metric, rows)
-    ]
+    found = []
+    metrics_of = {item.model: item.metrics for item in evaluations}
+    for (setting, model), rows in by_setting(evaluations):
+        for metric in metrics_of[model] if any(row.again for row in rows) else ():
+            if _is_judged(metric, rows):
+                whole = estimate_of(rows, metric.name, metric.bounds)
+                repeats = repeatability_of(rows, metric.name, whole, metric.bounds)
+                mean = repeats.widened(whole.cell, whole.standard_error, metric.bounds)
+                found.append(Repeated(setting, model, metric, mean, repeats))
+    return found
 
 
 def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
@@ -61,12 +64,6 @@ def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
     given = any(row.values.get(metric.name) is not None for row in rows)
     moved = any(values.get(metric.name) != row.values.get(metric.name) for row in rows for values in row.again)
     return given and (metric.needs_judges or moved)
-
-
-def _repeated(setting: str, model: str, metric: Metric, rows: Sequence[ScoredAnswer]) -> Repeated:
-    whole = estimate_of(rows, metric.name, metric.bounds)
-    found = repeatability_of(rows, metric.name, whole, metric.bounds)
-    return Repeated(setting, model, metric, mean_of(rows, metric.name, metric.bounds), found)
 
 
 def repeats_table(evaluations: Sequence[Evaluation]) -> list[Table]:
@@ -92,12 +89,9 @@ def _cells(item: Repeated) -> tuple[Cell, ...]:
 
 
 def _remark(found: Repeatability) -> str:
-    parts = [found.reason] if found.reason else []
-    if found.shift_error:
-        parts.append(f"judgings shift as a whole, by up to {fixed(found.shift or 0.0)}")
-    if found.n_lost:
-        parts.append(f"{found.n_lost} more were not scored each time")
-    return "; ".join(parts)
+    shifts = f"judgings shift as a whole, by up to {fixed(found.shift or 0.0)}" if found.shift_error else ""
+    lost = f"{found.n_lost} more were not scored each time" if found.n_lost else ""
+    return "; ".join(filter(None, (found.reason, shifts, lost)))
 
 
 def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:

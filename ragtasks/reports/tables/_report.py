@@ -29,6 +29,7 @@ from ragtasks.reports.tables._scores import (
     error_table,
     is_baseline,
     mean_of,
+    metric_columns,
     missing_baselines,
     missing_from,
     offered_tasks,
@@ -42,14 +43,13 @@ from ragtasks.reports.tables._usage import usage_table
 from ragtasks.results import (
     USAGE_NAMES,
     Evaluation,
-    ScoredAnswer,
     comparable_evaluations,
     request_differences,
     scored_on,
     shortened_prompts,
 )
 from ragtasks.statistics import MIN_CLUSTERS
-from ragtasks.tables import ALL, Cell, Section, Slice, Table, Value
+from ragtasks.tables import ALL, Cell, Section, Table, Value, table_of
 
 _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9
@@ -102,15 +102,15 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
 
 def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     """Return the first table of each section of a report, without baselines: settings side by side, a line a model."""
-    return [_overview_section(alike) for alike in comparable_evaluations(evaluations)]
-
-
-def _overview_section(given: Sequence[Evaluation]) -> Section:
-    present = _present(given)
-    note = empty_note(present.values()) if _has_empty(given) else ""
-    table = _overview_table(given, present, None, "By setting", note)
-    provenance = {**scored_on(given[0]), **request_differences(given)}
-    return Section(given[0].kind[0], provenance, (table, *as_zero_table(table, list(present.values()))))
+    sections = []
+    for given in comparable_evaluations(evaluations):
+        present = _present(given)
+        note = empty_note(present.values()) if _has_empty(given) else ""
+        table = _overview_table(given, present, None, "By setting", note)
+        provenance = {**scored_on(given[0]), **request_differences(given)}
+        tables = (table, *as_zero_table(table, list(present.values())))
+        sections.append(Section(given[0].kind[0], provenance, tables))
+    return sections
 
 
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
@@ -130,34 +130,30 @@ def _tables(
 ) -> list[Table]:
     everyone = with_baselines(given)
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
-    overview = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
-    by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
-    histories = [
-        table for name in metrics for setting in settings for table in own_history_tables(given, present[name], setting)
-    ]
-    losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
-    errors = error_table(everyone, [present[name] for name in metrics])
+    overview = list(_overview(everyone, present))
+    of_settings = [(present[name], setting) for name in metrics for setting in settings]
     return [
         *overview,
+        *([rated_table(given)] if given[0].kind == RATED_KIND else []),
         *as_zero_table(overview[0], list(present.values())),
         *_citations(given, present),
         *usage_table(given, present[metrics[0]] if metrics else None),
         *plausibility_table(given),
         *turn_error_tables(given, n_examples=options.n_examples),
-        *_ranking(overview),
+        *_ranking(overview[0]),
         *paper_tables(given, present),
         *conditioning_table(given, present),
         *judge_tables(given),
         *card_tables(given),
         *anchors_table(given),
         *repeats_table(given),
-        *histories,
+        *(table for place in of_settings for table in own_history_tables(given, *place)),
         *(table for name in metrics for table in gain_tables(given, present[name])),
         *recall_tables(given),
         *behaviour_tables(given),
-        *losses,
-        *by_dimension,
-        errors,
+        *(table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)),
+        *(_by_dimension(everyone, *place) for place in of_settings),
+        error_table(everyone, [present[name] for name in metrics]),
     ]
 
 
@@ -191,24 +187,17 @@ def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) 
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
     notes = [missing_baselines(evaluations), empty_note(present.values()) if _has_empty(evaluations) else ""]
     yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
-    common = _common_tasks(evaluations)
-    if common is not None:
+    tasks_of: dict[str, set[str]] = {}
+    for (setting, _), rows in by_setting(evaluations):
+        tasks_of.setdefault(setting, set()).update(row.task.task_id for row in rows)
+    if len(tasks_of) > 1:
+        common = frozenset(set.intersection(*tasks_of.values()))
         title = f"By setting, on the {len(common)} tasks that the settings share"
         yield _overview_table(evaluations, present, common, title, "")
 
 
 def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
     return any(row.values.get(EMPTY) for item in evaluations for row in item.rows)
-
-
-def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
-    """Return the tasks that every evaluated setting has, None where there is only one setting."""
-    sets = {
-        setting: frozenset(r.task.task_id for e in evaluations for r in e.rows if r.setting == setting)
-        for setting in _SETTINGS
-    }
-    present = [tasks for tasks in sets.values() if tasks]
-    return frozenset.intersection(*present) if len(present) > 1 else None
 
 
 def _overview_table(
@@ -219,88 +208,63 @@ def _overview_table(
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
     offered = offered_tasks(evaluations)
-    rows: list[tuple[Cell, ...]] = []
-    for setting in _SETTINGS:
-        partial: list[tuple[Cell, ...]] = []
-        for evaluation in evaluations:
-            chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task.task_id in only)]
-            if chosen:
-                n_tasks = missing_from(chosen, offered.get((evaluation.model, setting)) if only is None else len(only))
-                scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
-                (rows if n_tasks is None else partial).append((setting, evaluation.model, len(chosen), *scores))
-        rows += partial
-    return Table(title, ("setting", "model", "n", *columns), tuple(rows), note)
+    rows: list[tuple[bool, tuple[Cell, ...]]] = []
+    for (setting, model), chosen in by_setting(evaluations, lambda row: only is None or row.task.task_id in only):
+        n_tasks = missing_from(chosen, offered.get((model, setting)) if only is None else len(only))
+        scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
+        rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
+    rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
+    return Table(title, ("setting", "model", "n", *columns), tuple(cells for _, cells in rows), note)
 
 
 def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield precision and recall of what answers cite, as words and as judges say, where any of it was scored."""
-    columns = [name for name in (*SUPPORT_SCORES, CITED_PRECISION.name, CITED_RECALL.name) if name in present]
-    rows: list[tuple[Cell, ...]] = [
-        (setting, item.model, len(own), *(mean_of(own, name, present[name].bounds) for name in columns))
-        for setting, item, own in by_setting(evaluations)
-    ]
-    if columns:
-        yield Table("Citations", ("setting", "model", "n", *columns), tuple(rows), _CITED)
+    if columns := metric_columns((*SUPPORT_SCORES, CITED_PRECISION.name, CITED_RECALL.name), present):
+        groups = by_setting(evaluations)
+        yield table_of("Citations", ("setting", "model"), groups, {"n": len, **columns}, _CITED)
 
 
-def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
+def _ranking(overview: Table) -> Iterator[Table]:
     """Yield MTRAGEval's ranking score in its settings, from the means of the first table, where it has all three."""
-    table = overview[0]
-    if not set(RANKED_BY) <= set(table.columns):
+    if not set(RANKED_BY) <= set(overview.columns):
         return
     rows = []
-    for row in table.rows:
-        means = {name: cell for name, cell in zip(table.columns, row, strict=True) if isinstance(cell, Value)}
+    for row in overview.rows:
+        cells = dict(zip(overview.columns, row, strict=True))
+        means = {name: cell for name in RANKED_BY if isinstance(cell := cells[name], Value)}
         if row[0] in _RANKED_SETTINGS:
-            rows.append((*row[:2], _harmonic_mean({name: means[name] for name in RANKED_BY})))
+            # The score covers no more than the one of its means that covers least.
+            n_scored, n = min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values())
+            value = ranking_score({name: Score(mean.value) for name, mean in means.items()}).value
+            rows.append((*row[:2], Value(value, n_scored, n, n_tasks=means[RANKED_BY[0]].n_tasks)))
     if rows:
         yield Table("Ranking score", ("setting", "model", "harmonic mean"), tuple(rows), _RANKING_NOTE)
 
 
-def _harmonic_mean(means: Mapping[str, Value]) -> Value:
-    """Return the ranking score, which covers no more than the one of its means that covers least."""
-    value = ranking_score({name: Score(mean.value) for name, mean in means.items()}).value
-    n_scored, n = min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values())
-    return Value(value, n_scored, n, n_tasks=means[RANKED_BY[0]].n_tasks)
-
-
-def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Table:
+def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Table:
     """Return one metric by every dimension: models side by side."""
-    rows_of = [(item, [row for row in item.rows if row.setting == setting]) for item in evaluations]
     offered = offered_tasks(evaluations)
-    missing = {item.model: missing_from(rows, offered.get((item.model, setting))) for item, rows in rows_of}
-    having = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
-    chosen = sorted(having, key=lambda pair: missing[pair[0].model] is not None)
+    # A rule from labels has a column only where it has a value.
+    always = {item.model for item in evaluations if item.samples or not is_baseline(item.model)}
+    chosen = [
+        (model, rows, missing_from(rows, offered.get((model, setting))))
+        for (name, model), rows in by_setting(evaluations)
+        if name == setting and (model in always or any(row.values.get(metric.name) is not None for row in rows))
+    ]
+    chosen.sort(key=lambda side: side[2] is not None)
     lines: list[tuple[Cell, ...]] = []
-    splits = False
-    for part in row_slices([row for _, rows in chosen for row in rows]):
-        parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
-        splits = splits or part.dimension == "passages"
-        n = len({row.task.task_id for rows in parts for row in rows})
+    for part in row_slices([row for _, rows, _ in chosen for row in rows]):
+        sides = [(part.of(rows), n_tasks if part.dimension == ALL else None) for _, rows, n_tasks in chosen]
+        n = len({row.task.task_id for rows, _ in sides for row in rows})  # of all models together
         scores = [
-            _part_mean(rows, metric, n, missing[item.model], part)
-            for (item, _), rows in zip(chosen, parts, strict=True)
+            mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks, n_absent=0 if n_tasks else n - len(rows))
+            for rows, n_tasks in sides
         ]
         lines.append((part.dimension, part.value, n, *scores))
-    heads = ("dimension", "value", "n", *(item.model for item, _ in chosen))
+    heads = ("dimension", "value", "n", *(model for model, *_ in chosen))
+    splits = any(dimension == "passages" for dimension, *_ in lines)
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
     return Table(f"{metric.name} in setting {setting}", heads, tuple(lines), note)
-
-
-def _part_mean(
-    rows: Sequence[ScoredAnswer], metric: Metric, n: int, n_tasks: int | None, part: Slice[ScoredAnswer]
-) -> Value:
-    """Return the mean over one part of the tasks, of which all models together have `n`."""
-    if n_tasks is not None and part.dimension == ALL:
-        return mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks)
-    return mean_of(rows, metric.name, metric.bounds, n_absent=n - len(rows))
-
-
-def _has_column(evaluation: Evaluation, rows: Sequence[ScoredAnswer], metric: str) -> bool:
-    """Return whether a table of a metric has a place for an evaluation: a rule that says nothing of it has none."""
-    return bool(evaluation.samples or not is_baseline(evaluation.model)) or any(
-        row.values.get(metric) is not None for row in rows
-    )
 
 
 # Tables that a report has where a user asks for them by name: one of ours, and those that other packages add.
@@ -330,11 +294,11 @@ TABLES = ExtensionPoint(
 
 def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the tables of these names, in order."""
-    return [_table(name, evaluations) for name in names]
-
-
-def _table(name: str, evaluations: Sequence[Evaluation]) -> Table:
-    table = TABLES.made(name, Table, lambda make: make(evaluations))
-    if any(len(row) != len(table.columns) for row in table.rows):
-        raise TABLES.refused(name, f"{len(table.columns)} cells a row, as there are heads", "rows of another length")
-    return table
+    tables = []
+    for name in names:
+        table = TABLES.made(name, Table, lambda make: make(evaluations))
+        if any(len(row) != len(table.columns) for row in table.rows):
+            expected = f"{len(table.columns)} cells a row, as there are heads"
+            raise TABLES.refused(name, expected, "rows of another length")
+        tables.append(table)
+    return tables

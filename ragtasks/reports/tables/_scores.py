@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, Setting
 from ragtasks.results import Evaluation, ScoredAnswer, gold_model, value_at
+from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     UNBOUNDED,
     Column,
@@ -27,12 +29,28 @@ EMPTY = "empty"
 """The metric that is the share of responses without text."""
 
 
-def by_setting(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, Evaluation, list[ScoredAnswer]]]:
-    """Yield each setting, in their order, with each evaluation that has rows in it, and these."""
+def by_setting(
+    evaluations: Sequence[Evaluation], is_meant: Callable[[ScoredAnswer], bool] = lambda _: True
+) -> Iterator[tuple[tuple[str, str], list[ScoredAnswer]]]:
+    """Yield each setting, in their order, and each model that has rows in it, with those of them that are meant."""
     for setting in Setting:
         for item in evaluations:
-            if rows := [row for row in item.rows if row.setting == setting.value]:
-                yield setting.value, item, rows
+            if rows := [row for row in item.rows if row.setting == setting.value and is_meant(row)]:
+                yield (setting.value, item.model), rows
+
+
+def metric_columns(
+    names: Iterable[str], metrics: Mapping[str, Metric]
+) -> dict[str, Callable[[Sequence[ScoredAnswer]], Cell]]:
+    """Return metric -> its mean over some rows, for those of the names that are among the metrics."""
+    return {name: partial(mean_of, metric=name, bounds=metrics[name].bounds) for name in names if name in metrics}
+
+
+def checked_answers(rows: Iterable[ScoredAnswer], where: str = "") -> CheckedAnswers:
+    """Return what the checks of plausibility found in those rows that they looked at."""
+    return CheckedAnswers(
+        where, tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
+    )
 
 
 def plain_mean(values: Sequence[float | None]) -> Value:
@@ -219,29 +237,26 @@ _UNCERTAINTY_NOTE = (
 
 def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:
     """Return setting, model and metric by mean and standard errors; what has no value is left out."""
-    columns = []
     offered = offered_tasks(evaluations)
-    for setting, item, rows in by_setting(evaluations):
-        n_tasks = missing_from(rows, offered.get((item.model, setting)))
-        columns += [
-            column_of(rows, metric, item.model, group=setting, n_offered=n_tasks)
-            for metric in metrics
-            if any(row.values.get(metric.name) is not None for row in rows)
-        ]
+    columns = [
+        column_of(rows, metric, model, group=setting, n_offered=missing_from(rows, offered.get((model, setting))))
+        for (setting, model), rows in by_setting(evaluations)
+        for metric in metrics
+        if any(row.values.get(metric.name) is not None for row in rows)
+    ]
     return means_table("Standard errors", mean_columns(columns), "setting", "model", "tasks")
 
 
 def means_table(title: str, means: Sequence[Mean], group: str, name: str, items: str) -> Table:
     """Return columns of scores, a row each: the mean with its interval, or why there is none, and standard errors."""
-    rows = tuple(_error_cells(mean) for mean in means)
-    return Table(title, (group, name, *_ERROR_COLUMNS), rows, _UNCERTAINTY_NOTE.format(items=items))
-
-
-def _error_cells(mean: Mean) -> tuple[Cell, ...]:
-    column, found = mean.column, mean.estimate
-    n = found.n_values
-    errors = (Value(error, n, n) for error in (found.standard_error, found.independent_error))
-    return (column.group, column.name, column.metric_text, mean.cell, *errors, n, found.n_clusters, found.reason)
+    rows: list[tuple[Cell, ...]] = []
+    for mean in means:
+        column, found = mean.column, mean.estimate
+        n = found.n_values
+        errors = (Value(error, n, n) for error in (found.standard_error, found.independent_error))
+        names = (column.group, column.name, column.metric_text)
+        rows.append((*names, mean.cell, *errors, n, found.n_clusters, found.reason))
+    return Table(title, (group, name, *_ERROR_COLUMNS), tuple(rows), _UNCERTAINTY_NOTE.format(items=items))
 
 
 # Null baselines: what a score is worth that a system without any skill would reach.
@@ -303,9 +318,7 @@ def with_baselines(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
     Rules are made only where the metrics are conditioned on answerability.
     """
-    models = [item for item in evaluations if not is_baseline(item.model)]
-    given = [item for item in evaluations if is_baseline(item.model)]
-    return [*models, *given, *_ruled(evaluations)]
+    return [*sorted(evaluations, key=lambda item: is_baseline(item.model)), *_ruled(evaluations)]
 
 
 def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
@@ -318,9 +331,13 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     names = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
         applicable = with_passages if rule.reads_passages else tasks
-        rows = tuple(_as(row, rule, names) for row in applicable.values() if (rule.model, row.setting) not in ran)
+        rows = []
+        for row in applicable.values():
+            if (rule.model, row.setting) not in ran:
+                scores = {name: value for name, value in rule.values(row).items() if name in names}
+                rows.append(ScoredAnswer(row.response, row.setting, scores))
         if rows:
-            yield replace(first, model=rule.name, rows=rows, provenance={}, samples={})
+            yield replace(first, model=rule.name, rows=tuple(rows), provenance={}, samples={})
 
 
 def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], ScoredAnswer]:
@@ -332,11 +349,6 @@ def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], ScoredAns
 def _runs(evaluation: Evaluation) -> set[str]:
     """Return the names of the runs that its passages come from."""
     return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
-
-
-def _as(row: ScoredAnswer, rule: _Rule, names: set[str]) -> ScoredAnswer:
-    values = {name: value for name, value in rule.values(row).items() if name in names}
-    return ScoredAnswer(row.response, row.setting, values)
 
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import means_of_pairs
-from ragtasks.reports.tables._scores import mean_of, row_slices
+from ragtasks.reports.tables._scores import by_setting, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
 from ragtasks.statistics import estimate_mean
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
-from ragtasks.tables import Cell, Table
+from ragtasks.tables import Cell, Table, table_of
 
 _DIMENSIONS = ("all", "answerability", "turn")
 _MOST_CALLS = 10
@@ -40,40 +41,38 @@ def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[T
 
 def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     """Yield recall after each call, where any model searched."""
-    searched = [item for item in evaluations if any(map(_is_judged, item.rows))]
-    if searched:
-        yield _recall_table(searched)
+    judged = [((item.model,), rows) for item in evaluations if (rows := list(filter(_is_judged, item.rows)))]
+    if judged:
+        most = min(_MOST_CALLS, max(len(row.recall_after) - 1 for _, rows in judged for row in rows))
+        columns = {f"{n} call{'s' if n > 1 else ''}": partial(_recall, n_calls=n) for n in range(1, max(most, 1) + 1)}
+        yield table_of("Recall after each call", ("model",), judged, {"n": len, **columns}, _RECALL_NOTE)
 
 
 def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     """Yield what models did before they answered, where any searched, and what became of injected passages."""
-    agentic = {item.model: [row for row in item.rows if row.setting == Setting.AGENTIC.value] for item in evaluations}
-    agentic = {model: rows for model, rows in agentic.items() if rows}
-    lines = [
-        (metric.name, metric.description, *(_mean(rows, metric) for rows in agentic.values()))
-        for metric in suite_named(AGENTIC).metrics
-        if any(row.values.get(metric.name) is not None for rows in agentic.values() for row in rows)
-    ]
+    agentic = {model: rows for (setting, model), rows in by_setting(evaluations) if setting == Setting.AGENTIC}
+    lines: list[tuple[Cell, ...]] = []
+    for metric in suite_named(AGENTIC).metrics:
+        values = [[row.values for row in rows] for rows in agentic.values()]
+        if any(one.get(metric.name) is not None for of_model in values for one in of_model):
+            means = (
+                mean_of(rows, metric.name, metric.bounds) if any(metric.name in one for one in of_model) else "-"
+                for rows, of_model in zip(agentic.values(), values, strict=True)
+            )
+            lines.append((metric.name, metric.description, *means))
     if lines:
         yield Table("What models did that search", ("metric", "what it is", *agentic), tuple(lines), _DID_NOTE)
-    yield from _injected_table(evaluations)
-
-
-def _mean(rows: Sequence[ScoredAnswer], metric: Metric) -> Cell:
-    return mean_of(rows, metric.name, metric.bounds) if any(metric.name in row.values for row in rows) else "-"
-
-
-def _injected_table(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
-    """Yield how many answers saw an injected passage, and the share of these that followed it."""
-    lines: list[tuple[Cell, ...]] = []
-    for item in evaluations:
-        for setting in dict.fromkeys(row.setting for row in item.rows):
-            rows = [row for row in item.rows if row.setting == setting]
-            saw = [row for row in rows if row.values.get(FOLLOWED) is not None]
-            if saw:
-                lines.append((setting, item.model, len(rows), len(saw), mean_of(saw, FOLLOWED, (0.0, 1.0))))
-    if lines:
-        yield Table("Injected passages", ("setting", "model", "n", "saw one", "followed"), tuple(lines), _INJECTED_NOTE)
+    injected = [
+        ((*names, len(rows)), saw)
+        for names, rows in by_setting(evaluations)
+        if (saw := [row for row in rows if row.values.get(FOLLOWED) is not None])
+    ]
+    if injected:
+        columns: Mapping[str, Callable[[Sequence[ScoredAnswer]], Cell]] = {
+            "saw one": len,
+            "followed": partial(mean_of, metric=FOLLOWED, bounds=(0.0, 1.0)),
+        }
+        yield table_of("Injected passages", ("setting", "model", "n"), injected, columns, _INJECTED_NOTE)
 
 
 def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:
@@ -90,18 +89,6 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
     names = given.model if given.model == agentic.model else f"{given.model} beside {agentic.model}"
     heads = ("dimension", "value", "n", "full_rag", "agentic", "difference")
     yield Table(f"What searching gained in {metric.name}: {names}", heads, tuple(rows), _GAIN_NOTE)
-
-
-def _recall_table(evaluations: Sequence[Evaluation]) -> Table:
-    judged = [[row for row in item.rows if _is_judged(row)] for item in evaluations]
-    most = min(_MOST_CALLS, max(len(row.recall_after) - 1 for rows in judged for row in rows))
-    calls = range(1, max(most, 1) + 1)
-    cells = tuple(
-        (item.model, len(rows), *(_recall(rows, n) for n in calls))
-        for item, rows in zip(evaluations, judged, strict=True)
-    )
-    heads = ("model", "n", *(f"{n} call" if n == 1 else f"{n} calls" for n in calls))
-    return Table("Recall after each call", heads, cells, _RECALL_NOTE)
 
 
 def _is_judged(row: ScoredAnswer) -> bool:

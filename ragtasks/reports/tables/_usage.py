@@ -53,7 +53,7 @@ class _System:
 
 def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
     """Return the table of quality against cost, [] where nothing was counted."""
-    systems = [_System(setting, item.model, tuple(rows)) for setting, item, rows in by_setting(evaluations)]
+    systems = [_System(*names, tuple(rows)) for names, rows in by_setting(evaluations)]
     spent = [line for item in evaluations for line in _spending_lines(item)]
     systems = [system for system in systems if any(map(system.has, METRICS))] or (systems if spent else [])
     if not systems:
