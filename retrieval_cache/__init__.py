@@ -44,8 +44,8 @@ from retrieval_cache.queries import (
 from retrieval_cache.rankings import ranking_named
 from retrieval_cache.requirements import retrieval_requirements
 from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers.encoders import load_model, passage_text
 from retrieval_cache.retrievers.protocol import Retriever, spending_of, statistics_of
-from retrieval_cache.retrievers.vectors import load_model, passage_text
 from retrieval_cache.searches import StoredSearches
 from retrieval_cache.service import (
     CorpusSearcher,

@@ -36,18 +36,8 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
-from retrieval_cache.retrievers.protocol import (
-    Retriever,
-    Value,
-    canonical,
-    repeatable,
-    searched,
-    spending_of,
-    statistics_of,
-)
-from retrieval_cache.retrievers.vectors import (
+from retrieval_cache.retrievers.encoders import (
     BATCH_TOKENS,
-    count_truncated,
     described_name,
     length_batches,
     library_versions,
@@ -56,7 +46,16 @@ from retrieval_cache.retrievers.vectors import (
     model_requirements,
     passage_text,
     read_lengths,
-    token_lengths,
+)
+from retrieval_cache.retrievers.protocol import (
+    Retriever,
+    Value,
+    canonical,
+    not_indexed,
+    repeatable,
+    searched,
+    spending_of,
+    statistics_of,
 )
 
 Ranking: TypeAlias = tuple[Ranked, ...]
@@ -124,11 +123,11 @@ class CrossEncoderReranker:
     def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
         """Return the model's output for each pair, in their order, after its own activation; higher is better."""
         pairs = [(query, passage_text(passage)) for passage in passages]
-        lengths = token_lengths(self._encoder.tokenizer, pairs)
-        self._n_truncated += count_truncated(self._encoder, lengths)
+        lengths, cut = read_lengths(self._encoder, pairs)
+        self._n_truncated += len(cut)
         scores = [0.0] * len(pairs)
-        read = read_lengths(self._encoder, lengths)
-        for positions, batch in length_batches(pairs, read, self._batch_tokens):
+        for positions in length_batches(lengths, self._batch_tokens):
+            batch = [pairs[position] for position in positions]
             found = self._encoder.predict(batch, batch_size=len(batch), show_progress_bar=False)
             for position, score in zip(positions, found, strict=True):
                 scores[position] = float(score)
@@ -220,7 +219,7 @@ class RerankedRetriever:
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
         if self._path is None:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
+            raise not_indexed(self.name)
         if not 1 <= k <= self._depth:
             raise ConfigurationError(
                 self.name,

@@ -37,10 +37,11 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Setting, Task
 from retrieval_cache.corpora.passages import PassageSource, open_source
 from retrieval_cache.queries import Queries
+from retrieval_cache.retrievers.encoders import loading_once
 from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion
 from retrieval_cache.retrievers.protocol import Retriever, searched, spending_of, statistics_of, wanted_passages
 from retrieval_cache.retrievers.run_file import LEFT_OUT
-from retrieval_cache.retrievers.vectors import encode_with, loading_once
+from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100

@@ -23,8 +23,8 @@ from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_ato
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, importing, library
-from retrieval_cache.retrievers.protocol import canonical
-from retrieval_cache.retrievers.vectors import passage_text
+from retrieval_cache.retrievers.encoders import passage_text
+from retrieval_cache.retrievers.protocol import canonical, not_indexed
 
 _FIELD = "tokens"
 _WINDOW = 10_000
@@ -187,7 +187,7 @@ class ElserRetriever:
         if not 1 <= k <= _WINDOW:
             raise ConfigurationError(f"k must be from 1 to {_WINDOW}, Elasticsearch's limit; found {k}")
         if not self._ready:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
+            raise not_indexed(self.name)
         computed: dict[str, tuple[Ranked, ...]] = {}
         with self._clearly("search"):
             for number, text in enumerate(queries.values(), start=1):

@@ -34,7 +34,7 @@ from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
-from retrieval_cache.retrievers.protocol import canonical, statistics_of
+from retrieval_cache.retrievers.protocol import canonical, not_indexed, statistics_of
 from retrieval_cache.retrievers.vectors import Encoded, Filled, ShardFolder
 from retrieval_cache.spec import parse
 
@@ -142,8 +142,10 @@ class MilvusRetriever:
         if self._parts:
             return self._fused.search(queries, k, progress)
         if self._collection is None:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
+            raise not_indexed(self.name)
         texts = sorted({text for text in queries.values() if text.strip()})
+        if not texts:
+            return dict.fromkeys(queries, ())
         vectors = self._vectors.queries(texts, progress)
         rankings = self._ranked(self._collection, dict(zip(texts, vectors, strict=True)), k, progress)
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
@@ -423,7 +425,7 @@ class DenseVectors:
     @property
     def dimension(self) -> int:
         """Width of the vectors."""
-        return self.retriever._dimension
+        return self.retriever.dimension
 
     def describe(self) -> Mapping[str, Any]:
         """Return what the dense retriever says of itself."""
@@ -453,7 +455,7 @@ class DenseVectors:
 
     def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
         """Return one vector a text."""
-        vectors, _ = self.retriever._encode(texts, "query", lambda n: progress("encode queries", n, len(texts)))
+        vectors, _ = self.retriever.encode_queries(texts, lambda n: progress("encode queries", n, len(texts)))
         return list(vectors)
 
     def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:

@@ -19,6 +19,7 @@ from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import importing
+from retrieval_cache.retrievers.protocol import not_indexed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -411,11 +412,6 @@ def texts_with_ids(passages: Iterable[Passage], ids: list[str], what: str, progr
         if len(ids) % _EVERY == 0:
             progress(what, len(ids), None)
     progress(what, len(ids), len(ids))
-
-
-def not_indexed(name: str) -> CacheError:
-    """Return the error of a search before `index`."""
-    return CacheError(f"{name}: search was called before index; next step: index the corpus first")
 
 
 def best(scores: np.ndarray[Any, Any], ids: Sequence[str], k: int) -> tuple[Ranked, ...]:

@@ -1,12 +1,15 @@
-"""Retrievers by a model's vectors, dense and sparse: encoding, its files, exact search."""
+"""Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
+
+Queries and passages get the instructions that the encoder was trained with, and are cut where it stops reading; both
+are part of `describe`, and what was cut is counted. Nothing is quantised below float16.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,40 +18,28 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtasks.clients import Secrets
-from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.files import Ranked, Run, canonical_hash
-from ragtasks.progress import Progress, no_progress
+from ragtasks.errors import CacheError
 from ragtasks.records import Passage
-from ragtasks.requirements import Requirement
-from retrieval_cache.retrievers.protocol import canonical
-from retrieval_cache.retrievers.vectors import (
+from retrieval_cache.retrievers.encoders import (
     BATCH_TOKENS,
-    TEXT_FORM,
-    Fill,
-    Filled,
-    Place,
-    ShardFolder,
-    count_truncated,
+    EncodedRetriever,
+    Role,
     described_name,
     hidden_size,
-    length_batches,
+    id_ranks,
     library_versions,
     load_model,
     model_hash,
-    model_requirements,
-    passage_text,
-    read_lengths,
-    token_lengths,
 )
-
-# Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
-# Queries and passages get the instructions that the encoder was trained with, and are cut where it stops reading;
-# both are part of `describe`, and what was cut is counted. Nothing is quantised below float16.
+from retrieval_cache.retrievers.protocol import canonical
+from retrieval_cache.retrievers.vectors import Filled
 
 
-class DenseRetriever:
+class DenseRetriever(EncodedRetriever):
     """Ranks passages by the inner product of their vectors with the query's."""
+
+    suffix = "npy"
+    on_workers = True
 
     def __init__(
         self,
@@ -64,69 +55,56 @@ class DenseRetriever:
         engine: Engine | None = None,
     ) -> None:
         """Choose an encoder; nothing is loaded before it is needed."""
-        self.model = model
+        super().__init__(model, max_length=max_length, batch_tokens=batch_tokens, device=device, shard_size=shard_size)
         self.normalize = normalize
-        self._n_truncated = {"passages": 0, "queries": 0}
         self._prompts = (query_prompt, passage_prompt)
-        self._max_length = max_length
-        self._batch_tokens = batch_tokens
-        self._device = device
-        self._shard_size = shard_size
         self._engine = engine
-        self._index: tuple[tuple[str, ...], ExactIndex] | None = None
-        self._fill: Fill | None = None
-        self._place: Place | None = None
 
     @property
     def name(self) -> str:
         """`dense:MODEL`, and the options that change rankings where they are set, by name."""
-        options: dict[str, Any] = {
+        set_here = {name: value for name, value in self._named_options.items() if value is not None}
+        return canonical("dense", self.model, **set_here)
+
+    @property
+    def _named_options(self) -> dict[str, Any]:
+        query_prompt, passage_prompt = self._prompts
+        return {
             "max_length": self._max_length,
             "normalize": None if self.normalize else False,
-            "passage_prompt": self._prompts[1],
-            "query_prompt": self._prompts[0],
+            "passage_prompt": passage_prompt,
+            "query_prompt": query_prompt,
         }
-        return canonical("dense", self.model, **{name: value for name, value in options.items() if value is not None})
-
-    def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the library and the weights of the encoder."""
-        return model_requirements(self.model, f"encoder {self.model} of the retriever")
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
         """Return the size of the vectors; 0 if the weights are still on the hub."""
         return n_passages * hidden_size(self.model) * np.dtype(np.float16).itemsize
 
-    def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; loads the encoder."""
-        return self._description
-
-    def statistics(self) -> Mapping[str, Any]:
-        """Return how many passages of the corpus, and queries of the last search, were cut; nothing where none was."""
-        return {"truncated": dict(self._n_truncated)} if any(self._n_truncated.values()) else {}
-
     @cached_property
     def _description(self) -> dict[str, Any]:
         query_prompt, passage_prompt = self._prompts_in_force
         return {
+            **self._described_encoder,
             "retriever": "dense",
-            "model": described_name(self.model),
-            "weights": model_hash(self._encoder),
-            "dimension": self._dimension,
+            "dimension": self.dimension,
             "query_prompt": query_prompt,
             "passage_prompt": passage_prompt,
             "normalize": self.normalize,
-            "max_length": self._encoder.max_seq_length,
             "vectors": "float16",
+        }
+
+    @property
+    def _described_encoder(self) -> dict[str, Any]:
+        return {
+            "model": described_name(self.model),
+            "weights": model_hash(self._encoder),
+            "max_length": self._encoder.max_seq_length,
             "versions": library_versions(),
         }
 
     @cached_property
     def _encoder(self) -> Any:
         return load_model("SentenceTransformer", self.model, "dense retrieval", self._max_length, device=self._device)
-
-    @property
-    def _dimension(self) -> int:
-        return int(self._encoder.get_embedding_dimension())
 
     @property
     def _prompts_in_force(self) -> tuple[str, str]:
@@ -137,105 +115,30 @@ class DenseRetriever:
             passage_default if passage_prompt is None else passage_prompt,
         )
 
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Encode a corpus into `folder`, or take what is there of it."""
-        filled = self.fill(passages, folder, progress)
-        # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
-        vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
-        self._n_truncated["passages"] = filled.n_truncated
-        self._index = (
-            filled.ids,
-            ExactIndex.of(vectors, filled.ids, self._engine or self._best_engine, self._torch_device),
-        )
-
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Let `fill` make the vectors, in the place of this process, in a folder that all retrievers share."""
-        self._fill = fill or self._fill
-        self._place = place or self._place
-        return True
-
-    def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the vectors of a corpus, made where they are not in `folder` yet."""
-        place = nullcontext(folder) if self._place is None else self._place(self._made_by)
-        with place as vectors:
-            shards = self.shards_in(vectors)
-            if self._fill is None:
-                return shards.fill(passages, self, progress)
-            return self._fill(self._settings, shards, passages, progress)
-
-    @property
-    def _made_by(self) -> dict[str, Any]:
-        """Return everything beside the corpus that decides the vectors and how they lie."""
-        encoder = {name: value for name, value in self.describe().items() if name != "query_prompt"}
-        return {**encoder, "text": TEXT_FORM, "shard_size": self._shard_size}
-
-    def shards_in(self, folder: Path) -> ShardFolder:
-        """Return the folder of vectors as this retriever opens it; loads the encoder."""
-        return ShardFolder(folder, "npy", canonical_hash(self._made_by), self._dimension, self._shard_size)
-
     @property
     def _settings(self) -> dict[str, Any]:
-        """Return what makes this retriever again in another process."""
-        return {
-            "model": self.model,
-            "query_prompt": self._prompts[0],
-            "passage_prompt": self._prompts[1],
-            "normalize": self.normalize,
-            "max_length": self._max_length,
-            "batch_tokens": self._batch_tokens,
-            "device": self._device,
-            "shard_size": self._shard_size,
-        }
+        query_prompt, passage_prompt = self._prompts
+        prompts = {"query_prompt": query_prompt, "passage_prompt": passage_prompt}
+        return {**super()._settings, **prompts, "normalize": self.normalize}
+
+    def _opened(self, filled: Filled) -> ExactIndex:
+        # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
+        vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
+        device = self._torch_device
+        return ExactIndex.of(vectors, filled.ids, self._engine or best_engine(device), device)
 
     @property
     def _torch_device(self) -> str:
         return str(self._encoder.device)
 
-    @property
-    def _best_engine(self) -> Engine:
-        if self._torch_device != "cpu":
-            return "torch"
-        installed: list[Engine] = [name for name in ("faiss", "torch") if importlib.util.find_spec(name)]
-        return installed[0] if installed else "numpy"
-
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; an empty ranking for a query without text.
-
-        Scores are inner products, cosines where vectors are normalised. The same whichever engine multiplies.
-        """
-        if self._index is None:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
-        if k < 1:
-            raise ConfigurationError(f"k must be at least 1, found {k}")
-        ids, index = self._index
-        texts = sorted({text for text in queries.values() if text.strip()})
-        vectors, self._n_truncated["queries"] = self._encode(
-            texts, "query", lambda n: progress("encode queries", n, len(texts))
-        )
-        found = index.search(vectors, k, lambda n: progress("search passages", n, len(ids)))
-        rankings = {
-            text: tuple(
-                Ranked(ids[position], score)
-                for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
-            )
-            for text, (positions, scores) in zip(texts, found, strict=True)
-        }
-        return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
-
-    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
-        """Return the places of the passages that are encoded together, longest first, and of those that are cut."""
-        texts = [passage_text(passage) for passage in passages]
-        lengths = token_lengths(self._encoder.tokenizer, [self._prompts_in_force[1] + text for text in texts])
-        batches = length_batches(texts, read_lengths(self._encoder, lengths), self._batch_tokens)
-        return [places for places, _ in batches], {
-            n for n, one in enumerate(lengths) if count_truncated(self._encoder, [one])
-        }
-
     def encode(self, passages: Sequence[Passage]) -> NDArray[np.float16]:
-        """Return the vectors of a batch."""
-        vectors = self._batch([passage_text(passage) for passage in passages], "passage")
+        """Return the vectors of a batch.
+
+        Raises:
+            CacheError: vectors that float16 cannot hold.
+        """
         with np.errstate(over="ignore"):
-            halves = vectors.astype(np.float16)
+            halves: NDArray[np.float16] = super().encode(passages).astype(np.float16)
         faulty = np.flatnonzero(~np.isfinite(halves).all(axis=1))
         if faulty.size:
             raise CacheError(
@@ -248,7 +151,7 @@ class DenseRetriever:
         return halves
 
     @staticmethod
-    def stacked(rows: Sequence[NDArray[np.float16]]) -> NDArray[np.float16]:
+    def stacked(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return vectors one below the other."""
         return np.concatenate(rows)
 
@@ -265,18 +168,7 @@ class DenseRetriever:
         vectors: NDArray[np.float16] = np.load(path, allow_pickle=False)
         return vectors
 
-    def _encode(
-        self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
-    ) -> tuple[NDArray[np.float32], int]:
-        """Return (texts x dimensions, number of texts that were cut)."""
-        encoder, prompt = self._encoder, self._prompts_in_force[role == "passage"]
-        lengths = token_lengths(encoder.tokenizer, [prompt + text for text in texts])
-        vectors = np.empty((len(texts), self._dimension), np.float32)
-        for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
-            vectors[positions] = self._batch(batch, role)
-        return vectors, count_truncated(encoder, lengths)
-
-    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> NDArray[np.float32]:
+    def _batch(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         encoder = self._encoder
         # Two entries, because asymmetric models route queries and passages through different modules.
         encode = encoder.encode_query if role == "query" else encoder.encode_document
@@ -332,14 +224,12 @@ class ExactIndex:
     @classmethod
     def of(cls, shards: Sequence[Halves], ids: Sequence[str], engine: Engine, device: str = "cpu") -> ExactIndex:
         """Return the index of passages with these vectors and ids, both in the same order."""
-        id_ranks = np.empty(len(ids), np.int64)
-        id_ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
-        index = cls(shards, id_ranks, 0.0, engine, device)
+        index = cls(shards, id_ranks(ids), 0.0, engine, device)
         squares = [float(np.einsum("pd,pd->p", block, block).max()) for block in index._blocks()] if ids else [0.0]
         return replace(index, longest=max(squares) ** 0.5)
 
     def search(
-        self, queries: Floats, k: int, done: Callable[[int], None] = lambda n: None
+        self, queries: Floats, k: int, done: Callable[[int, int], None] = lambda n, total: None
     ) -> list[tuple[Positions, Floats]]:
         """Return the positions and scores of the best `k` passages of each query, in rank order."""
         n_passages = len(self.id_ranks)
@@ -362,7 +252,7 @@ class ExactIndex:
                 pending += _portions(rows[tied], min(width * 8, n_passages))
         return found
 
-    def _candidates(self, queries: Floats, width: int, done: Callable[[int], None]) -> tuple[Floats, Positions]:
+    def _candidates(self, queries: Floats, width: int, done: Callable[[int, int], None]) -> tuple[Floats, Positions]:
         """Return (scores, positions) of the best `width` passages by the engine's arithmetic, best first."""
         engines: dict[Engine, BlockSearch] = {"faiss": _faiss_block, "numpy": _numpy_block}
         search = engines.get(self.engine) or _torch_block(self.device)
@@ -378,7 +268,7 @@ class ExactIndex:
                 scores = np.take_along_axis(scores, best, axis=1)
                 positions = np.take_along_axis(positions, best, axis=1)
             offset += len(block)
-            done(offset)
+            done(offset, len(self.id_ranks))
         order = np.argsort(-scores, axis=1, kind="stable")
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
@@ -427,6 +317,14 @@ class ExactIndex:
         relative = np.float32(self.longest * queries.shape[1] * np.finfo(np.float32).eps)
         bound: Floats = np.linalg.norm(queries, axis=1) * relative
         return bound
+
+
+def best_engine(device: str) -> Engine:
+    """Return the fastest installed engine: torch on a GPU, else faiss, torch or numpy."""
+    if device != "cpu":
+        return "torch"
+    installed: list[Engine] = [name for name in ("faiss", "torch") if importlib.util.find_spec(name)]
+    return installed[0] if installed else "numpy"
 
 
 def _portions(rows: Positions, width: int) -> list[tuple[Positions, int]]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 import orjson
@@ -40,10 +40,8 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement
 from retrieval_cache.retrievers.dense import DenseRetriever, Engine
-from retrieval_cache.retrievers.protocol import Value, canonical
-
-if TYPE_CHECKING:
-    from retrieval_cache.retrievers.vectors import Fill, Filled, Place
+from retrieval_cache.retrievers.encoders import Role
+from retrieval_cache.retrievers.vectors import Filled
 
 _KIND = "embedding"
 """What the texts are called in a reply cache."""
@@ -56,6 +54,8 @@ ConnectEncoder = Callable[[Endpoint, int, int], Client]
 
 class EndpointDenseRetriever(DenseRetriever):
     """Ranks passages by vectors that a server makes."""
+
+    on_workers = False
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class EndpointDenseRetriever(DenseRetriever):
         """Choose a server's encoder, and the width of its vectors where it has several; asked when they are needed."""
         super().__init__(
             endpoint.model,
-            query_prompt=query_prompt,
-            passage_prompt=passage_prompt,
+            query_prompt=query_prompt or None,
+            passage_prompt=passage_prompt or None,
             normalize=normalize,
             shard_size=shard_size,
             engine=engine,
@@ -90,17 +90,11 @@ class EndpointDenseRetriever(DenseRetriever):
         self._served: set[str] = set()
 
     @property
-    def name(self) -> str:
-        """`dense:MODEL`, and the options that change rankings, or are needed to reach the server."""
-        query_prompt, passage_prompt = self._prompts_in_force
-        options: dict[str, Value] = {
-            field: getattr(self._endpoint, field) for field in _IN_NAME if field in self._endpoint.model_fields_set
-        }
-        options |= {} if self._dimensions is None else {"dimensions": self._dimensions}
-        options |= {"query_prompt": query_prompt} if query_prompt else {}
-        options |= {"passage_prompt": passage_prompt} if passage_prompt else {}
-        options |= {} if self.normalize else {"normalize": False}
-        return canonical("dense", self.model, **options)
+    def _named_options(self) -> dict[str, Any]:
+        """The options that change rankings, or are needed to reach the server."""
+        given = self._endpoint.model_fields_set.intersection(_IN_NAME)
+        fields = {field: getattr(self._endpoint, field) for field in given}
+        return {**super()._named_options, **fields, "dimensions": self._dimensions}
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the libraries and the key for the server, and its reply."""
@@ -111,25 +105,13 @@ class EndpointDenseRetriever(DenseRetriever):
         halves, replies = np.dtype(np.float16).itemsize, np.dtype(np.float32).itemsize * 4 / 3
         return n_passages * (self._dimensions or 0) * (halves + replies)
 
-    @cached_property
-    def _description(self) -> dict[str, Any]:
-        query_prompt, passage_prompt = self._prompts_in_force
-        return {
-            "retriever": "dense",
-            "encoder": {**self._client.describe(), "address": self._endpoint.origin},
-            "dimension": self._dimension,
-            "query_prompt": query_prompt,
-            "passage_prompt": passage_prompt,
-            "normalize": self.normalize,
-            "vectors": "float16",
-        }
-
     @property
-    def _dimension(self) -> int:
-        return self._width
+    def _described_encoder(self) -> dict[str, Any]:
+        return {"encoder": {**self._client.describe(), "address": self._endpoint.origin}}
 
     @cached_property
-    def _width(self) -> int:
+    def dimension(self) -> int:
+        """Width of the vectors that the server returns."""
         return len(self._vectors([_PROBE])[0])
 
     @property
@@ -156,14 +138,9 @@ class EndpointDenseRetriever(DenseRetriever):
         """Return what all replies so far took."""
         return {f"encoder {self.model}": self._spent} if self._spent else {}
 
-    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Take where vectors lie; return False where `fill` is to make them, which the server does."""
-        self._place = place or self._place
-        return fill is None
-
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
         """Return the vectors of a corpus, asked for where they are not in `folder` yet."""
-        self._progress, _ = progress, self._dimension  # what that took is no cost of the index
+        self._progress, _ = progress, self.dimension  # what that took is no cost of the index
         self._record = folder / "spent.json"
         earlier = orjson.loads(self._record.read_bytes()) if self._record.is_file() else []
         self._spent_on_index = [{**call, "spent": Spent.BEFORE.value} for call in earlier]
@@ -178,14 +155,13 @@ class EndpointDenseRetriever(DenseRetriever):
         """Return all places as one batch: the client behind divides it, and keeps what comes."""
         return [list(range(len(passages)))], set()
 
-    def _encode(
-        self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
-    ) -> tuple[NDArray[np.float32], int]:
-        vectors = self._batch(texts, role)
+    def encode_queries(self, texts: Sequence[str], done: Callable[[int], None]) -> tuple[NDArray[np.float32], int]:
+        """Return the vectors of queries, one below the other, and 0: the server reports no cut texts."""
+        vectors = self._batch(texts, "query")
         done(len(texts))
         return vectors, 0
 
-    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> NDArray[np.float32]:
+    def _batch(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         prompt = self._prompts_in_force[role == "passage"]
         vectors = self._vectors([prompt + text for text in texts])
         if self.normalize:
@@ -194,8 +170,6 @@ class EndpointDenseRetriever(DenseRetriever):
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the server's vectors of texts, one below the other."""
-        if not texts:
-            return np.empty((0, self._dimension), np.float32)
         if self._record is not None:  # every shard before this one is saved: a killed process leaves what it cost
             write_atomically(self._record, orjson.dumps(self._spent_on_index))
         replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
@@ -217,7 +191,7 @@ class EndpointDenseRetriever(DenseRetriever):
             remove = f"`ragtasks data cache --model {self.model} --remove` removes all of them"
             raise self._refused("vectors of one model", f"vectors of {names}; {remove}")
         rows = [np.asarray(vector_in(reply.text or ""), np.float32) for reply in replies]
-        width = self.__dict__.get("_width", len(rows[0]))
+        width = self.__dict__.get("dimension", len(rows[0]))
         other = next((len(row) for row in rows if len(row) != width), None)
         if other is not None:
             raise self._refused(f"vectors of {width} dimensions, as before", f"one of {other}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.clients import Secrets, Spending, joined_spending
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
@@ -197,6 +197,11 @@ def _ranked(item: Any) -> Ranked:
 def statistics_of(retriever: Retriever) -> Mapping[str, Any]:
     """Return what a retriever counted, nothing where it counts nothing."""
     return retriever.statistics() if isinstance(retriever, KeepsStatistics) else {}
+
+
+def not_indexed(name: str) -> CacheError:
+    """Return the error of a search before `index`."""
+    return CacheError(f"{name}: search was called before index; next step: call index first")
 
 
 # How values stand in the line that chooses a retriever: written so that they read back as themselves.

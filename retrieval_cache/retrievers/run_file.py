@@ -16,7 +16,7 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import FileRun, Ranked, Run, query_key, read_run
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import written
+from retrieval_cache.retrievers.protocol import not_indexed, written
 
 LEFT_OUT = "left_out"
 """What the manifest of a run calls the queries that its file leaves out."""
@@ -75,7 +75,7 @@ class RunFileRetriever:
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the first `k` passages that the file has for each query, in rank order."""
         if self._corpus is None:
-            raise CacheError(f"{self.name}: search was called before index; next step: index the corpus first")
+            raise not_indexed(self.name)
         found = self._rankings(self._run, queries)
         corpus = self._corpus
         unknown = sorted(

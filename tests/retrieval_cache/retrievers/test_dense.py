@@ -331,7 +331,7 @@ def test_blocks_cover_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     index = ExactIndex.of([passages[start : start + 10] for start in range(0, 57, 10)], ids, "faiss")
     query = generator.standard_normal((1, 8)).astype(np.float32)
     searched: list[int] = []
-    ((positions, _),) = index.search(query, 5, searched.append)
+    ((positions, _),) = index.search(query, 5, lambda n, total: searched.append(n))
     assert searched == [20, 40, 57]
     assert [ids[position] for position in positions] == [
         item.passage_id for item in brute_force(passages, ids, query[0], 5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.sparse import SparseRetriever, _top
+from retrieval_cache.retrievers.sparse import SparseRetriever, top
 from retrieval_cache.spec import parse
 from tests.retrieval_cache._bert import WORDS, save_bert
 
@@ -91,6 +91,6 @@ def test_bad_input_gives_clear_errors(splade: Path, tmp_path: Path) -> None:
 def test_the_cut_follows_the_rule_for_ties(scores: list[float], k: int) -> None:
     n = len(scores)
     id_ranks = np.argsort(np.argsort([f"p{number}" for number in range(n)])) if n else np.empty(0, np.int64)
-    positions, _ = _top(np.arange(n, dtype=np.int32), np.array(scores, np.float32), id_ranks, k)
+    positions, _ = top(np.arange(n, dtype=np.int32), np.array(scores, np.float32), id_ranks, k)
     expected = in_rank_order(Ranked(f"p{number}", score) for number, score in enumerate(scores) if score > 0)[:k]
     assert [f"p{position}" for position in positions] == [item.passage_id for item in expected]

