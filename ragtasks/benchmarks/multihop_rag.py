@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtasks.benchmarks._definition import (
     Benchmark,
@@ -72,18 +72,23 @@ def _iso_date(text: str) -> str:
     return text
 
 
+def _text_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 _Date = Annotated[Text, AfterValidator(_iso_date)]
 
 
 class Article(Fields):
-    """One news article."""
+    """One news article, with the keys of `corpus.json`."""
 
     title: Text
+    author: Annotated[str, BeforeValidator(_text_or_empty)] = ""
     source: Text
     published_at: _Date
     category: Text
+    url: Annotated[str, BeforeValidator(_text_or_empty)] = ""
     body: Text
-    url: str | None = None
 
 
 class Evidence(Fields):
@@ -169,7 +174,7 @@ def chunk_rows(articles: Sequence[Article]) -> Iterator[dict[str, Any]]:
                 "_id": f"article-{number:03d}-{start}-{end}",
                 "title": article.title,
                 "text": with_header(article.title, article.source, article.published_at, article.body[start:end]),
-                "url": article.url or "",
+                "url": article.url,
             }
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Ranked
+from ragtasks.files import Ranked, canonical_hash
 from ragtasks.metrics import retrieval_metric, score_run, without_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Fitting, checksum, fit, needs_new_folder, publish_model
+from ragtasks.synthesis.training import Fitting, fit, needs_new_folder, publish_model
 from retrieval_cache import (
     DenseRetriever,
     Retriever,
@@ -68,8 +68,7 @@ def train_retriever(
     split = split_by_dialogue([task for task in benchmark.tasks if task.task_id in qrels], fitting.seed)
     texts = {item.passage_id: passage_text(item) for item in _passages(benchmark, split.train + split.validation)}
     pairs = [_pairs(tasks, queries, qrels, texts) for tasks in (split.train, split.validation)]
-    data = checksum((pair["anchor"], pair["positive"]) for part in pairs for pair in part)
-    made_by = {"fitting": asdict(fitting), "base": base, "form": form, "data": data}
+    made_by = {"fitting": asdict(fitting), "base": base, "form": form, "data": canonical_hash(pairs)}
 
     def make_trainer(work: Path) -> Any:
         return _retriever_trainer(base, fitting, work, pairs)

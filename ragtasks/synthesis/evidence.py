@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.records import Passage, compact
-from ragtasks.synthesis.articles import SourceArticle
 from ragtasks.synthesis.asking import (
     Asker,
     Question,
@@ -38,7 +38,7 @@ _LEAST_SHARED = 0.4
 class Claim:
     """One claim with its evidence."""
 
-    article: SourceArticle
+    article: Article
     fact: str
     """The sentence, as it stands there."""
     text: str
@@ -61,7 +61,7 @@ class Bridge:
     """Two to four, each of another article, by date."""
 
 
-def find_claims(articles: Sequence[SourceArticle], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
+def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
     """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped."""
     pieces = [
         (article, piece)
@@ -88,7 +88,7 @@ def find_claims(articles: Sequence[SourceArticle], asker: Asker) -> tuple[list[C
     return claims, left_out, counts
 
 
-def _claims_read(article: SourceArticle, reply: str) -> _Found:
+def _claims_read(article: Article, reply: str) -> _Found:
     rows = object_with(reply, "claims")["claims"]
     if not isinstance(rows, list):
         raise UnreadableReplyError('"claims": no list')

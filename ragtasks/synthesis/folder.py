@@ -19,7 +19,7 @@ from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import canonical_hash
-from ragtasks.records import Answerability, Passage, Task, task_id
+from ragtasks.records import Answerability, Task, task_id
 from ragtasks.synthesis.asking import Asker, template_of
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.draft import Dialogue, Turn
@@ -141,10 +141,26 @@ def publish_folder(
 def write_synthesis(folder: Path, made: Synthesis) -> None:
     """Write a synthesis as a benchmark, see the module, and check it as `ragtasks check` does."""
     files = {
-        CONVERSATIONS: lines_of(map(_conversation, made.dialogues, [made.pool] * len(made.dialogues))),
-        PASSAGES: lines_of(_passages(made.pool)),
+        CONVERSATIONS: lines_of(
+            {
+                "conversation_id": one.dialogue_id,
+                "domain": one.domain,
+                "turns": [_turn(number, turn, made.pool) for number, turn in enumerate(one.turns, start=1)],
+            }
+            for one in made.dialogues
+        ),
+        PASSAGES: lines_of(
+            {
+                "_id": item.passage_id,
+                **({"title": item.title} if item.title else {}),
+                "text": item.text,
+                "domain": domain,
+            }
+            for domain, passages in made.pool.passages.items()
+            for item in passages
+        ),
         QRELS: _qrels(made),
-        f"{DETAILS}/units.jsonl": lines_of(map(_unit, made.units)),
+        f"{DETAILS}/units.jsonl": lines_of(made.units),
         f"{DETAILS}/{DIALOGUES}": lines_of(map(_details, made.dialogues)),
     }
     publish_folder(folder, files, made.made_by, made.left_out, made.counts)
@@ -152,14 +168,9 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
     assert checked.passes, checked.lines  # ours: whatever a model wrote, the format is right
 
 
-def lines_of(rows: Iterable[Mapping[str, Any]]) -> Iterable[bytes]:
-    """Return rows as JSON lines."""
+def lines_of(rows: Iterable[Any]) -> Iterable[bytes]:
+    """Return dictionaries or dataclasses as JSON lines."""
     return (orjson.dumps(row) + b"\n" for row in rows)
-
-
-def _conversation(dialogue: Dialogue, pool: Pool) -> dict[str, Any]:
-    turns = [_turn(number, turn, pool) for number, turn in enumerate(dialogue.turns, start=1)]
-    return {"conversation_id": dialogue.dialogue_id, "domain": dialogue.domain, "turns": turns}
 
 
 def _turn(number: int, turn: Turn, pool: Pool) -> dict[str, Any]:
@@ -170,21 +181,10 @@ def _turn(number: int, turn: Turn, pool: Pool) -> dict[str, Any]:
         "answer": turn.answer,
         "answerability": turn.answerability.value,
         **({"references": references} if references else {}),
-        **({"question_types": list(turn.question_types)} if turn.question_types else {}),
+        **({"question_types": turn.question_types} if turn.question_types else {}),
         "multi_turn": "N/A" if number == 1 else "Follow-up",
         "rewrite": turn.decontextualized,
     }
-
-
-def _passages(pool: Pool) -> Iterable[dict[str, Any]]:
-    for domain, passages in pool.passages.items():
-        for item in passages:
-            yield _passage(item, domain)
-
-
-def _passage(item: Passage, domain: str) -> dict[str, Any]:
-    title = {"title": item.title} if item.title else {}
-    return {"_id": item.passage_id, **title, "text": item.text, "domain": domain}
 
 
 def _qrels(made: Synthesis) -> Iterable[bytes]:
@@ -194,16 +194,6 @@ def _qrels(made: Synthesis) -> Iterable[bytes]:
             if turn.answerability is Answerability.ANSWERABLE:
                 for name in sorted(made.pool.ids_of(turn)):
                     yield f"{task_id(dialogue.dialogue_id, number)}\t0\t{name}\t1\n".encode()
-
-
-def _unit(unit: Unit) -> dict[str, Any]:
-    return {
-        "unit_id": unit.unit_id,
-        "text": unit.text,
-        "document_id": unit.document_id,
-        "passage_ids": list(unit.passage_ids),
-        "domain": unit.domain,
-    }
 
 
 def _details(dialogue: Dialogue) -> dict[str, Any]:

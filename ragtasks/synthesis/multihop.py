@@ -10,14 +10,13 @@ from typing import Any
 
 import orjson
 
+from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
 from ragtasks.progress import Progress, no_progress
-from ragtasks.synthesis.articles import SourceArticle, read_articles
-from ragtasks.synthesis.asking import (
-    Asker,
-)
+from ragtasks.synthesis.articles import read_articles
+from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.evidence import find_bridges, find_claims
 from ragtasks.synthesis.folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.multihop_questions import MultihopQuery, write_null_queries, write_queries
@@ -60,7 +59,7 @@ def synthesize_multihop(
         "settings": asdict(settings),
         "client": dict(client.describe()),
         "prompts": prompt_hashes(_PROMPTS),
-        "articles": canonical_hash([article.row() for article in articles]),
+        "articles": canonical_hash([article.model_dump() for article in articles]),
     }
 
     def make(asker: Asker) -> Iterator[str]:
@@ -91,10 +90,10 @@ def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counte
     )
 
 
-def _official(articles: list[SourceArticle], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
+def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
     """Return the official files, and beside them what tells the loader that these are not the official data."""
     by_type = Counter(query.question_type for query in queries)
-    rows: list[dict[str, Any]] = [article.row() for article in articles]
+    rows: list[dict[str, Any]] = [article.model_dump() for article in articles]
     questions = [query.row() for query in queries]
     version = canonical_hash([rows, questions])[:12]
     facts = {"version": version, "counts": {"articles": len(articles), "by_type": dict(by_type)}}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragtasks.synthesis.articles import SourceArticle
+from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.synthesis.asking import (
     Asker,
     Question,
@@ -48,10 +48,7 @@ class MultihopQuery:
 
     def row(self) -> dict[str, object]:
         """Return the question as a row of `MultiHopRAG.json`."""
-        evidence = [
-            {**{key: value for key, value in claim.article.row().items() if key != "body"}, "fact": claim.fact}
-            for claim in self.claims
-        ]
+        evidence = [{**claim.article.model_dump(exclude={"body"}), "fact": claim.fact} for claim in self.claims]
         return {
             "query": self.query,
             "answer": self.answer,
@@ -128,7 +125,7 @@ def _read_check(reply: str) -> list[str]:
 
 
 def write_null_queries(
-    articles: Sequence[SourceArticle], claims: Sequence[Claim], n: int, asker: Asker
+    articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
 ) -> tuple[list[MultihopQuery], Counter[str]]:
     """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped."""
     topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]

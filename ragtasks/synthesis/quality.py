@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -20,7 +21,7 @@ from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, standalone
 from ragtasks.synthesis.qrelscore import QRelScore, relevance_table
 from ragtasks.synthesis.retrieval_quality import PAPER_FORMS, retrieval_tables
-from ragtasks.tables import Section, Table, fixed
+from ragtasks.tables import Cell, Section, Table, fixed, table_of
 from retrieval_cache import Rewriter, Workspace
 
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
@@ -34,6 +35,7 @@ _PUBLISHED: Mapping[str, tuple[str, str, str]] = {
     "passages a turn": ("2.8", "4.1", "1.99"),
     "needs rewriting": ("-", "-", "0.27"),
 }
+_NOTE = "Needs rewriting, alike and unanswerable are shares of all questions; grounded is one of the pairs written."
 _LEGEND = (
     "unique passages, passages a turn: what answers rest on (for the OR-CONVQA paper: propositions)",
     "needs rewriting: questions whose standalone form is another one",
@@ -43,19 +45,21 @@ _LEGEND = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    """The sums of one dialogue, or of all."""
+class _Written:
+    """One dialogue of the folder."""
 
-    turns: int
-    passages: frozenset[str]
-    references: int
-    grounded: int
-    question_words: int
-    answer_words: int
-    rewritten: int
-    removed: int
-    alike: int
-    unanswerable: int
+    tasks: Sequence[Task]
+    n_removed: int
+    """Pairs that were taken out of it."""
+
+    @property
+    def n_alike(self) -> int:
+        """Questions whose words repeat an earlier question's."""
+        words = [terms(standalone(task)) for task in self.tasks]
+        return sum(
+            any(len(own & other) >= _ALIKE * len(own | other) for other in words[:place] if own | other)
+            for place, own in enumerate(words)
+        )
 
 
 def quality_section(
@@ -75,9 +79,11 @@ def quality_section(
     benchmark = open_benchmark("custom", folder)
     for task in benchmark.tasks:
         by_dialogue.setdefault(task.conversation_id, []).append(task)
-    counts = {name: _counted(tasks, removed[name]) for name, tasks in by_dialogue.items()}
-    statistics = {"folder": str(folder), "dialogues": str(len(counts))}
-    tables = [_whole(list(counts.values()))]
+    dialogues = {name: _Written(tasks, removed[name]) for name, tasks in by_dialogue.items()}
+    statistics = {"folder": str(folder), "dialogues": str(len(dialogues))}
+    means = {name: fixed(mean(list(dialogues.values())), 2) for name, mean in _MEANS.items()}
+    rows = tuple((name, mean, *_PUBLISHED.get(name, ("-", "-", "-"))) for name, mean in means.items())
+    tables = [Table("All dialogues", ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper"), rows, _NOTE, _LEGEND)]
     if relevance:
         tables.append(relevance_table(benchmark, relevance, progress))
     if retrievers:
@@ -86,7 +92,8 @@ def quality_section(
             tables += retrieval_tables(
                 benchmark, retrievers, queries, place=place, rewriter=rewriter or Rewriter(None), progress=progress
             )
-    return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
+    each = table_of("Each dialogue", ["dialogue"], [([name], [one]) for name, one in dialogues.items()], _COLUMNS)
+    return Section(f"synthetic: {folder.name}", statistics, (*tables, each))
 
 
 def _removed(folder: Path) -> Counter[str]:
@@ -105,69 +112,43 @@ def _removed(folder: Path) -> Counter[str]:
         ) from error
 
 
-def _counted(tasks: Sequence[Task], n_removed: int) -> _Counts:
-    alone = list(map(standalone, tasks))
-    return _Counts(
-        turns=len(tasks),
-        passages=frozenset(one.passage_id for task in tasks for one in task.references),
-        references=sum(len(task.references) for task in tasks),
-        grounded=sum(bool(task.references) for task in tasks),
-        question_words=sum(len(task.question.split()) for task in tasks),
-        answer_words=sum(len(task.target.split()) for task in tasks),
-        rewritten=sum(task.question != text for task, text in zip(tasks, alone, strict=True)),
-        removed=n_removed,
-        alike=sum(_repeats(alone[:place], question) for place, question in enumerate(alone)),
-        unanswerable=sum(task.answerability is Answerability.UNANSWERABLE for task in tasks),
-    )
+def _a_turn(value: Callable[[Task], float]) -> Callable[[Sequence[_Written]], float]:
+    """Return the mean of a task's value over all turns of some dialogues."""
+    return lambda dialogues: fmean(value(task) for one in dialogues for task in one.tasks)
 
 
-def _repeats(earlier: Sequence[str], question: str) -> bool:
-    words = terms(question)
-    others = (terms(text) for text in earlier)
-    return any(len(words & other) >= _ALIKE * len(words | other) for other in others if words | other)
+def _unique_passages(dialogues: Sequence[_Written]) -> float:
+    return fmean(len({item.passage_id for task in one.tasks for item in task.references}) for one in dialogues)
 
 
-def _whole(counts: Sequence[_Counts]) -> Table:
-    turns, n = sum(one.turns for one in counts), len(counts)
-    here = {
-        "turns": turns / n,
-        "unique passages": sum(len(one.passages) for one in counts) / n,
-        "question words": sum(one.question_words for one in counts) / turns,
-        "answer words": sum(one.answer_words for one in counts) / turns,
-        "passages a turn": sum(one.references for one in counts) / max(1, sum(one.grounded for one in counts)),
-        "needs rewriting": sum(one.rewritten for one in counts) / turns,
-        "grounded": turns / (turns + sum(one.removed for one in counts)),
-        "alike": sum(one.alike for one in counts) / turns,
-        "unanswerable": sum(one.unanswerable for one in counts) / turns,
-    }
-    rows = tuple((name, fixed(value, 2), *_PUBLISHED.get(name, ("-", "-", "-"))) for name, value in here.items())
-    columns = ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper")
-    return Table(
-        "All dialogues",
-        columns,
-        rows,
-        "Needs rewriting, alike and unanswerable are shares of all questions; grounded is one of the pairs written.",
-        _LEGEND,
-    )
+def _passages_a_turn(dialogues: Sequence[_Written]) -> float:
+    counts = [len(task.references) for one in dialogues for task in one.tasks if task.references]
+    return fmean(counts) if counts else 0.0
 
 
-def _each(counts: Mapping[str, _Counts]) -> Table:
-    columns = (
-        *("dialogue", "turns", "unique passages", "question words", "answer words"),
-        *("needs rewriting", "grounded", "alike", "unanswerable"),
-    )
-    rows = tuple(
-        (
-            name,
-            one.turns,
-            len(one.passages),
-            fixed(one.question_words / one.turns, 1),
-            fixed(one.answer_words / one.turns, 1),
-            fixed(one.rewritten / one.turns, 2),
-            fixed(one.turns / (one.turns + one.removed), 2),
-            one.alike,
-            one.unanswerable,
-        )
-        for name, one in counts.items()
-    )
-    return Table("Each dialogue", columns, rows)
+def _grounded(dialogues: Sequence[_Written]) -> float:
+    n_turns = sum(len(one.tasks) for one in dialogues)
+    return n_turns / (n_turns + sum(one.n_removed for one in dialogues))
+
+
+_MEANS: Mapping[str, Callable[[Sequence[_Written]], float]] = {
+    "turns": lambda dialogues: fmean(len(one.tasks) for one in dialogues),
+    "unique passages": _unique_passages,
+    "question words": _a_turn(lambda task: len(task.question.split())),
+    "answer words": _a_turn(lambda task: len(task.target.split())),
+    "passages a turn": _passages_a_turn,
+    "needs rewriting": _a_turn(lambda task: task.question != standalone(task)),
+    "grounded": _grounded,
+    "alike": lambda dialogues: sum(one.n_alike for one in dialogues) / sum(len(one.tasks) for one in dialogues),
+    "unanswerable": _a_turn(lambda task: task.answerability is Answerability.UNANSWERABLE),
+}
+_COLUMNS: Mapping[str, Callable[[Sequence[_Written]], Cell]] = {
+    "turns": lambda dialogue: len(dialogue[0].tasks),
+    "unique passages": lambda dialogue: round(_unique_passages(dialogue)),
+    "question words": lambda dialogue: fixed(_MEANS["question words"](dialogue), 1),
+    "answer words": lambda dialogue: fixed(_MEANS["answer words"](dialogue), 1),
+    "needs rewriting": lambda dialogue: fixed(_MEANS["needs rewriting"](dialogue), 2),
+    "grounded": lambda dialogue: fixed(_grounded(dialogue), 2),
+    "alike": lambda dialogue: dialogue[0].n_alike,
+    "unanswerable": lambda dialogue: round(_MEANS["unanswerable"](dialogue) * len(dialogue[0].tasks)),
+}

@@ -16,13 +16,13 @@ from typing import Any
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark
 from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import NO_CODE, loading
+from ragtasks.files import NO_CODE, canonical_hash, loading
 from ragtasks.metrics import token_f1, without_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Fitting, checksum, fit, needs_new_folder, publish_model
+from ragtasks.synthesis.training import Fitting, fit, needs_new_folder, publish_model
 from retrieval_cache import (
     REWRITE,
     Recipe,
@@ -83,7 +83,7 @@ def train_rewriter(
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
     split = split_by_dialogue(later_turns, fitting.seed)
     recipe = Recipe(_kind(base), is_conditional, MAX_SOURCE_TOKENS, MAX_NEW_TOKENS)
-    data = checksum((task.task_id, source_text(task), gold[task.task_id]) for task in later_turns)
+    data = canonical_hash([[task.task_id, source_text(task), gold[task.task_id]] for task in later_turns])
     made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": data}
 
     def make_trainer(work: Path) -> Any:

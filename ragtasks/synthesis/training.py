@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -156,11 +155,3 @@ def _show_by(progress: Progress, trainer: Any) -> None:
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(EpochProgress())
-
-
-def checksum(rows: Iterable[tuple[str, ...]]) -> str:
-    """Return the hash of texts: what a model is trained on decides whether a killed training may go on."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update("".join(f"{text}\0" for text in row).encode())
-    return digest.hexdigest()

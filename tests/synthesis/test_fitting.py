@@ -27,7 +27,6 @@ from ragtasks.synthesis.training import (
     Fitting,
     _end_where_it_ended,
     _last_checkpoint,
-    checksum,
     needs_new_folder,
     publish_model,
 )
@@ -345,14 +344,6 @@ def test_a_split_hangs_on_the_names_and_the_seed_and_not_on_the_order(benchmark:
     assert one == other
 
 
-def test_other_texts_are_another_training() -> None:
-    texts = [("a", "b"), ("c", "d")]
-    others = [[("a", "b"), ("c", "e")], [("ab", ""), ("c", "d")], [("c", "d"), ("a", "b")], [("a", "b")], []]
-    assert checksum(texts) == checksum(iter(texts))
-    assert len({checksum(rows) for rows in [texts, *others]}) == 6
-    assert len(checksum(texts)) == 64
-
-
 ROW: dict[str, Any] = {
     "Conversation_no": 7,
     "Turn_no": 2,
@@ -393,13 +384,13 @@ def test_a_row_without_history_or_answer_or_number_is_one_too(tmp_path: Path) ->
     [
         (
             {key: value for key, value in ROW.items() if key not in {"Turn_no", "Rewrite"}},
-            "found no Turn_no, Rewrite",
+            "`Turn_no`",
         ),
-        ({**ROW, "Context": "Who?"}, "a list of texts as Context"),
-        ({**ROW, "Context": ["Who?", None]}, "a list of texts as Context"),
-        ({**ROW, "Question": 3}, "a list of texts as Context"),
-        ({**ROW, "Question": " "}, "a list of texts as Context"),
-        ({**ROW, "Rewrite": " "}, "a list of texts as Context"),
+        ({**ROW, "Context": "Who?"}, "`Context`"),
+        ({**ROW, "Context": ["Who?", None]}, "`Context[1]`"),
+        ({**ROW, "Question": 3}, "`Question`"),
+        ({**ROW, "Question": " "}, "`Question`"),
+        ({**ROW, "Rewrite": " "}, "`Rewrite`"),
     ],
 )
 def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
@@ -407,7 +398,7 @@ def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, Any], messag
         of_rows(tmp_path, row)
     first, second, *_ = str(caught.value).splitlines()
     assert first.startswith(f"rewritten questions: {tmp_path / 'rows.json'}")
-    assert second.startswith("  line 1: expected ")
+    assert "item 1" in second
     assert message in second
 
 

@@ -252,9 +252,8 @@ def test_every_error_of_such_a_file_is_named_by_row(benchmark: Benchmark, tmp_pa
     file.write_text(json.dumps(rows))
     with pytest.raises(BenchmarkFileError) as caught:
         read_qrecc(file)
-    assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:5]] == [
-        f"line {number}" for number in (2, 3, 4, 5)
-    ]
+    assert all(f"item {number}" in str(caught.value) for number in (3, 4, 5))
+    assert "each turn once" in str(caught.value)
     for content in ("", "{}", "[]"):
         file.write_text(content)
         with raises(BenchmarkFileError):
