@@ -8,13 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
+from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.store import Standing, VoteStore
-from ragtasks.arena.web import Application, Identity, Site, Wording, entrance, guarded, print_now, serve_application
+from ragtasks.arena.web import (
+    Application,
+    FormText,
+    Identity,
+    Site,
+    Wording,
+    entrance,
+    guarded,
+    print_now,
+    serve_application,
+)
 from ragtasks.synthesis.review import (
     LONGEST_NOTE,
     LONGEST_TEXT,
@@ -88,7 +97,6 @@ _WORDING = Wording(
 )
 _TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"))
 _A_PAGE = 100
-_FormText = Annotated[str, Form()]
 
 
 def serve_review(
@@ -104,23 +112,16 @@ def serve_review(
 ) -> None:
     """Serve the review of a benchmark until the process is stopped."""
 
-    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
-        desk = ReviewDesk(store, pairs)
-        return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
+    def made(store: VoteStore, identity: Identity, hosts: frozenset[str] | None) -> Application:
+        return review_application(ReviewDesk(store, pairs), identity, hosts, title)
 
     serve_application(made, database, host, port, echo, token=token, types_names=types_names)
 
 
 def review_application(
-    desk: ReviewDesk,
-    *,
-    title: str,
-    token: str | None = None,
-    types_names: bool = False,
-    hosts: frozenset[str] | None = None,
+    desk: ReviewDesk, identity: Identity, hosts: frozenset[str] | None = None, title: str = ""
 ) -> Application:
     """Return the application of a review."""
-    identity = Identity(desk.store.secret, token, None if types_names else desk.store)
     site = Site(identity, _TABS, title, _WORDING, desk.standing)
     app = FastAPI(title="ragtasks review", version=version("ragtasks"), docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(entrance(site))
@@ -174,13 +175,13 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
     def decide(  # noqa: PLR0917 (one parameter a field)
         request: Request,
         number: int,
-        choice: _FormText = "",
-        version: _FormText = "",
-        question: _FormText = "",
-        standalone: _FormText = "",
-        answer: _FormText = "",
-        note: _FormText = "",
-        form_token: _FormText = "",
+        choice: FormText = "",
+        version: FormText = "",
+        question: FormText = "",
+        standalone: FormText = "",
+        answer: FormText = "",
+        note: FormText = "",
+        form_token: FormText = "",
     ) -> Response:
         session, pair = site.session_of_form(request, form_token), found(number)
         if version != pair.version:

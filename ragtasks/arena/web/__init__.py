@@ -6,7 +6,7 @@ try:
     from ragtasks.arena.web._guard import Application
     from ragtasks.arena.web._live import Pipeline, live_systems, pipeline_of
     from ragtasks.arena.web._server import print_now, serve, serve_application
-    from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
+    from ragtasks.arena.web._site import FormText, Identity, Site, Wording, entrance, guarded
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ragtasks"):
         raise
@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "Application",
+    "FormText",
     "Identity",
     "Pipeline",
     "Site",

@@ -10,22 +10,13 @@ from functools import lru_cache
 
 from ragtasks.arena.battles import Answer, AnswerPool, Battle, shuffled
 from ragtasks.arena.store import LEASE_SECONDS, Assignment, Queue, VoteStore
-from ragtasks.arena.votes import LONGEST_REASON, Preference, Side, Vote
-from ragtasks.benchmarks import response_of
+from ragtasks.arena.votes import LONGEST_REASON, Preference, Vote
+from ragtasks.benchmarks import passage_rows, response_of
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.metrics import CitedSentence, parse_cited
 from ragtasks.records import Message, Passage, Response
 from ragtasks.submissions.trec_rag import answer_of
-
-
-@dataclass(frozen=True, slots=True)
-class Revealed:
-    """What a rater learns after the vote."""
-
-    systems: tuple[str, str]
-    """In the order shown."""
-    vote: Vote
 
 
 class Arena:
@@ -86,9 +77,11 @@ class Arena:
         self.store.keep_live(battle.battle_id, battle_text(battle))
         return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
-    def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
-        """Keep a vote, and return the names."""
-        first, second = self._sides(assignment, battle)
+    def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Vote:
+        """Keep a vote, and return it with what the rater knew."""
+        first, second = battle.first.side, battle.second.side
+        if assignment.is_turned:
+            first, second = second, first
         task = battle.first.response.task
         at = time.time()
         vote = Vote(
@@ -107,13 +100,7 @@ class Arena:
             reason=reason.strip()[:LONGEST_REASON],
             time=at,
         )
-        return Revealed((first.system, second.system), self.queue.vote(assignment, vote))
-
-    def revealed(self, assignment: Assignment, battle: Battle) -> Revealed | None:
-        """Return the names of an assignment that has its vote; None for one that has none."""
-        vote = self.queue.vote_of(assignment)
-        first, second = self._sides(assignment, battle)
-        return Revealed((first.system, second.system), vote) if vote else None
+        return self.queue.vote(assignment, vote)
 
     @staticmethod
     def names(assignment: Assignment, battle: Battle) -> tuple[str, str]:
@@ -122,13 +109,10 @@ class Arena:
 
     @staticmethod
     def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
-        """Return a battle in the order of its assignment."""
-        return show(battle, is_turned=assignment.is_turned)
-
-    @staticmethod
-    def _sides(assignment: Assignment, battle: Battle) -> tuple[Side, Side]:
-        sides = battle.first.side, battle.second.side
-        return (sides[1], sides[0]) if assignment.is_turned else sides
+        """Return a battle as raters see it, in the order of its assignment; nothing in it depends on the names."""
+        answers = (battle.second, battle.first) if assignment.is_turned else (battle.first, battle.second)
+        shown = tuple(DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
+        return DisplayedBattle(battle.first.response.task.messages, shown)
 
     def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
         """Return the battles of saved answers to one item."""
@@ -167,7 +151,10 @@ class DisplayedAnswer:
     @property
     def trec(self) -> str:
         """The answer as JSON in the format of TREC RAG, under its letter; or why it cannot be written so."""
-        return trec_of(self.response, self.label)
+        try:
+            return json.dumps(answer_of(self.response, self.label).row(), indent=2, ensure_ascii=False)
+        except ConfigurationError as error:
+            return str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +167,6 @@ class DisplayedBattle:
     """In the order drawn."""
 
 
-def show(battle: Battle, *, is_turned: bool) -> DisplayedBattle:
-    """Return a battle as raters see it; nothing in it depends on the systems' names."""
-    answers = (battle.second, battle.first) if is_turned else (battle.first, battle.second)
-    shown = tuple(DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
-    return DisplayedBattle(battle.first.response.task.messages, shown)
-
-
-def trec_of(response: Response, name: str) -> str:
-    """Return an answer as indented JSON in the format of TREC RAG, or why it cannot be written so."""
-    try:
-        row = answer_of(response, name).row()
-    except ConfigurationError as error:
-        return str(error)
-    return json.dumps(row, indent=2, ensure_ascii=False)
-
-
 @lru_cache(maxsize=_CACHE_SIZE)
 def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
     """Return the paragraphs of an answer; a line of citations alone belongs to the one before it."""
@@ -206,14 +177,11 @@ def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
             lines.append(parse_cited(pending + line, n_passages))
             pending = ""
         elif line.strip() and lines:
-            lines[-1] = parse_cited(_last_text(lines[-1]) + " " + line, n_passages) or lines[-1]
+            written = (item.text + "".join(f" [{number + 1}]" for number in item.citations) for item in lines[-1])
+            lines[-1] = parse_cited(" ".join([*written, line]), n_passages) or lines[-1]
         elif line.strip():
             pending = line
     return tuple(lines)
-
-
-def _last_text(line: tuple[CitedSentence, ...]) -> str:
-    return " ".join(item.text + "".join(f" [{number + 1}]" for number in item.citations) for item in line)
 
 
 def battle_text(battle: Battle) -> str:
@@ -246,9 +214,7 @@ def _answer_fields(answer: Answer) -> Mapping[str, object]:
             "question_types": [],
             "multi_turn": task.multi_turn,
             "references": [],
-            "passages": [
-                {"passage_id": p.passage_id, "title": p.title, "text": p.text} for p in answer.response.passages
-            ],
+            "passages": passage_rows(answer.response.passages),
         },
     }
 

@@ -5,9 +5,8 @@ Topics and answers have the records of TREC RAG: a query with candidate segments
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from itertools import chain
 
 import orjson
 from fastapi import APIRouter, Depends, HTTPException, Request
@@ -17,16 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtasks.arena.ratings import rate
 from ragtasks.arena.store import LONGEST_NAME, VoteRefusedError, clean_name
 from ragtasks.arena.votes import LONGEST_REASON, Preference, View
-from ragtasks.arena.web._comparing import Arena, DisplayedAnswer, trec_of
+from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._live import Pipeline, ask_pipeline
 from ragtasks.arena.web._site import Site
 from ragtasks.errors import ModelError
 from ragtasks.records import Message, Passage, Response, Role
-from ragtasks.statistics import Estimate
+from ragtasks.submissions.trec_rag import answer_of
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class SystemRecord(_Record):
@@ -187,10 +186,12 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         if assignment is None or battle is None:
             raise HTTPException(404, "there is no pair left for this rater")
         shown = arena.displayed(assignment, battle)
-        return BattleRecord(
-            battle=assignment.assignment_id,
-            conversation=[MessageRecord(role=message.role, text=message.text) for message in shown.conversation],
-            answers=[_answer_record(answer) for answer in shown.answers],
+        answers = [
+            {"label": one.label, "answer": list(chain.from_iterable(one.lines)), "passages": one.passages}
+            for one in shown.answers
+        ]
+        return BattleRecord.model_validate(
+            {"battle": assignment.assignment_id, "conversation": shown.conversation, "answers": answers}
         )
 
     @router.post("/battles/{battle}/votes")
@@ -201,11 +202,10 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
             opened = arena.open_for(rater, battle)
             if opened is None:
                 raise HTTPException(404, "this rater has no such battle")
-            revealed = arena.vote(*opened, given.preference, given.reason)
+            kept = arena.vote(*opened, given.preference, given.reason)
         except VoteRefusedError as error:
             raise HTTPException(409, str(error)) from error
-        first, second = revealed.systems
-        return RevealedRecord(vote_id=revealed.vote.vote_id, first=first, second=second, view=revealed.vote.view)
+        return RevealedRecord(vote_id=kept.vote_id, first=kept.first.system, second=kept.second.system, view=kept.view)
 
     @router.post("/answers")
     async def answer(request: Request, topic: TopicRecord) -> TrecAnswerRecord:
@@ -214,8 +214,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
             response = await _live_response(pipelines[topic.system], topic, patience_seconds)
         else:
             response = await run_in_threadpool(_saved_response, arena, topic, request.state.rater)
-        row: dict[str, Any] = json.loads(trec_of(response, topic.system))
-        return TrecAnswerRecord.model_validate({**row, "topic_id": topic.query.qid})
+        return TrecAnswerRecord.model_validate({**answer_of(response, topic.system).row(), "topic_id": topic.query.qid})
 
     @router.get("/ratings")
     def ratings() -> list[RatingRecord]:
@@ -223,16 +222,18 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         votes = [vote for vote in arena.store.votes() if vote.view == "blinded"]
         groups = sorted({(vote.benchmark, vote.kind) for vote in votes})
         return [
-            RatingRecord(
-                benchmark=benchmark,
-                kind=kind,
-                system=item.system,
-                n_votes=item.n_battles,
-                win_rate=_estimate_record(item.win_rate),
-                rating=_estimate_record(item.rating) if item.rating else None,
-                rating_at_equal_length=_estimate_record(item.controlled) if item.controlled else None,
-                elo=item.elo.rating if item.elo else None,
-                reason=item.reason,
+            RatingRecord.model_validate(
+                {
+                    "benchmark": benchmark,
+                    "kind": kind,
+                    "system": item.system,
+                    "n_votes": item.n_battles,
+                    "win_rate": item.win_rate,
+                    "rating": item.rating,
+                    "rating_at_equal_length": item.controlled,
+                    "elo": item.elo and item.elo.rating,
+                    "reason": item.reason,
+                }
             )
             for benchmark, kind in groups
             for item in rate([vote for vote in votes if (vote.benchmark, vote.kind) == (benchmark, kind)]).systems
@@ -260,18 +261,6 @@ def _rater(request: Request, name: str) -> str:
     return cleaned
 
 
-def _answer_record(answer: DisplayedAnswer) -> AnswerRecord:
-    return AnswerRecord(
-        label=answer.label,
-        answer=[
-            SentenceRecord(text=sentence.text, citations=list(sentence.citations))
-            for line in answer.lines
-            for sentence in line
-        ],
-        passages=[PassageRecord(title=passage.title, text=passage.text) for passage in answer.passages],
-    )
-
-
 async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_seconds: float) -> Response:
     given = topic.candidates
     passages = None if given is None else [Passage(item.docid, item.doc.segment, item.doc.title) for item in given]
@@ -293,7 +282,3 @@ def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Resp
         battles = [battle for item in items for battle in arena.battles_of(item) if topic.system in battle.systems]
         arena.queue.note_names(rater, [battle.battle_id for battle in battles])
     return found[0].response
-
-
-def _estimate_record(estimate: Estimate) -> EstimateRecord:
-    return EstimateRecord(value=estimate.value, low=estimate.low, high=estimate.high)

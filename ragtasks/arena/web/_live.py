@@ -9,9 +9,9 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.responses import Response as HttpResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtasks.arena.battles import Answer, Battle
 from ragtasks.arena.store import Assignment
 from ragtasks.arena.web._comparing import Arena
-from ragtasks.arena.web._site import Site
+from ragtasks.arena.web._site import FormText, Site
 from ragtasks.clients import ChatMessage, Credentials, Endpoint, Secrets, credentials_for, endpoint_of, stream_reply
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, misfits
 from ragtasks.files import canonical_hash, parse_json
@@ -159,7 +159,6 @@ def _event(name: str, content: Mapping[str, str]) -> str:
 LONGEST_TEXT = 20_000
 """Characters of a conversation."""
 _MOST_OFFERED = 400
-_FormText = Annotated[str, Form()]
 
 
 def live_pages(
@@ -177,14 +176,14 @@ def live_pages(
     @router.post("/live")
     async def begin(  # noqa: PLR0917 (one parameter a field)
         request: Request,
-        question: _FormText = "",
-        earlier: _FormText = "",
-        conversation: _FormText = "",
-        follow: _FormText = "",
-        side: _FormText = "first",
-        first: _FormText = "",
-        second: _FormText = "",
-        form_token: _FormText = "",
+        question: FormText = "",
+        earlier: FormText = "",
+        conversation: FormText = "",
+        follow: FormText = "",
+        side: FormText = "first",
+        first: FormText = "",
+        second: FormText = "",
+        form_token: FormText = "",
     ) -> HttpResponse:
         session = site.session_of_form(request, form_token)
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, cast, get_args
+from typing import Any, cast, get_args
 
-from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
@@ -15,9 +15,7 @@ from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
 from ragtasks.arena.votes import Preference
 from ragtasks.arena.web._comparing import LABELS, Arena, DisplayedAnswer
-from ragtasks.arena.web._site import Session, Site
-
-_FormText = Annotated[str, Form()]
+from ragtasks.arena.web._site import FormText, Session, Site
 
 
 def pages(site: Site, arena: Arena) -> APIRouter:
@@ -51,7 +49,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
             shown=arena.displayed(assignment, battle),
             names=arena.names(assignment, battle) if is_named else None,
             knows_names=not is_named and arena.queue.knows_names(assignment),
-            revealed=arena.revealed(assignment, battle),
+            revealed=arena.queue.vote_of(assignment),
             is_json=form == "json",
             is_live=battle.first.setting == "live",
             here=_tab_of(assignment, battle),
@@ -61,9 +59,9 @@ def pages(site: Site, arena: Arena) -> APIRouter:
     def vote(
         request: Request,
         assignment_id: str,
-        preference: _FormText = "",
-        reason: _FormText = "",
-        form_token: _FormText = "",
+        preference: FormText = "",
+        reason: FormText = "",
+        form_token: FormText = "",
     ) -> Response:
         assignment, battle = opened(site.session_of_form(request, form_token), assignment_id)
         if preference not in get_args(Preference):
@@ -72,13 +70,13 @@ def pages(site: Site, arena: Arena) -> APIRouter:
         return RedirectResponse(f"/battles/{assignment_id}", 303)
 
     @router.post("/battles/{assignment_id}/skip")
-    def skip(request: Request, assignment_id: str, form_token: _FormText = "") -> Response:
+    def skip(request: Request, assignment_id: str, form_token: FormText = "") -> Response:
         assignment, battle = opened(site.session_of_form(request, form_token), assignment_id)
         arena.queue.skip(assignment)
         return RedirectResponse(_tab_of(assignment, battle), 303)
 
     @router.post("/undo")
-    def undo(request: Request, form_token: _FormText = "") -> Response:
+    def undo(request: Request, form_token: FormText = "") -> Response:
         assignment = arena.queue.undo(site.session_of_form(request, form_token).rater)
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
@@ -111,10 +109,10 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     @router.post("/side-by-side")
     def open_pair(
         request: Request,
-        first: _FormText = "",
-        second: _FormText = "",
-        item: _FormText = "",
-        form_token: _FormText = "",
+        first: FormText = "",
+        second: FormText = "",
+        item: FormText = "",
+        form_token: FormText = "",
     ) -> Response:
         session = site.session_of_form(request, form_token)
         chosen = next((b for b in arena.battles_of(item.split("\t")) if set(b.systems) == {first, second}), None)

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ragtasks.arena.battles import AnswerPool
-from ragtasks.arena.store import LEASE_SECONDS, Standing, VoteRefusedError, VoteStore
+from ragtasks.arena.store import LEASE_SECONDS, VoteRefusedError, VoteStore
 from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._guard import Application, settings
 from ragtasks.arena.web._interface import interface
@@ -45,13 +45,12 @@ def serve(
 ) -> None:
     """Serve the arena until the process is stopped."""
 
-    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+    def made(store: VoteStore, identity: Identity, hosts: frozenset[str] | None) -> Application:
+        arena = Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds)
         return application(
-            Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds),
-            title=_title(pool),
-            token=token,
-            types_names=types_names,
-            hosts=hosts,
+            arena,
+            identity,
+            hosts,
             pipelines=pipelines,
             conversations=conversations,
             patience_seconds=patience_seconds,
@@ -61,7 +60,7 @@ def serve(
 
 
 def serve_application(
-    make: Callable[[VoteStore, frozenset[str] | None], Application],
+    make: Callable[[VoteStore, Identity, frozenset[str] | None], Application],
     database: Path,
     host: str,
     port: int,
@@ -70,12 +69,29 @@ def serve_application(
     token: str | None,
     types_names: bool,
 ) -> None:
-    """Serve an application, made of a database and the accepted host names, until the process is stopped."""
-    if types_names:
-        _check_token(host, token)
+    """Serve an application, made of a database, the identity of raters and the accepted host names, until stopped."""
+    if types_names and token is not None and len(token) < _SHORTEST_TOKEN:
+        raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
+    if types_names and token is None and not is_loopback(host):
+        raise ConfigurationError(
+            "arena",
+            where=f"--typed-names --host {host}",
+            expected="a token, since others reach this address",
+            found="none",
+            next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
+        )
     store = VoteStore(database)
-    listening = _listening(host, port)
-    app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        next_step = "name another --port (0 takes a free one)"
+        found = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(
+            "arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step
+        ) from error
+    identity = Identity(store.secret, token, None if types_names else store)
+    app = make(store, identity, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
     shown = f"[{host}]" if ":" in host else host
     echo(f"http://{shown}:{listening.getsockname()[1]}")
     if types_names:
@@ -98,35 +114,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_token(host: str, token: str | None) -> None:
-    if token is not None and len(token) < _SHORTEST_TOKEN:
-        raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
-    if not is_loopback(host) and token is None:
-        raise ConfigurationError(
-            "arena",
-            where=f"--typed-names --host {host}",
-            expected="a token, since others reach this address",
-            found="none",
-            next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
-        )
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=512)
-    except (OSError, OverflowError) as error:
-        next_step = "name another --port (0 takes a free one)"
-        found = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(
-            "arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step
-        ) from error
-
-
-def _title(pool: AnswerPool | None) -> str:
-    return ", ".join(sorted({item[0] for item in pool.items})) if pool else "live"
-
-
 # Puts the server of battles together: pages, interface, errors, and the guard around them.
 
 _WORDING = Wording(
@@ -140,11 +127,9 @@ _WORDING = Wording(
 
 def application(
     arena: Arena,
-    *,
-    title: str,
-    token: str | None = None,
-    types_names: bool = False,
+    identity: Identity,
     hosts: frozenset[str] | None = None,
+    *,
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
@@ -154,10 +139,8 @@ def application(
     tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []
 
-    def standing(rater: str) -> Standing | None:
-        return arena.queue.standing(rater) if arena.pool else None
-
-    identity = Identity(arena.store.secret, token, None if types_names else arena.store)
+    title = ", ".join(sorted({item[0] for item in arena.pool.items})) if arena.pool else "live"
+    standing = arena.queue.standing if arena.pool else lambda _: None
     site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
     app = FastAPI(
         title="ragtasks arena",

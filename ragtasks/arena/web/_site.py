@@ -27,7 +27,8 @@ COOKIE = "arena"
 _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
 _NOT_INVITED = "This link is invalid, or a newer one has replaced it. Ask for a new one."
 _REDIRECTS = range(300, 400)
-_FormText = Annotated[str, Form()]
+FormText = Annotated[str, Form()]
+"""A field of a form, as a route receives it."""
 _Parameters = ParamSpec("_Parameters")
 _Page = TypeVar("_Page")
 
@@ -130,7 +131,7 @@ def entrance(site: Site) -> APIRouter:
         return entry_page(request, invitation=invitation)
 
     @router.post("/enter")
-    def enter(request: Request, name: _FormText = "", token: _FormText = "", invitation: _FormText = "") -> Response:
+    def enter(request: Request, name: FormText = "", token: FormText = "", invitation: FormText = "") -> Response:
         rater = clean_name(name) if identity.types_names else identity.invited(invitation.rpartition("=")[2].strip())
         problem = "" if rater else "Enter your name." if identity.types_names else _NOT_INVITED
         if identity.types_names and not identity.admits(token):

@@ -17,7 +17,7 @@ import uvicorn
 
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.store import LEASE_SECONDS, VoteStore
-from ragtasks.arena.web import Application
+from ragtasks.arena.web import Application, Identity
 from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._guard import settings
 from ragtasks.arena.web._server import application
@@ -55,12 +55,14 @@ def serving(
     raters: int = 1,
     lease_seconds: float = LEASE_SECONDS,
     types_names: bool = True,
+    token: str | None = None,
     **options: Any,
 ) -> Iterator[Served]:
     """Serve an arena over a database in a folder; raters type their names unless told otherwise."""
     store = VoteStore(folder / "arena.sqlite")
     arena = Arena(store, pool or small_pool(), raters, lease_seconds=lease_seconds)
-    app = application(arena, hosts=LOCAL, title="sample", types_names=types_names, **options)
+    identity = Identity(store.secret, token, None if types_names else store)
+    app = application(arena, identity, LOCAL, **options)
     try:
         with running(app) as port:
             yield Served(port, arena)

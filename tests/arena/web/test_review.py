@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ragtasks.arena.store import Standing, VoteStore
+from ragtasks.arena.web import Identity
 from ragtasks.synthesis.review import DecisionError, read_pairs
 from ragtasks.synthesis.review_pages import ReviewDesk, review_application
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
@@ -23,14 +24,13 @@ from tests.synthesis._tiny import write_dialogues
 
 
 @contextmanager
-def reviewing(folder: Path, **options: Any) -> Iterator[tuple[int, ReviewDesk]]:
+def reviewing(folder: Path, *, token: str | None = None, types_names: bool = True) -> Iterator[tuple[int, ReviewDesk]]:
     """Serve the review of a benchmark that is in a folder."""
     store = VoteStore(folder / "reviews.sqlite")
     desk = ReviewDesk(store, read_pairs(folder))
     try:
-        with running(
-            review_application(desk, title=folder.name, hosts=LOCAL, **{"types_names": True, **options})
-        ) as port:
+        identity = Identity(store.secret, token, None if types_names else store)
+        with running(review_application(desk, identity, LOCAL, folder.name)) as port:
             yield port, desk
     finally:
         store.close()
