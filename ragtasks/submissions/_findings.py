@@ -29,6 +29,7 @@ class SubmissionTask(str, Enum):
 # although it is wrong or costs points, and a note what may be meant so.
 
 _MAX_LINES = 10
+_MAX_REFUSED = 20
 _LONGEST = 120
 _PLACES = re.compile(r"\[\d+\]")
 
@@ -183,6 +184,20 @@ class Rule:
         """Return a problem against this rule; the letter is that of MTRAGEval's task."""
         severity = Severity.NOTE if letter and letter in self.noted_for else self.severity
         return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
+
+
+def refuse_problems(what: str, path: Path, findings: Iterable[Finding], next_step: str) -> None:
+    """Raise one error for what the official side rejects or stops at; warnings and notes pass."""
+    problems = [str(finding) for finding in findings if finding.severity is Severity.PROBLEM]
+    if problems:
+        listed = "\n    ".join(problems[:_MAX_REFUSED])
+        raise BenchmarkFileError(
+            what,
+            where=str(path),
+            expected="a file that the track accepts",
+            found=f"{len(problems)} problems\n    {listed}",
+            next_step=next_step,
+        )
 
 
 @contextmanager

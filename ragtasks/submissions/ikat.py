@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,7 +28,7 @@ from ragtasks.files import parse_json, write_atomically, written_lines
 from ragtasks.metrics import n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
-from ragtasks.submissions._findings import Finding, Report, Severity, Words, reading, rules
+from ragtasks.submissions._findings import Finding, Report, Severity, Words, reading, refuse_problems, rules
 from ragtasks.submissions._forms import FileForm
 
 BENCHMARKS: Mapping[FileForm, str] = {
@@ -67,6 +67,9 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+FactOrNumber = TypeVar("FactOrNumber")
+
+
 class _Provenance(_Strict):
     id: str = ""
     text: str = ""
@@ -80,41 +83,26 @@ class _Fact(_Strict):
     score: float = 0.0
 
 
-class _TurnResponse(_Strict):
+class _TurnAnswer(_Strict, Generic[FactOrNumber]):
     text: str = ""
     rank: int = 0
     passage_provenance: list[_Provenance] = []
+    ptkb_provenance: list[FactOrNumber] = []
 
 
-class _Answer2023(_TurnResponse):
-    ptkb_provenance: list[_Fact] = []
-
-
-class _Answer2024(_TurnResponse):
-    ptkb_provenance: list[int] = []
-
-
-class _Turn2023(_Strict):
+class _Turn(_Strict, Generic[FactOrNumber]):
     turn_id: str = ""
-    responses: list[_Answer2023] = []
+    responses: list[_TurnAnswer[FactOrNumber]] = []
 
 
-class _Turn2024(_Strict):
-    turn_id: str = ""
-    responses: list[_Answer2024] = []
-
-
-class _Run2023(_Strict):
+class _Run2023(_Strict, Generic[FactOrNumber]):
     run_name: str
     run_type: str
-    turns: list[_Turn2023]
+    turns: list[_Turn[FactOrNumber]]
 
 
-class _Run2024(_Strict):
-    run_name: str
-    run_type: str
+class _Run2024(_Run2023[int]):
     eval_response: bool = False
-    turns: list[_Turn2024]
 
 
 class _RunInfo(BaseModel):
@@ -191,7 +179,8 @@ def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] 
         check.turns(list(_lines(content, check)))
         return check
     try:
-        run = (_Run2023 if form is FileForm.IKAT_2023 else _Run2024).model_validate(parse_json(content))
+        kind = _Run2023[_Fact] if form is FileForm.IKAT_2023 else _Run2024
+        run = kind.model_validate(parse_json(content))
     except ValidationError as error:
         check.shape(error)
     except ValueError as error:
@@ -201,7 +190,7 @@ def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] 
     return check
 
 
-def _check_whole(run: _Run2023 | _Run2024, check: _Check) -> None:
+def _check_whole(run: _Run2023[Any], check: _Check) -> None:
     """Note what is wrong with a run of 2023 or 2024 that has the right fields."""
     if not run.run_name:
         check.add("run_name", "", "a name", run.run_name)
@@ -216,7 +205,7 @@ def _check_whole(run: _Run2023 | _Run2024, check: _Check) -> None:
             if not answer.text and run.run_type != "only_response":
                 check.add("text", turn.turn_id, "an answer", answer.text)
             _check_passages(answer.passage_provenance, turn.turn_id, check)
-            _check_facts(answer, turn.turn_id, check)
+            _check_facts(answer.ptkb_provenance, turn.turn_id, check)
 
 
 def _check_passages(passages: Sequence[_Provenance], turn: str, check: _Check) -> None:
@@ -224,33 +213,30 @@ def _check_passages(passages: Sequence[_Provenance], turn: str, check: _Check) -
         check.add("n_passages", turn, f"1 to {MAX_PASSAGES:,} passages", len(passages))
     if not any(passage.used for passage in passages):
         check.add("unused", turn, "`used` of at least one passage", False)
-    for first, second in pairwise(passages):
-        if second.score > first.score:
-            check.add("passage_order", turn, f"a score of {first.score} at most", second.score)
+    _check_order("passage_order", passages, turn, check)
     for passage in passages:
         if not _PASSAGE_ID.fullmatch(passage.id):
             check.add("passage_id", turn, "clueweb22-...:NUMBER", passage.id)
 
 
-def _check_facts(answer: _Answer2023 | _Answer2024, turn: str, check: _Check) -> None:
-    chosen = answer.ptkb_provenance
+def _check_order(rule: str, ranked: Sequence[_Provenance | _Fact], turn: str, check: _Check) -> None:
+    for first, second in pairwise(ranked):
+        if second.score > first.score:
+            check.add(rule, turn, f"a score of {first.score} at most", second.score)
+
+
+def _check_facts(chosen: Sequence[_Fact | int], turn: str, check: _Check) -> None:
     if not chosen:
         check.add("no_fact", turn, "the facts that the answer uses", [])
-    known = check.facts.get(turn) if check.facts is not None else None
-    if isinstance(answer, _Answer2023):
-        facts = answer.ptkb_provenance
-        for fact in facts if known is not None else ():
-            if not fact.id.isdecimal() or not 1 <= int(fact.id) <= len(known or ()):
-                check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", fact.id)
-            elif fact.text != (known or ())[int(fact.id) - 1]:
-                check.add("fact", turn, "the text of the topics", fact.text)
-        for first, second in pairwise(facts):
-            if second.score > first.score:
-                check.add("fact_order", turn, f"a score of {first.score} at most", second.score)
-        return
-    for number in answer.ptkb_provenance if known is not None else ():
+    known = (check.facts or {}).get(turn)
+    for one in chosen if known is not None else ():
+        number = one if isinstance(one, int) else int(one.id) if one.id.isdecimal() else 0
         if not 1 <= number <= len(known or ()):
-            check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", number)
+            found = one if isinstance(one, int) else one.id
+            check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", found)
+        elif isinstance(one, _Fact) and one.text != (known or ())[number - 1]:
+            check.add("fact", turn, "the text of the topics", one.text)
+    _check_order("fact_order", [one for one in chosen if isinstance(one, _Fact)], turn, check)
 
 
 def _lines(content: bytes, check: _Check) -> Iterator[str]:
@@ -302,23 +288,14 @@ def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[st
         content = json.dumps({**head, **more, "turns": rows}, ensure_ascii=False).encode() + b"\n"
     known = {answer.task.extra["official_id"]: answer.task.extra["facts"] for answer in answers}
     checked = _checked(content, form, known)
-    if stops := [one for one in checked.findings if one.severity is Severity.PROBLEM]:
-        raise BenchmarkFileError(
-            "iKAT run",
-            where=str(output),
-            expected="a file that the track's validator takes",
-            found="\n    ".join(map(str, stops[:20])),
-            next_step="fix what the lines name and build it again; nothing was written",
-        )
+    next_step = "fix what the lines name and build it again; nothing was written"
+    refuse_problems("iKAT run", output, checked.findings, next_step)
     write_atomically(output, content)
     n_facts = sum(answer.task.extra["official_id"] in facts for answer in answers)
     lines = [f"wrote {output}: {form.value}, {len(rows)} turns, facts chosen for {n_facts}; run type automatic"]
-    return [*lines, *(_noted(checked.findings))]
-
-
-def _noted(findings: Iterable[Finding]) -> Iterator[str]:
-    for rule, n in Counter(finding.rule for finding in findings).items():
-        yield f"warning {rule}: {n} times [{_RULES[rule].consequence}]; `ragtasks check FILE` names them"
+    for rule, n in Counter(finding.rule for finding in checked.findings).items():
+        lines.append(f"warning {rule}: {n} times [{_RULES[rule].consequence}]; `ragtasks check FILE` names them")
+    return lines
 
 
 def _logged(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]:

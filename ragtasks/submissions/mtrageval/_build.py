@@ -18,7 +18,7 @@ from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score
 from ragtasks.progress import step
 from ragtasks.records import Answerability, Passage, Qrel, Score, Setting, normalise_task_id
 from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
-from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_text
+from ragtasks.submissions._findings import Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
 from ragtasks.submissions.mtrageval._documents import Documents, document_ids_by_domain
 from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask, benchmark_inputs, read_inputs
@@ -56,20 +56,17 @@ def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: 
         inputs = benchmark_inputs(benchmark)
     else:
         unchecked.append("task ids, conversations: name the official input with --input, or a --benchmark")
-    known, reason = _documents(benchmark) if documents else (None, "not asked for")
-    if known is None:
-        unchecked.append(f"whether documents exist: {reason}")
+    known: Documents | None = None
+    if not documents:
+        unchecked.append("whether documents exist: not asked for")
+    elif benchmark is None:
+        unchecked.append("whether documents exist: name a --benchmark whose corpora are here")
+    else:
+        try:
+            known = document_ids_by_domain(benchmark)
+        except (BenchmarkFileError, ConfigurationError) as error:
+            unchecked.append(f"whether documents exist: {str(error).splitlines()[0]}")
     return Against(inputs, known, tuple(unchecked))
-
-
-def _documents(benchmark: Benchmark | None) -> tuple[Documents | None, str]:
-    """Return the documents that there are, or None and why they are not known."""
-    if benchmark is None:
-        return None, "name a --benchmark whose corpora are here"
-    try:
-        return document_ids_by_domain(benchmark), ""
-    except (BenchmarkFileError, ConfigurationError) as error:
-        return None, str(error).splitlines()[0]
 
 
 def check(
@@ -97,12 +94,17 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
         _refuse(report, {inputs[key].task_id for key in missing}, request.target)
         scores = list(_estimated_scores(request.task, built, benchmark, saved, missing))
     write_atomically(request.target, content)
-    changes = _changes(built, request.limit, len(missing))
+    notes = (
+        (built.n_rescored, "scores tie as 32-bit numbers, replaced by scores from the rank"),
+        (built.n_by_rank, "contexts have no scores of their own, scored by rank"),
+        (built.n_cut, f"cut to the first {request.limit} contexts"),
+        (len(missing), "submitted empty"),
+    )
     sample = [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
     return [
         *sample,
         *scores,
-        *changes,
+        *(f"{n} tasks: {text}" for n, text in notes if n),
         *render_text(report),
         f"wrote {request.target} ({len(content)} bytes)",
     ]
@@ -156,25 +158,22 @@ def _naming(missing: list[str], request: Submission, benchmark: Benchmark) -> Co
 
 def _refuse(report: Report, allowed: set[str], target: Path) -> None:
     """Raise where a submission would not pass; answers that the user allows to be missing are no reason."""
-    bad = [finding for finding in report.findings if not _is_allowed(finding, allowed)]
+    bad = [
+        finding
+        for finding in report.findings
+        if finding.severity is not Severity.NOTE
+        and not (finding.rule == "empty_prediction" and finding.task_id in allowed)
+    ]
     if bad:
+        steps = {
+            "file_size": "hand in fewer contexts with --limit-contexts",
+            "file_name": "name the file .jsonl",
+            "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
+        }
+        step = next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix the lines listed above")
         listed = first_ones(list(map(str, bad)), _MOST_NAMED, "\n  ")
         message = f"submission {target}: {len(bad)} findings, nothing is written\n  {listed}"
-        raise BenchmarkFileError(f"{message}\n  next step: {_next_step(bad)}")
-
-
-def _is_allowed(finding: Finding, allowed: set[str]) -> bool:
-    empty = finding.rule == "empty_prediction" and finding.task_id in allowed
-    return empty or finding.severity is Severity.NOTE
-
-
-def _next_step(bad: list[Finding]) -> str:
-    steps = {
-        "file_size": "hand in fewer contexts with --limit-contexts",
-        "file_name": "name the file .jsonl",
-        "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
-    }
-    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix the lines listed above")
+        raise BenchmarkFileError(f"{message}\n  next step: {step}")
 
 
 def _estimated_scores(
@@ -183,7 +182,12 @@ def _estimated_scores(
     """Yield the scores of a submission, or why there are none: that is no reason not to hand it in."""
     if task is not SubmissionTask.A:
         if saved is not None:
-            yield from _scores_of_answers(task, built, saved, missing)
+            ids = [normalise_task_id(row["task_id"]) for row in built.rows]
+            columns = {name: values_of(saved, task, ids, name) for name in RANKED_BY}
+            rows = zip(ids, *columns.values(), strict=True)
+            # An answer without text has scores of its own; a task that no request was sent for has none.
+            n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
+            yield from describe_answers(columns, n_missing)
         return
     try:
         side = retrieval_side(benchmark.name)
@@ -192,29 +196,6 @@ def _estimated_scores(
         yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
         yield f"no scores: {str(error).splitlines()[0]}"
-
-
-def _scores_of_answers(
-    task: SubmissionTask, built: Built, saved: SavedEvaluation, missing: Collection[str]
-) -> Iterator[str]:
-    ids = [normalise_task_id(row["task_id"]) for row in built.rows]
-    columns = {name: values_of(saved, task, ids, name) for name in RANKED_BY}
-    rows = zip(ids, *columns.values(), strict=True)
-    # An answer without text has scores of its own; a task that nobody was asked has none.
-    n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
-    yield from describe_answers(columns, n_missing)
-
-
-def _changes(built: Built, limit: int, n_missing: int) -> Iterator[str]:
-    """Yield what was done to contexts and scores on the way."""
-    if built.n_rescored:
-        yield f"{built.n_rescored} tasks: scores tie as 32-bit numbers, replaced by scores from the rank"
-    if built.n_by_rank:
-        yield f"{built.n_by_rank} tasks: contexts have no scores of their own, scored by rank"
-    if built.n_cut:
-        yield f"{built.n_cut} tasks: cut to the first {limit} contexts"
-    if n_missing:
-        yield f"{n_missing} tasks: submitted empty"
 
 
 # Estimated ranking score of a submission.
@@ -328,22 +309,19 @@ def build(
     task: SubmissionTask, inputs: Inputs, entries: Mapping[str, SubmittedTask], limit: int = MAX_CONTEXTS
 ) -> Built:
     """Return the submission that answers every task of the input."""
-    kept = {key: _cut(entries[key], limit) for key in inputs}
-    scored = {key: _scores(entry) for key, entry in kept.items()}
+    kept: dict[str, SubmittedTask] = {}
+    scored: dict[str, tuple[float, ...]] = {}
+    for key in inputs:
+        passages, scores = entries[key].passages[:limit], entries[key].scores
+        own = None if scores is None else scores[:limit]
+        kept[key] = SubmittedTask(passages, own, entries[key].answer)
+        scored[key] = rank_scores(len(passages)) if own is None else official_scores(own)
     return Built(
         rows=tuple(_row(task, given, kept[key], scored[key]) for key, given in inputs.items()),
         n_rescored=sum(entry.scores is not None and entry.scores != scored[key] for key, entry in kept.items()),
         n_by_rank=sum(entry.scores is None and bool(entry.passages) for entry in kept.values()),
         n_cut=sum(len(entries[key].passages) > limit for key in inputs),
     )
-
-
-def _cut(entry: SubmittedTask, limit: int) -> SubmittedTask:
-    return SubmittedTask(entry.passages[:limit], None if entry.scores is None else entry.scores[:limit], entry.answer)
-
-
-def _scores(entry: SubmittedTask) -> tuple[float, ...]:
-    return rank_scores(len(entry.passages)) if entry.scores is None else official_scores(entry.scores)
 
 
 def _row(task: SubmissionTask, given: InputTask, entry: SubmittedTask, scores: tuple[float, ...]) -> dict[str, Any]:
@@ -391,7 +369,12 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Su
     rankings: dict[str, tuple[Ranked, ...]] = {}
     for file, sha256 in read_manifest(folder).files.items():
         if file.endswith(".trec"):
-            rankings |= read_trec(_whole(folder / file, sha256))
+            path = folder / file
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                raise CacheError(
+                    f"{path} is missing or has other bytes than were written; remove the run and make it again"
+                )
+            rankings |= read_trec(path)
     return {
         task_id: SubmittedTask(
             tuple(Passage(item.passage_id, "") for item in ranking), tuple(item.score for item in ranking)
@@ -399,13 +382,6 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Su
         for task_id, ranking in rankings.items()
         if ranking
     }
-
-
-def _whole(path: Path, sha256: str) -> Path:
-    """Return the path of a file that has the bytes that were written."""
-    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
-        return path
-    raise CacheError(f"{path} is missing or has other bytes than were written; remove the run and make it again")
 
 
 def answered(path: Path) -> SavedEvaluation:

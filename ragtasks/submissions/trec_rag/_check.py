@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
-from ragtasks.errors import BenchmarkFileError, first_ones
 from ragtasks.files import bounded_lines, parse_json
 from ragtasks.metrics import CitedSentence, n_words, within
-from ragtasks.submissions._findings import Severity, Words, reading, rules
+from ragtasks.submissions._findings import Severity, Words, reading, refuse_problems, rules
 from ragtasks.submissions.trec_rag._answer import CitedAnswer
 from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025
 from ragtasks.submissions.trec_rag._checked_file import REFUSES, WARNS, CheckedFile, unchecked_topics
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
-_MAX_LISTED = 20
 _FORM = "TREC RAG 2024"
 _CORRECTS = "the track corrects it"
 
@@ -74,14 +72,7 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> Checked
 def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[CitedAnswer]:
     """Return the answers of a file, which has no problems; warnings are passed over."""
     checked = check_answers(path, topics, is_2025=is_2025)
-    if problems := checked.problems():
-        raise BenchmarkFileError(
-            "answer file",
-            where=str(path),
-            expected="a file that the track takes",
-            found=f"{len(problems)} problems\n    " + first_ones(list(map(str, problems)), _MAX_LISTED, "\n    "),
-            next_step="fix these lines; `ragtasks check` lists all",
-        )
+    refuse_problems("answer file", path, checked.findings, "fix these lines; `ragtasks check` lists all")
     return checked.answers
 
 
@@ -135,7 +126,10 @@ class _AnswerLine:
             self.add("response_length", f"response_length {answer.length}", row["response_length"])
         if self._is_good:
             self._checked.answers.append(answer)
-            self._checked.repaired.append(_repaired(row, answer))
+            sentences = within(answer.sentences, MAX_WORDS)
+            items = [{**item, "citations": _in_order(item["citations"])} for item in row["answer"][: len(sentences)]]
+            length = n_words(sentence.text for sentence in sentences)
+            self._checked.repaired.append({**row, "response_length": length, "answer": items})
 
     def _references(self, references: list[Any]) -> None:
         if len(references) > N_PASSAGES:
@@ -163,13 +157,6 @@ class _AnswerLine:
                 self.add("duplicate_citation", f"answer[{index}]: each citation once", citations)
             whole = [citation for citation in citations if isinstance(citation, int)]
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
-
-
-def _repaired(row: Mapping[str, Any], answer: CitedAnswer) -> dict[str, Any]:
-    """Return an object with citations in order and once, cut to 400 words by whole sentences, its length right."""
-    sentences = within(answer.sentences, MAX_WORDS)
-    items = [{**item, "citations": _in_order(item["citations"])} for item in row["answer"][: len(sentences)]]
-    return {**row, "response_length": n_words(sentence.text for sentence in sentences), "answer": items}
 
 
 def _in_order(citations: list[int]) -> list[int]:

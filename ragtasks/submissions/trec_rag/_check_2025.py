@@ -52,7 +52,7 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | Non
             continue
         metadata = row.get("metadata")
         errors = [*_metadata_errors(metadata, narratives), *_content_errors(row, by_id=by_id)]
-        problems = [*errors, *_metadata_warnings(metadata), *_reference_warnings(row.get("references"))]
+        problems = [*errors, *_warnings(metadata, _list(row.get("references")))]
         if not errors:
             answer = _answer(row, narratives)
             first = line_of.setdefault(answer.topic_id, number)
@@ -117,15 +117,11 @@ def _metadata_errors(metadata: object, narratives: Mapping[str, str] | None) -> 
         yield "type", f"metadata.type of {' or '.join(TYPES)}", metadata["type"]
 
 
-def _metadata_warnings(metadata: object) -> Iterator[Problem]:
-    if isinstance(metadata, dict):
-        for key in _OPTIONAL:
-            if key not in metadata:
-                yield "optional_metadata", f"metadata.{key}", Words("no such field")
-
-
-def _reference_warnings(references: object) -> Iterator[Problem]:
-    for index, one in enumerate(_list(references)):
+def _warnings(metadata: object, references: Sequence[Any]) -> Iterator[Problem]:
+    for key in _OPTIONAL:
+        if isinstance(metadata, dict) and key not in metadata:
+            yield "optional_metadata", f"metadata.{key}", Words("no such field")
+    for index, one in enumerate(references):
         if not isinstance(one, str) or not SEGMENT_ID.fullmatch(one):
             yield "reference_id", f"references[{index}] as the id of a segment", one
 

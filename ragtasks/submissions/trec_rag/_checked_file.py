@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule
 from ragtasks.submissions.trec_rag._answer import CitedAnswer
 
 REFUSES = "the track refuses the file"
@@ -32,10 +32,6 @@ class CheckedFile:
         """Note a problem in a line, 0 for the file as a whole."""
         rule, expected, found = problem
         self.findings.append(self.rules[rule].finding(line, topic_id, expected, found))
-
-    def problems(self) -> list[Finding]:
-        """Return what the track refuses the file for."""
-        return [finding for finding in self.findings if finding.severity is Severity.PROBLEM]
 
     def report(self, name: str) -> Report:
         """Return the report of the file; the track repairs or passes what is a warning."""

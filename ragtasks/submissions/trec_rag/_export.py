@@ -10,7 +10,7 @@ from ragtasks.benchmarks.trec_rag import NARRATIVES
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
-from ragtasks.submissions._findings import render_text
+from ragtasks.submissions._findings import refuse_problems, render_text
 from ragtasks.submissions.trec_rag._answer import answer_of, write_rows
 from ragtasks.submissions.trec_rag._check import check_lines
 from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025, row_2025
@@ -56,14 +56,8 @@ def build_answers(
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     check = check_lines_2025 if team_id else check_lines
     checked = check([json.dumps(row).encode() for row in rows], topics)
-    if problems := checked.problems():
-        raise BenchmarkFileError(
-            "answer file",
-            where=str(output),
-            expected="a file that the track takes",
-            found="\n    ".join(map(str, problems[:20])),
-            next_step="fix what the lines name and build it again; nothing was written",
-        )
+    next_step = "fix what the lines name and build it again; nothing was written"
+    refuse_problems("answer file", output, checked.findings, next_step)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
     write_rows(output, rows)
     notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []

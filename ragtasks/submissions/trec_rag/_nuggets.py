@@ -10,13 +10,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ragtasks.benchmarks.trec_rag import TopicNuggets
+from ragtasks.benchmarks.trec_rag import TopicNuggets, nugget_rows
 from ragtasks.errors import JudgeError
-from ragtasks.judges import (
-    NUGGET_CREATION,
-    Verdict,
-    nugget_creation,
-)
+from ragtasks.judges import NUGGET_CREATION, nugget_creation
 from ragtasks.records import Importance, Nugget, Passage, Qrel, Response, Task
 from ragtasks.submissions.trec_rag._answer import write_rows
 from ragtasks.submissions.trec_rag._score import Judge
@@ -47,40 +43,26 @@ def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[Topic
     rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
     lost = [row for row in rows if not row.is_answered]
     if lost:
-        raise _lost(lost, len(rows))
+        raise JudgeError(
+            "nuggets",
+            where=name,
+            expected=f"nuggets for all {len(rows)} topics",
+            found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
+            next_step="run the same again: answers so far are saved. Nothing was written",
+        )
     found = [
-        _topic_nuggets(response.task, row.label)
+        TopicNuggets(
+            response.task.task_id,
+            response.task.question,
+            tuple(Nugget(item["text"], Importance(item["importance"])) for item in json.loads(row.label)),
+        )
         for response, row in zip(pooled, rows, strict=True)
         if row.label is not None
     ]
     return found, [row.task_id for row in rows if row.label is None]
 
 
-def _lost(lost: Sequence[Verdict], n_topics: int) -> JudgeError:
-    return JudgeError(
-        "nuggets",
-        where=lost[0].judge,
-        expected=f"nuggets for all {n_topics} topics",
-        found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
-        next_step="run the same again: answers so far are saved. Nothing was written",
-    )
-
-
-def _topic_nuggets(task: Task, label: str) -> TopicNuggets:
-    nuggets = tuple(Nugget(item["text"], Importance(item["importance"])) for item in json.loads(label))
-    return TopicNuggets(task.task_id, task.question, nuggets)
-
-
 def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
     """Write nuggets in the track's format, atomically."""
-    write_rows(
-        path,
-        (
-            {
-                "query": topic.query,
-                "qid": topic.topic_id,
-                "nuggets": [{"text": item.text, "importance": item.importance.value} for item in topic.nuggets],
-            }
-            for topic in topics
-        ),
-    )
+    rows = ({"query": one.query, "qid": one.topic_id, "nuggets": nugget_rows(one.nuggets)} for one in topics)
+    write_rows(path, rows)

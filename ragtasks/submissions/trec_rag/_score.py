@@ -74,7 +74,15 @@ def score_answers(
 ) -> ScoredAnswers:
     """Return the scores of answers to topics with nuggets; answers to other topics are left out."""
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
-    responses = [_response(answer, tasks[answer.topic_id], segments or {}) for answer in chosen]
+    texts = segments or {}
+    responses = [
+        Response(
+            tasks[answer.topic_id],
+            tuple(texts.get(item, Passage(item, "")) for item in answer.references),
+            answer.text,
+        )
+        for answer in chosen
+    ]
     sentences = {answer.topic_id: answer.sentences for answer in chosen}
     rubrics = [nugget_assignment(shown=lambda response: response.text)]
     if segments is not None:
@@ -95,11 +103,6 @@ def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
         for sentence in answer.sentences
         if sentence.citations
     )
-
-
-def _response(answer: CitedAnswer, task: Task, segments: Mapping[str, Passage]) -> Response:
-    passages = tuple(segments.get(item, Passage(item, "")) for item in answer.references)
-    return Response(task, passages, answer.text)
 
 
 def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
