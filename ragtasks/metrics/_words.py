@@ -53,8 +53,12 @@ _BELOW_THOUSAND = (
 _SPELLED = rf"(?i:{_BELOW_THOUSAND}(?:[ -]{_SCALE}(?: (?:and )?{_BELOW_THOUSAND})?)*)\b"
 _IN_SPELLED = (*_TENS.split("|"), *_SCALES)
 _REST = rf"{_WORD}|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]"
+_BEGIN = rf"(?=[\w%$\u20ac\u00a3{_IDEOGRAPH}])"
+"""How every token begins, so that no pattern is tried at a blank."""
 _TOKENS = {
-    (is_plain, has_spelled): re.compile(rf"{_SPELLED}|{_REST}" if has_spelled else _REST, re.ASCII * is_plain)
+    (is_plain, has_spelled): re.compile(
+        rf"{_BEGIN}(?:{_SPELLED}|{_REST})" if has_spelled else rf"{_BEGIN}(?:{_REST})", re.ASCII * is_plain
+    )
     for is_plain in (False, True)
     for has_spelled in (False, True)
 }

@@ -7,11 +7,12 @@ copies a passage has all its words from there, so this is a diagnosis and ranks 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
-from itertools import filterfalse, pairwise
+from itertools import accumulate, filterfalse, pairwise
 from statistics import fmean
 
 from ragtasks.errors import ConfigurationError, clear_error
@@ -31,7 +32,6 @@ from ragtasks.metrics._words import (
     MOST_TEXTS,
     is_negation,
     plain_text,
-    small_letters,
     token_pattern,
     tokens_of,
     units_in,
@@ -265,14 +265,13 @@ class GroundedAnswer:
         return Grounding(self.sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
 
     def _sentence(self, part: _Part) -> GroundedSentence:
-        texts = [text for text, _ in self._shown]
-        sources = self._sources(part)
+        order, start = part.in_order(self._language), part.span.start
+        missing = self._missing(part, order)
         source = self._source(part)
-        order, best, flipped = _in_order(part.text, self._language), None, None
-        if found := _best(part, texts, self._language):
-            passage, first, last = found
-            shown = _in_order(texts[passage], self._language)
-            best = PassageSpan(passage, Span(shown.spans[first].start, shown.spans[last].end))
+        best = flipped = None
+        if found := self._best(part):
+            passage, shown, first, last = found
+            best = PassageSpan(passage, shown.span(first, last))
             flipped = _flipped(order, shown, first, last) if source is Source.PASSAGES else None
         return GroundedSentence(
             self._answer[part.span.start : part.span.end],
@@ -281,55 +280,63 @@ class GroundedAnswer:
             _share([part], *self._held),
             source,
             best,
-            tuple(span for span, found in sources if found is not Source.PASSAGES),
-            tuple(span for span, found in sources if found in (Source.QUESTION, Source.CONVERSATION)),
-            tuple(self._numbers(sources)),
-            Span(part.span.start + flipped.start, part.span.start + flipped.end) if flipped else None,
+            tuple(span for span, _ in missing),
+            tuple(span for span, is_said in missing if is_said),
+            tuple(filter(_is_number, self._words_nowhere(missing))),
+            order.span(*flipped, start) if flipped else None,
             *_support(part, self._indexes),
         )
 
-    def _sources(self, part: _Part) -> list[tuple[Span, Source]]:
-        """Return the place in the answer of each content word of a sentence, and the first source that has it."""
-        order = _in_order(part.text, self._language)
+    def _missing(self, part: _Part, order: _InOrder) -> list[tuple[Span, bool]]:
+        """Return the place in the answer of each content word that no passage has, and whether a turn has it."""
+        passages, *turns = self._held
         return [
-            (Span(part.span.start + span.start, part.span.start + span.end), self._source_of(unit))
-            for span, unit in zip(order.spans, order.units, strict=True)
+            (order.span(place, place, part.span.start), any(unit in held for held in turns))
+            for place, unit in enumerate(order.units)
+            if unit not in passages
         ]
 
-    def _source_of(self, unit: str) -> Source:
-        return next((source for source, held in zip(Source, self._held, strict=False) if unit in held), Source.NOTHING)
+    def _best(self, part: _Part) -> tuple[int, _InOrder, int, int] | None:
+        """Return the passage that has most of a sentence, of equals the first, its words, and the first and last."""
+        most, best = 0, 0
+        for passage, (index, (text, _)) in enumerate(zip(self._indexes, self._shown, strict=True)):
+            if _n_held(part.content, [index]) > most:  # a title adds words, so with it is no less than without
+                n_held = _n_held(part.content, [units_of_text(text, self._language, "")])
+                most, best = (n_held, passage) if n_held > most else (most, best)
+        if not most:
+            return None
+        shown = _in_order(self._shown[best][0], self._language)
+        places = sorted({place for unit in part.content for place in shown.places.get(unit, ())[:_MOST_PLACES]})
+        if not places:
+            return None
+        first, last = _densest(places, _LONGER * len(part.content))
+        return (best, shown, *_without_repeats(shown, [place for place in places if first <= place <= last]))
 
     def _source(self, part: _Part) -> Source:
         """Return the source that has most content words of a sentence; of equal ones the first."""
-        units = part.content
-        n_nowhere = sum(self._source_of(unit) is Source.NOTHING for unit in units)
-        if not units or n_nowhere > _HALF * len(units):
+        n_words = len(part.content)
+        if not n_words or _n_held(part.content, self._held) < _HALF * n_words:
             return Source.NOTHING
-        counts = [sum(unit in held for unit in units) for held in self._held]
+        counts = [_n_held(part.content, [held]) for held in self._held]
         return list(Source)[counts.index(max(counts))]
 
-    def _numbers(self, sources: Iterable[tuple[Span, Source]]) -> Iterator[str]:
-        words = (self._answer[span.start : span.end] for span, source in sources if source is Source.NOTHING)
-        return (word for word in words if word[0].isdecimal())
+    def _words_nowhere(self, missing: Iterable[tuple[Span, bool]]) -> Iterator[str]:
+        return (self._answer[span.start : span.end] for span, is_said in missing if not is_said)
 
     def words_not_found(self) -> Iterator[str]:
         """Yield every content word that no passage and no turn has."""
         for part in self._parts:
-            for span, source in self._sources(part):
-                if source is Source.NOTHING:
-                    yield self._answer[span.start : span.end]
+            yield from self._words_nowhere(self._missing(part, part.in_order(self._language)))
 
     def numbers_not_found(self) -> Iterator[str]:
         """Yield every number that no passage and no turn has."""
-        for part in self._parts:
-            if any(unit[0].isdecimal() and self._source_of(unit) is Source.NOTHING for unit in part.content):
-                yield from self._numbers(self._sources(part))
+        return filter(_is_number, self.words_not_found())
 
     def is_held(self, least: float) -> bool:
         """Return whether passages and conversation have every number, and at least that share of all words."""
-        units = (unit for part in self._parts for unit in part.content if unit[0].isdecimal())
+        numbers = [unit for part in self._parts for unit in part.content if _is_number(unit)]
         share = _share(self._parts, *self._held)
-        return share is None or (share >= least and not any(self._source_of(u) is Source.NOTHING for u in units))
+        return share is None or (share >= least and _n_held(numbers, self._held) == len(numbers))
 
 
 def grounded(answer: str, passages: Sequence[Passage]) -> float | None:
@@ -378,6 +385,10 @@ def copied(answer: str, passages: Passages) -> float | None:
         if run in held:
             inside[start : start + _RUN] = b"\1" * _RUN
     return sum(inside) / len(words)
+
+
+def _is_number(word: str) -> bool:
+    return word[0].isdecimal()
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -483,6 +494,11 @@ class _Part:
     """Units of its content words."""
     function: list[str]
     """Its function words."""
+    words: list[str]
+
+    def in_order(self, language: str) -> _InOrder:
+        """Return its content words in their order."""
+        return _InOrder(self.text, self.words, language)
 
 
 def _share(parts: Sequence[_Part], *held: frozenset[str]) -> float | None:
@@ -517,9 +533,10 @@ def _parts(
 
 def _part(clean: str, span: Span, cited: tuple[Cited, ...], language: str) -> _Part:
     text = clean[span.start : span.end]
-    words = list(map(units_in(language).__getitem__, with_pairs(tokens_of(text))))
-    content = [unit for unit, is_content in words if is_content]
-    return _Part(span, text, cited, content, [unit for unit, is_content in words if not is_content])
+    words = tokens_of(text)
+    units = list(map(units_in(language).__getitem__, with_pairs(words)))
+    content, function = ([unit for unit, is_one in units if is_one is wanted] for wanted in (True, False))
+    return _Part(span, text, cited, content, function, words)
 
 
 _FULL, _PARTLY = 0.75, 0.6
@@ -568,60 +585,74 @@ _MOST_PLACES = 64
 _CLAUSE_WORDS = frozenset(["and", "because", "but", "if", "or", "that", "when", "which", "who"])
 _SAME_SUBJECT = frozenset(["he", "it", "she", "these", "they", "this", "ils", "elles", "sie", "diese"])
 _CLAUSE_END = re.compile(r"[.,;:!?\n\u3002\uff0c\uff1b]")
+_WITHIN = ",;:\uff0c\uff1b"
+"""Signs that end a clause and no sentence."""
 
 
-@dataclass(frozen=True, slots=True)
 class _InOrder:
-    """The content words of a text in their order."""
+    """The content words of a text in their order; what few sentences need is read on demand."""
 
-    units: list[str]
-    spans: list[Span]
-    negated: list[bool]
-    """Whether a word is the first behind a negation of its clause."""
-    places: dict[str, list[int]]
-    """Unit -> its first places among the content words."""
-    sentences: list[int]
-    """The sentence of each word, counted from 0; one that begins with `they` or `it` belongs to the one before."""
+    def __init__(self, text: str, words: Sequence[str], language: str) -> None:
+        self._text, self._words = plain_text(text), words
+        self._read = list(map(units_in(language).__getitem__, words))
+        self._content = [place for place, (_, is_content) in enumerate(self._read) if is_content]
+        self.units = [self._read[place][0] for place in self._content]
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        return [match.span() for match in token_pattern(self._text).finditer(self._text)]
+
+    def span(self, first: int, last: int, start: int = 0) -> Span:
+        """Return the characters of some content words, in a text that begins at `start`."""
+        return Span(start + self._spans[self._content[first]][0], start + self._spans[self._content[last]][1])
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Unit -> its places among the content words."""
+        found: dict[str, list[int]] = {}
+        for place, unit in enumerate(self.units):
+            found.setdefault(unit, []).append(place)
+        return found
+
+    @cached_property
+    def _ends(self) -> dict[int, str]:
+        """Word -> the first sign between the word before and it that ends a clause."""
+        starts = [start for start, _ in self._spans]
+        found: dict[int, str] = {}
+        for match in _CLAUSE_END.finditer(self._text):
+            place = bisect(starts, match.start())
+            if place < len(starts) and (not place or self._spans[place - 1][1] <= match.start()):
+                found.setdefault(place, match[0])
+        return found
+
+    @cached_property
+    def sentences(self) -> list[int]:
+        """The sentence of each content word, counted from 0; with `they` or `it` none begins."""
+        opens = {place for place, sign in self._ends.items() if sign not in _WITHIN}
+        opens = {place for place in opens if self._words[place] not in _SAME_SUBJECT}
+        numbers = list(accumulate(place in opens for place in range(len(self._words))))
+        return [numbers[place] for place in self._content]
+
+    @cached_property
+    def negated(self) -> list[bool]:
+        """Whether a content word is the first behind a negation of its clause."""
+        found = set()
+        for place in filter(self._is_negation, range(len(self._words))):
+            for behind in range(place + 1, len(self._words)):
+                if behind in self._ends or self._words[behind] in _CLAUSE_WORDS:
+                    break
+                if self._read[behind][1]:
+                    found.add(behind)
+                    break
+        return [place in found for place in self._content]
+
+    def _is_negation(self, place: int) -> bool:
+        return not self._read[place][1] and is_negation(self._words[place])
 
 
 @lru_cache(maxsize=256)
-def _in_order(text: str, language: str) -> _InOrder:
-    found = _InOrder([], [], [], {}, [])
-    text = plain_text(text)
-    units, is_negated, end, sentence = units_in(language), False, 0, 0
-    for match in token_pattern(text).finditer(text):
-        word = small_letters(match[0])
-        if (ends := _CLAUSE_END.search(text, end, match.start())) or word in _CLAUSE_WORDS:
-            is_negated = False
-            sentence += bool(ends and ends[0] not in ",;:\uff0c\uff1b" and word not in _SAME_SUBJECT)
-        end = match.end()
-        unit, is_content = units[word]
-        if is_content:
-            places = found.places.setdefault(unit, [])
-            if len(places) < _MOST_PLACES:
-                places.append(len(found.units))
-            found.units.append(unit)
-            found.spans.append(Span(match.start(), end))
-            found.negated.append(is_negated)
-            found.sentences.append(sentence)
-            is_negated = False
-        elif is_negation(word):  # which is no unit
-            is_negated = True
-    return found
-
-
-def _best(part: _Part, texts: Sequence[str], language: str) -> tuple[int, int, int] | None:
-    """Return the passage that has most of a sentence, of equals the first, and the first and last word there."""
-    held = [_n_held(part.content, [units_of_text(text, language, "")]) for text in texts]
-    if not any(held):
-        return None
-    passage = held.index(max(held))
-    shown = _in_order(texts[passage], language)
-    places = sorted({place for unit in part.content for place in shown.places.get(unit, ())})
-    if not places:
-        return None
-    first, last = _densest(places, _LONGER * len(part.content))
-    return (passage, *_without_repeats(shown, [place for place in places if first <= place <= last]))
+def _in_order(passage: str, language: str) -> _InOrder:
+    return _InOrder(passage, words_of_text(passage), language)
 
 
 def _without_repeats(shown: _InOrder, places: list[int]) -> tuple[int, int]:
@@ -649,31 +680,36 @@ def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:
     return best_first, best_last
 
 
-def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> Span | None:
+def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> tuple[int, int] | None:
     """Return the first two words of a sentence that the place in the passage has only with the other polarity."""
+    if not any(sentence.negated) and not any(passage.negated):
+        return None
     inside: dict[tuple[str, ...], set[tuple[bool, ...]]] = {}
     for place in range(first, last):
         inside.setdefault(tuple(passage.units[place : place + 2]), set()).add(tuple(passage.negated[place : place + 2]))
     for place in range(len(sentence.units) - 1):
         negated = tuple(sentence.negated[place : place + 2])
         if negated not in inside.get(tuple(sentence.units[place : place + 2]), {negated}):
-            return Span(sentence.spans[place].start, sentence.spans[place + 1].end)
+            return place, place + 1
     return _flipped_apart(sentence, passage)
 
 
 _NEARLY_ALL = 0.75
 
 
-def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> Span | None:
+def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> tuple[int, int] | None:
     """Return the same where the words stand apart: in a sentence of the passage that has nearly all of them."""
     wanted = frozenset(sentence.units)
+    least = max(2, _NEARLY_ALL * len(wanted))
+    if len(wanted & passage.places.keys()) < least:
+        return None
     by_sentence: dict[int, dict[str, set[bool]]] = {}
     for unit in wanted:
-        for place in passage.places.get(unit, ()):
+        for place in passage.places.get(unit, ())[:_MOST_PLACES]:
             words = by_sentence.setdefault(passage.sentences[place], {})
             words.setdefault(unit, set()).add(passage.negated[place])
     most = max(map(len, by_sentence.values()), default=0)
-    if most < max(2, _NEARLY_ALL * len(wanted)):
+    if most < least:
         return None
     is_negated = any(sentence.negated)
     alike = [words for words in by_sentence.values() if len(words) == most]
@@ -681,5 +717,5 @@ def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> Span | None:
         return None
     for place, unit in enumerate(sentence.units):
         if not any(sentence.negated[place] in words.get(unit, {sentence.negated[place]}) for words in alike):
-            return Span(sentence.spans[max(0, place - 1)].start, sentence.spans[place].end)
+            return max(0, place - 1), place
     return None
