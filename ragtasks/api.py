@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any, Union
 
 from ragtasks.benchmarks import (
     Benchmark,
-    Doc,
     benchmark_folder,
-    build_docs,
     contexts_for,
     open_benchmark,
-    relevant_passages,
-    response_of,
     retrieval_side,
 )
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
@@ -37,7 +33,7 @@ from ragtasks.files import (
     read_qrels,
     read_run,
 )
-from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
+from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
 from ragtasks.reports.outcome import decision_text
@@ -56,7 +52,7 @@ from ragtasks.results import (
     own_rows,
     read_evaluations,
     suite_of_answers,
-    trajectory_in_doc,
+    unscored_answers,
 )
 from ragtasks.scoring import (
     CheckedAnswers,
@@ -66,9 +62,8 @@ from ragtasks.scoring import (
     Plausibility,
     Question,
     ResponseScorer,
-    check_together,
+    check_answers,
     decide,
-    scored_row,
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, RaceEnd, compare_columns, estimate_mean
@@ -262,11 +257,11 @@ def score(
     config = config_from_options(dict(data=benchmark.data, run=run, judges=judges, encoder=encoder, **options))
     contexts = contexts_of_answers(given, benchmark.source, chosen, config.run, run_store())
     config = config.model_copy(update={"run": contexts.run})
-    docs = _docs(benchmark, contexts, config, given)
-    evaluation = _scored((benchmark.source, chosen, docs), given, config, name)
-    ids = [doc["task_id"] for doc in docs]
-    missing = tuple(task_id for task_id in ids if task_id not in given)
-    return _without_failures(Results((evaluation,), missing, tuple(sorted(given.keys() - set(ids)))))
+    missing = dict.fromkeys(contexts.passages.keys() - given.keys(), GivenAnswer("", no_answer=_NOT_GIVEN))
+    evaluation = _scored(benchmark.source, contexts, {**given, **missing}, config, name)
+    ids = [row.task.task_id for row in evaluation.rows]
+    left_out = tuple(sorted(given.keys() - set(ids)))
+    return _without_failures(Results((evaluation,), tuple(name for name in ids if name in missing), left_out))
 
 
 def score_rows(
@@ -290,43 +285,29 @@ def score_rows(
     found = _read_rows(rows)
     config = config_from_options(dict(judges=judges, encoder=encoder, **options))
     config = config.model_copy(update={"run": CONTEXTS_OF_FILE})
-    docs = build_docs(found.benchmark, Setting.FULL_RAG, None, conversational=False, contexts=found.contexts)
-    asked = (found.benchmark, Setting.FULL_RAG, docs)
-    return _without_failures(Results((_scored(asked, found.given, config, name),)))
+    return _without_failures(Results((_scored(found.benchmark, found.contexts, found.given, config, name),)))
 
 
 def _scored(
-    asked: tuple[Benchmark, Setting, Sequence[Doc]],
-    given: Mapping[str, GivenAnswer],
-    config: EvaluationConfig,
-    name: str,
+    source: Benchmark, contexts: Contexts, given: Mapping[str, GivenAnswer], config: EvaluationConfig, name: str
 ) -> Evaluation:
-    """Return the evaluation of the answers to the docs of one setting."""
-    source, setting, docs = asked
-    texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
+    """Return the evaluation of the answers to the tasks of one setting."""
     take_failures()  # what an earlier evaluation left in this process
-    suite = suite_of_answers(source, setting, given)
+    suite = suite_of_answers(source, contexts.setting, given)
     scorer = ResponseScorer(source, config, suite, _local_judge(config))
-    docs = _with_searches(source, docs, given, config)
-    responses = [
-        response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
-    ]
-    scored = scorer.score(responses)
-    check_together(
-        f"{source.label} in {setting.value}",
-        responses,
-        texts,
-        [result.notes for result in scored],
-        setting=setting,
-        benchmark=source if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else None,
-    )
-    samples = [
-        scored_row({"doc": doc, "filtered_resps": [text]}, result)
-        for doc, text, result in zip(docs, texts, scored, strict=True)
-    ]
-    return evaluation_of(
-        _label(name, config), _provenance(source, suite, config, scorer), f"{source.name}_{setting.value}", samples
-    )
+    scored = scorer.score(unscored_answers(given, source, contexts, config))
+    is_published = config.run in {OFFICIAL, CONTEXTS_OF_FILE}
+    _, answers = check_answers(source.label, scored, source if is_published else None)
+    provenance = {
+        "benchmark": source.label,
+        "suite": suite,
+        "revision": source.revision,
+        "fingerprint": None,
+        "configuration": json.loads(config.model_dump_json()),
+        "scoring": scorer.provenance(),
+    }
+    label = name if is_published else f"{name} (run {config.run})"  # as `read_results` names a stored run
+    return evaluation_of(label, provenance, f"{source.name}_{contexts.setting.value}", answers)
 
 
 def _without_failures(results: Results) -> Results:
@@ -383,50 +364,6 @@ def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
             next_step=f"give `setting`: {', '.join(setting.value for setting in Setting)}; or records with `contexts`",
         )
     return Setting.FULL_RAG
-
-
-def _docs(
-    benchmark: LoadedBenchmark, contexts: Contexts, config: EvaluationConfig, given: Mapping[str, GivenAnswer]
-) -> list[Doc]:
-    """Return the docs of a setting's tasks, each with the passages that its answer was given."""
-    docs = build_docs(benchmark.source, contexts.setting, None, conversational=config.conversational, contexts=contexts)
-    return [doc if doc["task_id"] in given else {**doc, "no_answer": _NOT_GIVEN} for doc in docs]
-
-
-def _with_searches(
-    source: Benchmark, docs: Sequence[Doc], given: Mapping[str, GivenAnswer], config: EvaluationConfig
-) -> list[Doc]:
-    """Return docs with what the system searched for, where its answers say so."""
-    said = {name: answer for name, answer in given.items() if answer.trajectory is not None}
-    relevant = relevant_passages(source, {doc["domain"] for doc in docs if doc["task_id"] in said})
-    return [
-        doc
-        if (answer := said.get(doc["task_id"])) is None
-        else {
-            **doc,
-            "trajectory": trajectory_in_doc(
-                answer, answer_text(answer.text, config.end_of_thinking), relevant.get(doc["task_id"], ())
-            ),
-        }
-        for doc in docs
-    ]
-
-
-def _provenance(source: Benchmark, suite: str, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
-    """Return what results files say of scored answers."""
-    return {
-        "benchmark": source.label,
-        "suite": suite,
-        "revision": source.revision,
-        "fingerprint": None,
-        "configuration": json.loads(config.model_dump_json()),
-        "scoring": scorer.provenance(),
-    }
-
-
-def _label(name: str, config: EvaluationConfig) -> str:
-    """Return the system's name with the run that it was given, where that is a stored one, as `read_results` has it."""
-    return name if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{name} (run {config.run})"
 
 
 def _local_judge(config: EvaluationConfig) -> LocalJudge | None:

@@ -26,7 +26,6 @@ from ragtasks.benchmarks._docs import (
     passage_rows,
     published_passages,
     response_of,
-    targets_of,
     tasks_checksum,
     trajectory_row,
 )
@@ -130,7 +129,6 @@ __all__ = [
     "retrieval_side",
     "rows_benchmark",
     "source_of",
-    "targets_of",
     "tasks_checksum",
     "trajectory_row",
     "typed_file",

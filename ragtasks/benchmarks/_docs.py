@@ -76,11 +76,6 @@ def passage_rows(passages: Iterable[Passage]) -> list[dict[str, str]]:
     return [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
 
 
-def targets_of(doc: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the reference answers of a doc: several where several annotators labelled it."""
-    return tuple(task.target for task in response_of(doc, "").task.variants)
-
-
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
     """Return the response `text` to a doc as a record; the doc's `no_answer` says why there is none.
 

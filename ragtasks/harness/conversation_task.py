@@ -27,8 +27,6 @@ from ragtasks.benchmarks import (
     injected,
     open_benchmark,
     passage_rows,
-    response_of,
-    targets_of,
 )
 from ragtasks.clients import Spending, Spent, priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
@@ -40,8 +38,9 @@ from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
 from ragtasks.harness.scores import TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
-from ragtasks.records import Passage, Response, Setting
-from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
+from ragtasks.records import Passage, Setting
+from ragtasks.results import ScoredAnswer, logged_scoring, logged_values, saved_answer
+from ragtasks.scoring import given_metrics, shared_scorer
 from ragtasks.suites import suite_named, suite_with
 
 # The harness task of ragtasks: real chat messages in, batch-scored answers out.
@@ -243,15 +242,19 @@ class ConversationTask(ConfigurableTask):
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
         return answered and not len(self._scores) and self.scorer is other.scorer
 
-    def responses(self) -> list[Response]:
-        """Return the answers to this task's docs."""
+    def answers(self) -> list[ScoredAnswer]:
+        """Return the answers to this task's docs, before the scoring."""
         self._answers.take(self._instances)
-        return [response_of(self._reported(item.doc), self._answers.text(item)) for item in self._instances]
-
-    def replies(self) -> list[str]:
-        """Return what the model gave to this task's docs, thinking text included."""
-        self._answers.take(self._instances)
-        return [str(instance.resps[0] or "") for instance in self._instances]
+        return [
+            saved_answer(
+                {
+                    "doc": self._reported(item.doc),
+                    "resps": [[str(item.resps[0] or "")]],
+                    "filtered_resps": [self._answers.text(item)],
+                }
+            )
+            for item in self._instances
+        ]
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
@@ -261,9 +264,9 @@ class ConversationTask(ConfigurableTask):
         reported = self._answers.reported(doc, self._fitting.kept)
         return {**reported, "usage": usage} if usage else reported
 
-    def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
-        """Keep the scores of this task's responses until the harness asks for them document by document."""
-        self._scores.take(results, responses)
+    def take_scores(self, answers: Iterable[ScoredAnswer]) -> None:
+        """Keep this task's scored answers until the harness requests them document by document."""
+        self._scores.take(answers)
 
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one document; NaN where it is unscored.
@@ -274,8 +277,9 @@ class ConversationTask(ConfigurableTask):
         doc.update(self._reported(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
-        doc["scoring"] = self._scores.notes(doc["task_id"])
-        return self._scores.values(doc["task_id"], (results[0].strip(), targets_of(doc)))
+        answer = self._scores[doc["task_id"]]
+        doc["scoring"] = logged_scoring(answer)
+        return logged_values(answer)
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""
@@ -307,7 +311,7 @@ class ConversationTask(ConfigurableTask):
                 **({"server_settings": dict(served.client.learned)} if served and served.client.learned else {}),
                 **({"spending": spending} if (spending := self._spending()) else {}),
                 "scoring": self.scorer.provenance(),
-                **self._scores.plausibility(),
+                **self._scores.provenance(),
                 **self._summary(),
             },
         }
@@ -320,7 +324,7 @@ class ConversationTask(ConfigurableTask):
         """Return the means beside the provenance; {} before the scoring, or where other ranks hold some answers."""
         if self._is_distributed or not len(self._scores):
             return {}
-        return self._scores.summary(self._reported(item.doc) for item in self._instances)
+        return self._scores.summary()
 
 
 def _of_run(run: str, spending: Spending) -> Spending:

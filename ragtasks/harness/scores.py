@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.instance import Instance
@@ -15,63 +16,41 @@ from ragtasks.files import OFFICIAL
 from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.metrics import Metric, Pair, answer_text
-from ragtasks.records import Response, Setting
-from ragtasks.results import ScoredAnswer, saved_summary, scored_answer
-from ragtasks.scoring import (
-    ScoredResponse,
-    check_together,
-    note_turn_errors,
-    plausibility_of,
-    record_checked,
-)
+from ragtasks.results import ScoredAnswer, saved_summary
+from ragtasks.scoring import check_answers, plausibility_of, record_checked, with_turn_error
 
 if TYPE_CHECKING:
     from ragtasks.harness.conversation_task import ConversationTask
 
 
 class TaskScores:
-    """Keeps what responses scored, until the harness asks."""
+    """Keeps the scored answers of one harness task until the harness requests their values."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self._metrics = metrics
-        self._results: dict[str, ScoredResponse] = {}
+        self._answers: dict[str, ScoredAnswer] = {}
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._answers)
+
+    def __getitem__(self, task_id: str) -> ScoredAnswer:
+        return self._answers[task_id]
 
     def forget(self) -> None:
-        """Begin anew: other requests are asked."""
-        self._results = {}
+        """Begin anew: other requests are sent."""
+        self._answers = {}
 
-    def take(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
-        """Keep the scores of responses by their task."""
-        self._results = {item.task.task_id: result for item, result in zip(responses, results, strict=True)}
+    def take(self, answers: Iterable[ScoredAnswer]) -> None:
+        """Keep scored answers by their task."""
+        self._answers = {answer.task.task_id: answer for answer in answers}
 
-    def plausibility(self) -> dict[str, Any]:
-        """Return what results say of answers that cannot be answers; {} where nothing was checked."""
-        return plausibility_of({task_id: result.notes for task_id, result in self._results.items()})
+    def provenance(self) -> dict[str, Any]:
+        """Return what results say of implausible answers; {} where nothing was checked."""
+        return plausibility_of(self._answers.values())
 
-    def summary(self, docs: Iterable[Doc]) -> dict[str, Any]:
-        """Return what results say of the scores of all docs."""
-        return saved_summary(map(self._row, docs))
-
-    def _row(self, doc: Doc) -> ScoredAnswer:
-        """Return a doc as it will be read from the log."""
-        values = self.values(doc["task_id"], ("", ()))
-        own = {name: value for name, value in values.items() if not isinstance(value, tuple)}
-        noted = {**doc, "scoring": self.notes(doc["task_id"])}
-        return scored_answer({**own, "doc": noted, "metrics": list(own), "filtered_resps": [""]})
-
-    def notes(self, task_id: str) -> dict[str, Any]:
-        """Return what a log says beside the scores of a document."""
-        return self._results[task_id].notes
-
-    def values(self, task_id: str, pair: Pair) -> dict[str, Any]:
-        """Return metric -> value of one document, NaN where it is unscored."""
-        scores = self._results[task_id].scores
-        values = {name: math.nan if score.value is None else score.value for name, score in scores.items()}
-        scored = [name for name, value in values.items() if not math.isnan(value)]
-        return values | {name: pair for name in scored if self._together(name)}
+    def summary(self) -> dict[str, Any]:
+        """Return the means of all answers."""
+        return saved_summary(self._answers.values())
 
     def aggregations(self, names: Iterable[str], *, is_distributed: bool) -> dict[str, Callable[..., float]]:
         """Return metric -> what makes one number of its values: the mean over the scored documents, or its own way.
@@ -86,7 +65,7 @@ class TaskScores:
         return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
 
     def _mean(self, name: str, is_distributed: bool) -> Callable[[Iterable[float]], float]:
-        all_scored = all(result.scores[name].value is not None for result in self._results.values())
+        all_scored = all(answer.scores[name] is not None for answer in self._answers.values())
         return mean if all_scored and not is_distributed else mean_of_scored
 
 
@@ -162,39 +141,25 @@ _LOGGER = logging.getLogger(__name__)
 def score_together(tasks: Sequence[ConversationTask]) -> None:
     """Score the answers of tasks that share a scorer in one pass and hand each task its own.
 
-    Which of them cannot be answers is looked at by setting, noted with the scores, logged and remembered.
+    Implausible answers are marked, logged and counted by setting, except those of a baseline.
     """
-    answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
-    n = sum(len(responses) for _, responses in answers)
-    _LOGGER.info("scoring %d answers of %d task%s", n, len(answers), "" if len(answers) == 1 else "s")
-    results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
-    scored = [(task, responses, [next(results) for _ in responses]) for task, responses in answers]
-    if not getattr(model_in_use(), "is_baseline", False):
-        _check(scored)
+    tasks = sorted(tasks, key=lambda task: task.task_name)
+    answers = [answer for task in tasks for answer in task.answers()]
+    _LOGGER.info("scoring %d answers of %d task%s", len(answers), len(tasks), "" if len(tasks) == 1 else "s")
+    first = tasks[0]
+    scored = first.scorer.score(answers)
+    if getattr(model_in_use(), "is_baseline", False):
+        scored = [with_turn_error(answer) for answer in scored]
     else:
-        for _, responses, own in scored:
-            note_turn_errors(responses, [result.notes for result in own])
-    for task, responses, scores in scored:
-        task.take_results(scores, responses)
-
-
-def _check(scored: Sequence[tuple[ConversationTask, list[Response], list[ScoredResponse]]]) -> None:
-    groups: dict[str, list[tuple[ConversationTask, list[Response], list[ScoredResponse]]]] = {}
-    for item in scored:
-        groups.setdefault(item[0].setting, []).append(item)
-    for setting, items in groups.items():
-        first = items[0][0]
-        checked = check_together(
-            f"{first.benchmark.label} in {setting}",
-            [response for _, responses, _ in items for response in responses],
-            [reply for task, _, _ in items for reply in task.replies()],
-            [result.notes for _, _, results in items for result in results],
-            setting=Setting(setting.partition(",")[0]),
-            benchmark=first.benchmark if first.evaluation.run == OFFICIAL else None,
-        )
-        for line in checked.lines:
-            _LOGGER.warning("%s: %s", checked.where, line)
-        record_checked(checked, first.evaluation.max_implausible)
+        is_official = first.evaluation.run == OFFICIAL
+        checked, scored = check_answers(first.benchmark.label, scored, first.benchmark if is_official else None)
+        for found in checked:
+            for line in found.lines:
+                _LOGGER.warning("%s: %s", found.where, line)
+            record_checked(found, first.evaluation.max_implausible)
+    remaining = iter(scored)
+    for task in tasks:
+        task.take_scores(islice(remaining, len(task.instances)))
 
 
 # What came back for the requests of one harness task: the text of each reply, and the passages that it is based on.

@@ -32,7 +32,7 @@ from ragtasks.results._saved import (
     unusable,
     value_at,
 )
-from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer, scored_answer
+from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer
 from ragtasks.results._summary import Summary, read_summary, summaries_of, together
 from ragtasks.suites import suite_named, without_agentic
 
@@ -150,18 +150,9 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def evaluation_of(
-    model: str, provenance: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]
-) -> Evaluation:
-    """Return the evaluation of responses that were scored in this process, and saved nowhere.
-
-    A score of all responses together, such as corpus BLEU, is no value of one and has none here.
-    """
-    together = {metric.name for metric in suite_named(provenance["suite"]).metrics if metric.aggregate is not None}
-    rows = tuple(
-        scored_answer({**item, "metrics": [name for name in item["metrics"] if name not in together]})
-        for item in samples
-    )
+def evaluation_of(model: str, provenance: Mapping[str, Any], task: str, answers: Iterable[ScoredAnswer]) -> Evaluation:
+    """Return the evaluation of answers that were scored in this process, and saved nowhere."""
+    rows = tuple(replace(answer, sample={}) for answer in answers)
     return Evaluation(model, kind_of(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
 

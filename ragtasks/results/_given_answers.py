@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,11 @@ from ragtasks.benchmarks import (
     ROWS,
     SAMPLE,
     Benchmark,
+    Doc,
     added_benchmark_names,
     benchmark_folder,
     benchmark_names,
-    build_doc,
+    build_docs,
     contexts_for,
     open_benchmark,
     relevant_passages,
@@ -26,7 +27,6 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksErro
 from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.metrics import answer_text
 from ragtasks.records import (
-    Answerability,
     Contexts,
     Ending,
     Passage,
@@ -35,10 +35,27 @@ from ragtasks.records import (
     normalise_task_id,
 )
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
-from ragtasks.results._scored_answer import saved_answer
+from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"
+
+
+def unscored_answers(
+    given: Mapping[str, GivenAnswer], benchmark: Benchmark, contexts: Contexts, config: EvaluationConfig
+) -> list[ScoredAnswer]:
+    """Return the given answers in the order of the benchmark, each with the sample that the harness would log.
+
+    Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
+    """
+    searched = {task.domain for task in benchmark.tasks if task.task_id in given and given[task.task_id].trajectory}
+    relevant = relevant_passages(benchmark, searched)
+    docs = build_docs(benchmark, contexts.setting, None, conversational=config.conversational, contexts=contexts)
+    return [
+        _unscored(doc, given[task_id], config.end_of_thinking, relevant.get(task_id, ()))
+        for doc in docs
+        if (task_id := doc["task_id"]) in given
+    ]
 
 
 def answers_evaluation(
@@ -52,38 +69,35 @@ def answers_evaluation(
     name: str,
     time: str,
 ) -> SavedEvaluation:
-    """Return the answers of a system of one's own, as if the harness had logged them.
-
-    Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
-    """
+    """Return the answers of a system of one's own, as if the harness had logged them."""
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
-    searched = {task.domain for task in benchmark.tasks if task.task_id in given and given[task.task_id].trajectory}
-    relevant = relevant_passages(benchmark, searched)
-    rows = [
-        _row(
-            build_doc(benchmark, task, setting, config.run, contexts.passages[task.task_id]),
-            given[task.task_id],
-            config.end_of_thinking,
-            relevant.get(task.task_id, ()),
-        )
-        for task in benchmark.tasks
-        if task.task_id in given and (config.conversational or task.answerability is not Answerability.CONVERSATIONAL)
-    ]
-    if not rows:
+    answers = unscored_answers(given, benchmark, contexts, config)
+    if not answers:
         raise unusable("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
+    by_domain: dict[str, list[ScoredAnswer]] = {}
+    for answer in answers:
+        by_domain.setdefault(answer.task.domain, []).append(answer)
     provenance = {
         "benchmark": benchmark.label,
         "suite": suite_with(suite_of_answers(benchmark, setting, given), config),
         "revision": benchmark.revision,
         "setting_tasks": {
-            setting.value: benchmark.count_tasks(
-                setting, {row["doc"]["domain"] for row in rows}, conversational=config.conversational
-            )
+            setting.value: benchmark.count_tasks(setting, set(by_domain), conversational=config.conversational)
         },
         "fingerprint": None,
     }
-    tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
+    tasks = tuple(
+        SavedTask(
+            f"{benchmark.name}_{setting.value}_{domain}", benchmark.name, config, provenance, {}, _with_numbers(items)
+        )
+        for domain, items in by_domain.items()
+    )
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
+
+
+def _with_numbers(answers: Iterable[ScoredAnswer]) -> tuple[ScoredAnswer, ...]:
+    """Return the answers to one harness task with the numbers of their docs."""
+    return tuple(replace(item, sample={"doc_id": number, **item.sample}) for number, item in enumerate(answers))
 
 
 def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str, GivenAnswer]) -> str:
@@ -110,44 +124,27 @@ def read_predictions(
     )
 
 
-def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str, relevant: Sequence[str]) -> dict[str, Any]:
-    """Return an answer as a logged sample; its prompt is not known."""
-    kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
+def _unscored(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Sequence[str]) -> ScoredAnswer:
     text = answer_text(answer.text, end_of_thinking)
-    more = {"usage": answer.usage, "trajectory": trajectory_in_doc(answer, text, relevant)}
-    doc = {**doc, **{key: value for key, value in more.items() if value}}
-    return {
-        "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
-        "target": doc["target"],
-        "arguments": {},
-        "resps": [[answer.text]],
-        "filtered_resps": [text],
-        "filter": kind,
-        "metrics": [],
-    }
-
-
-def trajectory_in_doc(answer: GivenAnswer, text: str, relevant: Sequence[str]) -> dict[str, Any]:
-    """Return what a system did before it answered, as it stands in a doc; {} where it does not say so."""
-    if answer.trajectory is None:
-        return {}
-    ending = Ending.ERROR if answer.no_answer else Ending.ANSWERED if text.strip() else Ending.GAVE_UP
-    return {**trajectory_row(replace(answer.trajectory, ending=ending)), "relevant": list(relevant)}
-
-
-def _tasks_of(
-    rows: Sequence[dict[str, Any]],
-    benchmark: Benchmark,
-    setting: Setting,
-    config: EvaluationConfig,
-    provenance: Mapping[str, Any],
-) -> Iterator[SavedTask]:
-    """Yield the rows of each domain as a harness task."""
-    for domain in dict.fromkeys(row["doc"]["domain"] for row in rows):
-        chosen = [row for row in rows if row["doc"]["domain"] == domain]
-        answers = tuple(saved_answer({"doc_id": number, **row}) for number, row in enumerate(chosen))
-        name = f"{benchmark.name}_{setting.value}_{domain}"
-        yield SavedTask(name, benchmark.name, config, provenance, {}, answers)
+    if answer.usage:
+        doc["usage"] = answer.usage
+    if answer.trajectory is not None:
+        ending = Ending.ERROR if answer.no_answer else Ending.ANSWERED if text.strip() else Ending.GAVE_UP
+        trajectory = trajectory_row(replace(answer.trajectory, ending=ending))
+        doc["trajectory"] = {**trajectory, "relevant": list(relevant)}
+    if answer.no_answer:
+        doc["no_answer"] = answer.no_answer
+    return saved_answer(
+        {
+            "doc": doc,
+            "target": doc["target"],
+            "arguments": {},  # the prompt is not known
+            "resps": [[answer.text]],
+            "filtered_resps": [text],
+            "filter": _SAMPLE_FILTER if doc["is_sample"] else _FILTER,
+            "metrics": [],
+        }
+    )
 
 
 def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ragtasks.benchmarks import response_of
 from ragtasks.errors import misfits
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.judges import UNASKED
-from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric
+from ragtasks.metrics import COUNT, TURN_ERROR_NAMES, Metric, Pair
 from ragtasks.records import Answerability, CallProblem, Ending, Response, Task
 
 
@@ -208,8 +208,10 @@ class ScoredAnswer:
     response: Response
     setting: str
     """`reference`, `reference_rag`, `full_rag` or `agentic`."""
-    scores: Mapping[str, float | None]
-    """Metric -> score, None if unscored; without scores of all responses together, such as corpus BLEU."""
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+    """Metric -> score, None if unscored; {} before the scoring."""
+    together: tuple[str, ...] = ()
+    """Metrics of all responses together, such as corpus BLEU, that count this response."""
     unscored: Mapping[str, str] = field(default_factory=dict)
     """Metric -> reason for a missing value."""
     idk: str | None = None
@@ -228,7 +230,7 @@ class ScoredAnswer:
     relevant: frozenset[str] = frozenset()
     """Ids of the relevant passages, for a model that searches."""
     sample: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The logged sample, which a second scoring writes again; {} in reports, which need no prompts."""
+    """The logged sample that the record was read from; {} in reports, which need no prompts."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Recalibrated metric -> change of its value without each conversation of the anchors in turn; never logged."""
     saved_hash: str = ""
@@ -317,11 +319,13 @@ def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
     """Return the record of a logged sample."""
     doc: LoggedDoc = sample["doc"]
     notes = doc.get("scoring", LoggedScoring())
-    values = [(name, sample[name]) for name in sample.get("metrics", ())]
+    values = {name: sample[name] for name in sample.get("metrics", ())}
+    together = tuple(name for name, value in values.items() if _is_pair(value))
     return ScoredAnswer(
         response=response_of(doc, sample["filtered_resps"][0]),
         setting=doc["setting"],
-        scores={name: _number(value) for name, value in values if not _is_pair(value)},
+        scores={name: _number(value) for name, value in values.items() if name not in together},
+        together=together,
         unscored=notes.get("unscored", {}),
         idk=notes.get("idk"),
         idk_reason=notes.get("idk_reason", ""),
@@ -337,6 +341,36 @@ def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
 def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
     """Return the record of a logged sample with the sample itself."""
     return replace(scored_answer(sample), sample=sample)
+
+
+def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
+    """Return what is logged of the scoring next to the scores."""
+    found: LoggedScoring = {"idk": answer.idk, "idk_reason": answer.idk_reason, "unscored": dict(answer.unscored)}
+    if answer.verdicts:
+        found["verdicts"] = list(answer.verdicts)
+    if answer.repeats:
+        found["repeats"] = list(answer.repeats)
+    if answer.implausible is not None:
+        found["implausible"] = dict(answer.implausible)
+    if answer.turn_error is not None:
+        found["turn_error"] = dict(answer.turn_error)
+    return found
+
+
+def logged_values(answer: ScoredAnswer) -> dict[str, float | Pair]:
+    """Return metric -> what the harness logs: the score, NaN if unscored, or the input of a metric of all responses."""
+    scores = {name: math.nan if score is None else score for name, score in answer.scores.items()}
+    pair = answer.response.text, tuple(task.target for task in answer.task.variants)
+    return {**scores, **dict.fromkeys(answer.together, pair)}
+
+
+def rewritten_sample(answer: ScoredAnswer) -> dict[str, Any]:
+    """Return the sample of an answer that was scored again, with its new scores and usage."""
+    values, outdated = logged_values(answer), set(answer.sample.get("metrics", ()))
+    kept = {key: value for key, value in answer.sample.items() if key not in outdated}
+    usage = {"usage": dict(answer.usage)} if answer.usage else {}
+    doc = {**answer.sample["doc"], **usage, "scoring": logged_scoring(answer)}
+    return {**kept, "doc": doc, "metrics": list(values), **values}
 
 
 # What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a

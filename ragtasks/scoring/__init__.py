@@ -10,15 +10,14 @@ from ragtasks.scoring._plausibility import (
     EXEMPT,
     CheckedAnswers,
     Plausibility,
-    check_together,
+    check_answers,
     find_implausible,
-    note_turn_errors,
     plausibility_of,
     require_plausible,
+    with_turn_error,
 )
 from ragtasks.scoring._requirements import data_requirements, evaluation_requirements
-from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.scoring._scoring import ResponseScorer, shared_scorer
 from ragtasks.scoring._system import (
     ScoredSystem,
     System,
@@ -46,7 +45,6 @@ __all__ = [
     "Plausibility",
     "Question",
     "ResponseScorer",
-    "ScoredResponse",
     "ScoredSystem",
     "System",
     "SystemAnswers",
@@ -57,7 +55,7 @@ __all__ = [
     "ToolSession",
     "Toolbox",
     "ask_endpoint",
-    "check_together",
+    "check_answers",
     "data_requirements",
     "decide",
     "estimated_tokens",
@@ -65,7 +63,6 @@ __all__ = [
     "find_implausible",
     "frozen_anchors",
     "given_metrics",
-    "note_turn_errors",
     "open_named",
     "plausibility_of",
     "record_checked",
@@ -76,7 +73,6 @@ __all__ = [
     "rescore",
     "rows_to_score",
     "score_answers",
-    "scored_row",
     "serve_tools",
     "shared_scorer",
     "system_to_score",
@@ -84,4 +80,5 @@ __all__ = [
     "take_failures",
     "token_counter",
     "tokens_of_text",
+    "with_turn_error",
 ]

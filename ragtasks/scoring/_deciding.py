@@ -17,12 +17,12 @@ from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, close
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Response
-from ragtasks.results import SavedEvaluation, SavedTask, model_of
+from ragtasks.results import SavedEvaluation, SavedTask, ScoredAnswer, model_of
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
 from ragtasks.scoring._judging import LocalJudge
-from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
+from ragtasks.scoring._results_layout import ScoredTask, write_results
+from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.statistics import ENOUGH_ALIKE, LEVEL, Race, Values
 from ragtasks.suites import suite_named
 
@@ -37,7 +37,7 @@ _OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
 Row = tuple[int, int, int]
 """Where an answer stands: evaluation, harness task, row."""
-Scored = tuple[ScoredResponse, ResponseScorer]
+Scored = tuple[ScoredAnswer, ResponseScorer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +289,8 @@ def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJud
     parts = [replace(part, config=part.config.model_copy(update=_OF_A_WAVE)) for part in parts]
     scored = score_tasks(parts, place, local_judge, pool.metric)
     found: dict[Row, Scored] = {}
-    for ((evaluation, task), places), (scores, scorer) in zip(chosen.items(), scored, strict=True):
-        found |= {(evaluation, task, row): (score, scorer) for row, score in zip(places, scores, strict=True)}
+    for ((evaluation, task), places), (part, scorer) in zip(chosen.items(), scored, strict=True):
+        found |= {(evaluation, task, row): (answer, scorer) for row, answer in zip(places, part.answers, strict=True)}
     return found
 
 
@@ -300,7 +300,7 @@ def _part(task: SavedTask, places: Sequence[int]) -> SavedTask:
 
 def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping[Row, Scored]) -> Values:
     return {
-        name: {item: done[row][0].scores[metric.name].value for item, row in answers.items()}
+        name: {item: done[row][0].scores[metric.name] for item, row in answers.items()}
         for name, answers in rows.items()
     }
 
@@ -309,23 +309,18 @@ def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[P
     """Write what was scored so far as results of these answers alone; return what makes answers implausible."""
     notes: list[str] = []
     for number, (evaluation, file) in enumerate(zip(pool.evaluations, files, strict=True)):
-        of_tasks = {
-            place: sorted(row for one, task, row in done if (one, task) == (number, place))
-            for place in range(len(evaluation.tasks))
-        }
-        parts = {place: places for place, places in of_tasks.items() if places}
-        if not parts:
+        tasks: list[ScoredTask] = []
+        for index, task in enumerate(evaluation.tasks):
+            scored = [done[row] for row in sorted(done) if row[:2] == (number, index)]
+            if scored:
+                answers = tuple(answer for answer, _ in scored)
+                tasks.append((replace(_with_decision(task, pool, race, done), answers=answers), scored[0][1]))
+        if not tasks:
             continue
-        tasks = tuple(
-            _part(_with_decision(evaluation.tasks[place], pool, race, done), places) for place, places in parts.items()
-        )
-        counts = {task.name: {**_count(evaluation, task), "effective": len(task.answers)} for task in tasks}
-        results = {**evaluation.results, "n-samples": {**evaluation.results["n-samples"], **counts}}
-        scored = [
-            ([done[number, place, row][0] for row in places], done[number, place, places[0]][1])
-            for place, places in parts.items()
-        ]
-        checked = write_results(replace(evaluation, tasks=tasks, results=results), file, scored)
+        sizes = evaluation.results["n-samples"]
+        counts = {task.name: {**sizes[task.name], "effective": len(task.answers)} for task, _ in tasks}
+        results = {**evaluation.results, "n-samples": {**sizes, **counts}}
+        checked = write_results(replace(evaluation, results=results), file, tasks)
         notes += [f"{model_of(evaluation.results)}: {line}" for item in checked for line in item.lines]
     return notes
 
@@ -343,10 +338,6 @@ def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, 
     return replace(task, provenance={**task.provenance, "decision": decision})
 
 
-def _count(evaluation: SavedEvaluation, task: SavedTask) -> Mapping[str, Any]:
-    return dict(evaluation.results["n-samples"][task.name])
-
-
 def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> None:
     """Stop where judges failed, or gave too few verdicts for a decision; what they gave is saved."""
     problems = take_failures()
@@ -356,7 +347,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         )
     limit = pool.evaluations[0].tasks[0].config.min_judge_coverage
     counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for verdict in _verdicts_on(list(done.values())):
+    for verdict in (verdict for answer, _ in done.values() for verdict in answer.verdicts):
         counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
     for judge in pool.judges:
         _require_one_model(
@@ -393,18 +384,13 @@ def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output
         )
 
 
-def _verdicts_on(scored: Sequence[Scored]) -> Iterator[Mapping[str, Any]]:
-    for result, _ in scored:
-        yield from result.notes.get("verdicts", ())
-
-
 def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
-    asked = {name: [done[row] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
-    scores = {name: [found.scores[pool.metric.name].value for found, _ in of] for name, of in asked.items()}
+    asked = {name: [done[row][0] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
+    scores = {name: [answer.scores[pool.metric.name] for answer in of] for name, of in asked.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
     scorer = next(iter(done.values()))[1]
     n_requests = {
-        name: [sum(verdict["outcome"] not in _WITHOUT_REQUEST for verdict in _verdicts_on([one])) for one in of]
+        name: [sum(verdict["outcome"] not in _WITHOUT_REQUEST for verdict in answer.verdicts) for answer in of]
         for name, of in asked.items()
     }
     return Decided(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from ragtasks.results import (
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
-from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.scoring._results_layout import ScoredTask, write_results
+from ragtasks.scoring._scoring import ResponseScorer, shared_scorer
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -164,16 +165,17 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
 
 def score_tasks(
     tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None, deciding: Metric | None = None
-) -> Iterator[tuple[list[ScoredResponse], ResponseScorer]]:
-    """Return an iterator over each task's scores with their scorer, in order; all is scored when it is returned."""
+) -> Iterator[ScoredTask]:
+    """Return an iterator over the tasks with new scores and their scorer, in order; all is scored at the return."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(_scorer_of(task, place, local_judge, deciding), []).append(index)
-    done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
+    done: dict[int, ScoredTask] = {}
     for scorer, indexes in parts.items():
-        results = iter(scorer.score([response for index in indexes for response in tasks[index].responses]))
+        results = iter(scorer.score([answer for index in indexes for answer in tasks[index].answers]))
         for index in indexes:
-            done[index] = ([next(results) for _ in tasks[index].answers], scorer)
+            answers = tuple(islice(results, len(tasks[index].answers)))
+            done[index] = replace(tasks[index], answers=answers), scorer
     return iter([done[index] for index in range(len(tasks))])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.clients import (
@@ -27,6 +27,7 @@ from ragtasks.metrics import IdkLabel, Metric, Scores, is_no_answer, is_settled
 from ragtasks.progress import progress_bars
 from ragtasks.records import IdkVerdict, Response, Score
 from ragtasks.requirements import Requirement, library
+from ragtasks.results import LoggedVerdict
 from ragtasks.scoring._anchors import AnchorJudging, anchors_named
 from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.suites import Suite
@@ -207,18 +208,21 @@ def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[s
     return [metric.name for metric in metrics if metric.is_given(judges=judges, official_prompts=official_prompts)]
 
 
-def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[str, Any]]]:
-    """Return every verdict on each response as JSON values: judge, label, reason, raw replies, tokens."""
+def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[LoggedVerdict]]:
+    """Return every verdict on each response in the form that is logged."""
     if verdicts is None:
         return [[] for _ in range(n_responses)]
     return [
         [
-            {
-                **asdict(row),
-                "outcome": row.outcome.value,
-                "replies": list(row.replies),
-                "calls": [call.json_values for call in row.calls],
-            }
+            cast(
+                "LoggedVerdict",
+                {
+                    **asdict(row),
+                    "outcome": row.outcome.value,
+                    "replies": list(row.replies),
+                    "calls": [call.json_values for call in row.calls],
+                },
+            )
             for rubric in verdicts.rubrics
             for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
         ]

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -35,7 +35,7 @@ from ragtasks.metrics import (
     unseen_citations,
 )
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role, Setting
-from ragtasks.results import TURN_ERROR
+from ragtasks.results import ScoredAnswer
 
 EXEMPT = frozenset(BASELINES)
 """Models that are baselines by declaration: that they all say the same is their purpose."""
@@ -228,43 +228,51 @@ def find_implausible(
     return found
 
 
-IMPLAUSIBLE = "implausible"
-"""Key of what was found, in the notes of a scored response."""
+def check_answers(
+    label: str, answers: Sequence[ScoredAnswer], benchmark: Benchmark | None
+) -> tuple[list[CheckedAnswers], list[ScoredAnswer]]:
+    """Check the answers of one system to one benchmark, setting by setting.
 
+    Args:
+        label: the benchmark's name with its version, for messages.
+        answers: with scores, and with samples that have the replies.
+        benchmark: the source of the passages' ids; None: their origin is not checked.
 
-def check_together(
-    where: str,
-    responses: Sequence[Response],
-    replies: Sequence[str],
-    notes: Sequence[dict[str, Any]],
-    *,
-    setting: Setting,
-    benchmark: Benchmark | None,
-) -> CheckedAnswers:
-    """Return what was found among the answers to a setting, and write it into each response's notes.
-
-    What went wrong in each turn is noted with it (see `note_turn_errors`).
+    Returns:
+        What was found in each setting, and the answers with `implausible` and `turn_error`.
     """
-    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
-    answered = [place for place, response in enumerate(responses) if not response.no_answer]
-    for place in answered:
-        notes[place][IMPLAUSIBLE] = found[place]
-    note_turn_errors(responses, notes)
-    return CheckedAnswers(where, tuple((responses[place].task.task_id, found[place]) for place in answered))
+    settings: dict[str, list[int]] = {}
+    for index, answer in enumerate(answers):
+        settings.setdefault(answer.setting, []).append(index)
+    found: list[CheckedAnswers] = []
+    marked = list(answers)
+    for setting, indexes in settings.items():
+        responses = [answers[index].response for index in indexes]
+        replies = [_first_reply(answers[index].sample) for index in indexes]
+        matches = find_implausible(responses, replies, setting=Setting(setting), benchmark=benchmark)
+        answered = [
+            (index, names)
+            for index, names, response in zip(indexes, matches, responses, strict=True)
+            if not response.no_answer
+        ]
+        for index, names in answered:
+            marked[index] = replace(answers[index], implausible=names)
+        by_task = tuple((answers[index].task.task_id, names) for index, names in answered)
+        found.append(CheckedAnswers(f"{label} in {setting}", by_task))
+    return found, [with_turn_error(answer) for answer in marked]
 
 
-def note_turn_errors(responses: Sequence[Response], notes: Sequence[dict[str, Any]]) -> None:
-    """Write into each response's notes what went wrong in its turn: kind and reason, {} where nothing is seen."""
-    for response, noted in zip(responses, notes, strict=True):
-        if not response.no_answer:
-            verdict = noted.get("idk")
-            error = turn_error(response, IdkVerdict(verdict) if verdict else None, noted.get(IMPLAUSIBLE))
-            noted[TURN_ERROR] = {"kind": error.kind.value, "reason": error.reason} if error else {}
+def with_turn_error(answer: ScoredAnswer) -> ScoredAnswer:
+    """Return an answer with the error of its turn, unless the request failed."""
+    if answer.response.no_answer:
+        return answer
+    error = turn_error(answer.response, IdkVerdict(answer.idk) if answer.idk else None, answer.implausible)
+    return replace(answer, turn_error={"kind": error.kind.value, "reason": error.reason} if error else {})
 
 
-def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def plausibility_of(answers: Iterable[ScoredAnswer]) -> dict[str, Any]:
     """Return what results say of some checked answers under a key of its own; {} where nothing was checked."""
-    found = tuple((task_id, notes[IMPLAUSIBLE]) for task_id, notes in notes_of.items() if IMPLAUSIBLE in notes)
+    found = tuple((answer.task.task_id, answer.implausible) for answer in answers if answer.implausible is not None)
     if not found:
         return {}
     checked = CheckedAnswers("", found)
@@ -272,12 +280,8 @@ def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
     return {"plausibility": {"n": len(found), "n_implausible": checked.n_implausible, "checks": rows}}
 
 
-def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what the model or file gave in logged samples, thinking text included."""
-    return [_first_reply(sample) for sample in samples]
-
-
 def _first_reply(sample: Mapping[str, Any]) -> str:
+    """Return the reply in a logged sample, the text of a thought included."""
     try:
         return str(sample["resps"][0][0] or "")
     except (LookupError, TypeError):

@@ -7,62 +7,64 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import targets_of
 from ragtasks.clients import Price, priced
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
-from ragtasks.records import Setting
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
     SavedEvaluation,
     SavedTask,
     ScoredAnswer,
     model_of,
+    rewritten_sample,
     saved_summary,
-    scored_answer,
 )
 from ragtasks.scoring._plausibility import (
     EXEMPT,
     CheckedAnswers,
-    check_together,
-    note_turn_errors,
+    check_answers,
     plausibility_of,
-    replies_in,
+    with_turn_error,
 )
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
+from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import suite_named
 
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
 
 
-def write_results(
-    evaluation: SavedEvaluation, file: Path, done: Sequence[tuple[list[ScoredResponse], ResponseScorer]]
-) -> list[CheckedAnswers]:
+ScoredTask = tuple[SavedTask, ResponseScorer]
+"""A harness task with its scored answers, and their scorer."""
+
+
+def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[ScoredTask]) -> list[CheckedAnswers]:
     """Write samples first, results last: where the results are, everything is.
 
-    Returns what the checks of plausibility found in each setting, which the files hold too; [] for a baseline.
+    Args:
+        evaluation: the answers before the scoring; its other fields are written again.
+        file: the results file.
+        done: the tasks of the evaluation with new scores.
+
+    Returns:
+        What the checks of plausibility found in each setting, which the files hold too; [] for a baseline.
     """
-    checked = _checked(evaluation, done)
+    checked, tasks = _checked(evaluation, done)
     rows: dict[str, list[dict[str, Any]]] = {}
     provenance: dict[str, dict[str, Any]] = {}
-    for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
-        together = {metric.name for metric in _metrics(task.provenance) if metric.aggregate}
-        known = (_priced(answer.sample, task.config.price) for answer in task.answers)
-        scored = (scored_row(row, result) for row, result in zip(known, scores, strict=True))
-        rows[task.name] = [_with_pairs(row, together) for row in scored]
-        configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
+    for task, (_, scorer) in zip(tasks, done, strict=True):
+        answers = [_priced(answer, task.config.price) for answer in task.answers]
+        rows[task.name] = [rewritten_sample(answer) for answer in answers]
         provenance[task.name] = {
             **task.provenance,
-            "configuration": configuration,
+            "configuration": {**json.loads(task.config.model_dump_json()), **task.recorded},
             "scoring": scorer.provenance(),
-            **plausibility_of(
-                {answer.task.task_id: item.notes for answer, item in zip(task.answers, scores, strict=True)}
-            ),
-            **saved_summary(map(scored_answer, rows[task.name])),
+            **plausibility_of(answers),
+            **saved_summary(answers),
         }
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")
@@ -72,30 +74,23 @@ def write_results(
     return checked
 
 
-def _checked(
-    evaluation: SavedEvaluation, done: Sequence[tuple[list[ScoredResponse], ResponseScorer]]
-) -> list[CheckedAnswers]:
-    """Check the answers of each setting together, and note at each scored response what was found."""
+def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[list[CheckedAnswers], list[SavedTask]]:
+    """Check the answers to each benchmark together, and return the tasks with what was found."""
     if model_of(evaluation.results) in EXEMPT:
-        for task, (scores, _) in zip(evaluation.tasks, done, strict=True):
-            note_turn_errors(task.responses, [result.notes for result in scores])
-        return []
-    groups: dict[tuple[str, str], list[tuple[SavedTask, ScoredAnswer, ScoredResponse, ResponseScorer]]] = {}
-    for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
-        for answer, result in zip(task.answers, scores, strict=True):
-            key = (str(task.provenance["benchmark"]), answer.setting)
-            groups.setdefault(key, []).append((task, answer, result, scorer))
-    return [
-        check_together(
-            f"{benchmark} in {setting}",
-            [answer.response for _, answer, _, _ in items],
-            replies_in(answer.sample for _, answer, _, _ in items),
-            [result.notes for _, _, result, _ in items],
-            setting=Setting(setting),
-            benchmark=items[0][3].benchmark if _names_passages(items[0][0]) else None,
-        )
-        for (benchmark, setting), items in groups.items()
-    ]
+        return [], [replace(task, answers=tuple(map(with_turn_error, task.answers))) for task, _ in done]
+    of_benchmarks: dict[str, list[ScoredTask]] = {}
+    for item in done:
+        of_benchmarks.setdefault(str(item[0].provenance["benchmark"]), []).append(item)
+    checked: list[CheckedAnswers] = []
+    marked: dict[str, SavedTask] = {}
+    for label, items in of_benchmarks.items():
+        first, scorer = items[0]
+        benchmark = scorer.benchmark if _names_passages(first) else None
+        found, answers = check_answers(label, [answer for task, _ in items for answer in task.answers], benchmark)
+        checked += found
+        remaining = iter(answers)
+        marked |= {task.name: replace(task, answers=tuple(islice(remaining, len(task.answers)))) for task, _ in items}
+    return checked, [marked[task.name] for task, _ in done]
 
 
 def _names_passages(task: SavedTask) -> bool:
@@ -104,25 +99,9 @@ def _names_passages(task: SavedTask) -> bool:
     return run in {OFFICIAL, CONTEXTS_OF_FILE}
 
 
-def _priced(row: Mapping[str, Any], price: Price | None) -> Mapping[str, Any]:
-    """Return a sample with what its answer costs at a price, where its tokens are known and no cost is."""
-    usage = row["doc"].get("usage")
-    return row if price is None or not usage else {**row, "doc": {**row["doc"], "usage": priced(usage, price)}}
-
-
-def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
-    """Return a logged sample with its new scores in place of the old ones; NaN is the harness's unscored."""
-    metrics = set(row.get("metrics", ()))
-    rest = {key: value for key, value in row.items() if key not in metrics}
-    values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
-    return {**rest, "doc": {**row["doc"], "scoring": result.notes}, "metrics": list(values), **values}
-
-
-def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
-    """Return a sample with response and references in the place of what is no score of one response, as the harness."""
-    pair = [row["filtered_resps"][0].strip(), list(targets_of(row["doc"]))]
-    names = [name for name in row["metrics"] if name in together and not math.isnan(row[name])]
-    return {**row, **dict.fromkeys(names, pair)}
+def _priced(answer: ScoredAnswer, price: Price | None) -> ScoredAnswer:
+    """Return an answer with its cost at a price, if its tokens are known and no cost is."""
+    return answer if price is None or not answer.usage else replace(answer, usage=priced(answer.usage, price))
 
 
 def _results(
@@ -183,7 +162,7 @@ def _scores(
     row: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
     aggregates = {metric.name: metric.aggregate for metric in _metrics(provenance) if metric.aggregate}
     for metric in rows[0]["metrics"]:
-        scored = [row[metric] for row in rows if isinstance(row[metric], list) or not math.isnan(row[metric])]
+        scored = [row[metric] for row in rows if isinstance(row[metric], tuple) or not math.isnan(row[metric])]
         mean = aggregates.get(metric, _mean)
         row[f"{metric},{filter_name}"] = mean(scored) if scored else math.nan
         row[f"{metric}_stderr,{filter_name}"] = "N/A"

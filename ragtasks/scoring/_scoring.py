@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from ragtasks.judges import Verdicts
 from ragtasks.metrics import IdkLabel, Metric, Scores
 from ragtasks.progress import step
 from ragtasks.records import Response, Score
+from ragtasks.results import LoggedJudging, LoggedVerdict, ScoredAnswer
 from ragtasks.scoring._corpus_search import CorpusSearch
 from ragtasks.scoring._encoding import Encoding
 from ragtasks.scoring._failures import survive
 from ragtasks.scoring._judging import Judging, LocalJudge, given_metrics, verdict_rows
 from ragtasks.scoring._refusals import Refusals
 from ragtasks.suites import ScoringInputs, Suite, suite_named
+
+_Scored = tuple[Scores, IdkLabel, list[LoggedVerdict], list[LoggedJudging]]
+"""Scores of one response, whether it refuses, its verdicts, and its further judgings."""
 
 _NO_JUDGE = "no judge could be reached"
 _COVERAGE = "coverage"
@@ -68,15 +72,42 @@ class ResponseScorer:
         if self._search is not None:
             self._search.prepare(domains)
 
-    def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
-        """Return scores and notes of each response, in order; a failure is recorded, and its scores are missing."""
-        answered = [response for response in responses if not response.no_answer]
+    def score(self, answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
+        """Return the answers with new scores, in order; after a failure, which is recorded, scores are missing."""
+        responses = [answer.response for answer in answers if not answer.response.no_answer]
         scored = iter(
-            survive("scoring", lambda: self._score(answered), lambda reason: [self._unscored(reason) for _ in answered])
+            survive("scoring", lambda: self._score(responses), lambda reason: [self._unscored(reason)] * len(responses))
         )
-        return [self._without_answer(item.no_answer) if item.no_answer else next(scored) for item in responses]
+        return [
+            self._with_scores(answer, *(self._without_answer(reason) if reason else next(scored)))
+            for answer in answers
+            for reason in [answer.response.no_answer]
+        ]
 
-    def _score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
+    def _with_scores(
+        self,
+        answer: ScoredAnswer,
+        scores: Scores,
+        label: IdkLabel,
+        verdicts: Sequence[LoggedVerdict],
+        repeats: Sequence[LoggedJudging],
+    ) -> ScoredAnswer:
+        of_all = {metric.name for metric in self.suite.metrics if metric.aggregate}
+        together = tuple(name for name, score in scores.items() if name in of_all and score.value is not None)
+        return replace(
+            answer,
+            scores={name: score.value for name, score in scores.items() if name not in together},
+            together=together,
+            unscored={name: score.reason for name, score in scores.items() if score.value is None},
+            idk=label.verdict.value if label.verdict else None,
+            idk_reason=label.reason,
+            verdicts=tuple(verdicts),
+            repeats=tuple(repeats),
+            implausible=None,
+            turn_error=None,
+        )
+
+    def _score(self, responses: Sequence[Response]) -> list[_Scored]:
         if not responses:
             return []
         verdicts = self.judging.score(responses, self._refusals.labels)
@@ -85,12 +116,10 @@ class ResponseScorer:
         inputs = self._inputs(responses, labels, verdicts)
         with step(f"metrics of {len(responses)} answers"):
             scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, inputs)]
+        repeats = self._repeated(inputs) if verdicts is not None else {}
         rows = verdict_rows(verdicts, len(responses))
-        found = [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
-        if verdicts is not None:
-            for index, repeats in self._repeated(inputs).items():
-                found[index].notes["repeats"] = repeats
-        return found
+        found = zip(scores, labels, rows, strict=True)
+        return [(*scored, repeats.get(index, [])) for index, scored in enumerate(found)]
 
     def _inputs(
         self, responses: Sequence[Response], labels: Sequence[IdkLabel], verdicts: Verdicts | None
@@ -112,9 +141,9 @@ class ResponseScorer:
             for row, part in zip(asked, parts, strict=True)
         ]
 
-    def _repeated(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[dict[str, Any]]]:
+    def _repeated(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[LoggedJudging]]:
         """Return index -> scores and verdicts of each further judging, of the answers that are judged again."""
-        again: dict[int, list[dict[str, Any]]] = {}
+        again: dict[int, list[LoggedJudging]] = {}
         for indexes, verdicts in self.judging.again(inputs[0].responses, self._refusals.labels):
             labels = self._refusals.labels(verdicts.responses, verdicts)
             chosen = [
@@ -133,18 +162,14 @@ class ResponseScorer:
                 again.setdefault(index, []).append({"values": values, "verdicts": rows})
         return again
 
-    def _unscored(self, reason: str) -> ScoredResponse:
+    def _unscored(self, reason: str) -> _Scored:
         scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
-        return ScoredResponse(scores, notes_of(scores, IdkLabel(None, reason), []))
+        return scores, IdkLabel(None, reason), [], []
 
-    def _without_answer(self, reason: str) -> ScoredResponse:
-        """Return the scores of a request that failed: none but that it is not covered."""
-        result = self._unscored(f"no answer: {reason}")
-        covered = {name: Score(0.0) for name in result.scores if name == _COVERAGE}
-        result.notes["unscored"] = {
-            name: note for name, note in result.notes["unscored"].items() if name not in covered
-        }
-        return ScoredResponse({**result.scores, **covered}, result.notes)
+    def _without_answer(self, reason: str) -> _Scored:
+        """Return the scores of a failed request: a coverage of 0, and no other value."""
+        scores, label, _, _ = self._unscored(f"no answer: {reason}")
+        return {name: Score(0.0) if name == _COVERAGE else score for name, score in scores.items()}, label, [], []
 
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: left out without judges, unscored if no judge replied.
@@ -223,24 +248,3 @@ def shared_scorer(
     """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite."""
     opened = open_benchmark(benchmark, root)
     return ResponseScorer(opened, config, suite, local_judge, deciding)
-
-
-# The scores of one response, and what a log notes beside them.
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredResponse:
-    """All scores of one response, and what a reader of the logs wants beside them."""
-
-    scores: Scores
-    notes: dict[str, Any]
-    """IDK verdict with its reason; metric name -> reason for what is unscored."""
-
-
-def notes_of(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "idk": label.verdict.value if label.verdict else None,
-        "idk_reason": label.reason,
-        "unscored": {name: score.reason for name, score in scores.items() if score.value is None},
-        **({"verdicts": verdicts} if verdicts else {}),
-    }

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from ragtasks.results import logged_sample, read_evaluations
+from ragtasks.results import logged_sample, read_evaluations, rewritten_sample, saved_answer
 from tests.reports._pages import vary
 from tests.reports._saved import save
 
@@ -48,6 +48,25 @@ def test_a_record_without_texts_keeps_their_hash_when_its_scores_change(evaluati
     row = read_evaluations([evaluations])[0].rows[0]
     saved = replace(row, response=replace(row.response, text=""), saved_hash=row.answer_hash)
     assert replace(saved, scores={}).answer_hash == row.answer_hash
+
+
+def test_a_record_writes_the_sample_that_it_was_read_from(evaluations: Path, tmp_path: Path) -> None:
+    save(tmp_path, change_sample=vary)
+    for sample in (*logged(evaluations), *logged(tmp_path)):
+        written = json.loads(json.dumps(rewritten_sample(saved_answer(sample))))
+        assert saved_answer(written) == saved_answer(sample)
+        assert (written.keys(), written["doc"].keys()) == (sample.keys(), sample["doc"].keys())
+
+
+def test_a_second_scoring_replaces_the_scores_and_keeps_the_rest(evaluations: Path) -> None:
+    sample = next(logged(evaluations)) | {"metrics": ["old", "kept"], "old": 1.0, "kept": 0.0}
+    answer = replace(saved_answer(sample), scores={"kept": 0.5, "new": None}, together=("bleu",))
+    written = rewritten_sample(answer)
+    assert written["metrics"] == ["kept", "new", "bleu"]
+    assert (written["kept"], str(written["new"]), "old" in written) == (0.5, "nan", False)
+    assert written["bleu"] == (answer.response.text, (answer.task.target,))
+    assert written["resps"] == sample["resps"]
+    assert sample["metrics"] == ["old", "kept"], "what was read stays as it is"
 
 
 def test_a_record_has_the_logged_values(evaluations: Path) -> None:

@@ -336,7 +336,7 @@ def verdicts(**counts: int) -> Any:
         for outcome, n in counts.items()
         for value in ([None] * n if outcome != "given" else [place / n for place in range(n)])
     ]  # fmt: skip
-    return {(0, 0, 0): (SimpleNamespace(notes={"verdicts": rows}), None)}
+    return {(0, 0, 0): (SimpleNamespace(verdicts=rows), None)}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from tests.clients._server import chat_server, completion
 from tests.judges._demo import _demo
@@ -27,7 +28,7 @@ def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
         scorer = ResponseScorer(sample, config)
         detectors = []
         for text in ("It lies in the zebra.", "From April.", "It is in the zebra."):
-            scorer.score([response(text)])
+            scorer.score([ScoredAnswer(response(text), "reference")])
             detectors.append(scorer.provenance()["idk_detector"])
     assert detectors == ["ngrams-1", "judge steady", "judge steady"]
     assert scorer.provenance()["idk_by_stand_in"] == 2
@@ -37,7 +38,9 @@ def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     scorer = ResponseScorer(sample, config_from_options({"encoder": "none", "idk": "encoder"}))
-    scored = scorer.score([response("I came up empty on that one, sorry."), response("From April.")])
-    assert [row.notes["idk"] for row in scored] == ["yes", "no"]
+    scored = scorer.score(
+        [ScoredAnswer(response(text), "reference") for text in ("I came up empty on that one, sorry.", "From April.")]
+    )
+    assert [row.idk for row in scored] == ["yes", "no"]
     assert scorer.provenance()["idk_detector"] == "encoder-4"
     assert not config_from_options({"idk": "encoder", "judges": ["openai/x"]}).idk_by_judges

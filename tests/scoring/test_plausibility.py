@@ -18,15 +18,16 @@ from ragtasks.cli import main
 from ragtasks.errors import ImplausibleError
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Role, Setting, Task
-from ragtasks.results import read_evaluations
+from ragtasks.results import ScoredAnswer, read_evaluations
 from ragtasks.scoring import (
     CheckedAnswers,
+    check_answers,
     find_implausible,
-    note_turn_errors,
     plausibility_of,
     require_plausible,
+    with_turn_error,
 )
-from ragtasks.scoring._plausibility import CHECKS, Answers, replies_in
+from ragtasks.scoring._plausibility import CHECKS, Answers
 from tests._messages import raises
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
@@ -801,24 +802,28 @@ def test_more_than_the_limit_is_an_error_and_the_limit_itself_is_none() -> None:
 
 
 def test_results_say_of_checked_answers_what_was_found() -> None:
-    notes = {"t1": {"implausible": {"empty": ""}}, "t2": {"implausible": {}}, "t3": {"other": 1}}
-    assert plausibility_of(notes) == {
+    response = Response(TASKS[0], (), "")
+    found, plausible, unchecked = (
+        ScoredAnswer(response, "reference", implausible=names) for names in ({"empty": ""}, {}, None)
+    )
+    assert plausibility_of([found, plausible, unchecked]) == {
         "plausibility": {
             "n": 2,
             "n_implausible": 1,
-            "checks": [{"name": "empty", "count": 1, "n": 2, "example": "t1", "excerpt": "", "share": 0.5}],
+            "checks": [{"name": "empty", "count": 1, "n": 2, "example": TASKS[0].task_id, "excerpt": "", "share": 0.5}],
         }
     }
-    assert plausibility_of({"t3": {"other": 1}}) == {}
+    assert plausibility_of([unchecked]) == {}
 
 
 def test_a_logged_answer_without_a_reply_was_given_nothing() -> None:
-    assert replies_in([{"resps": [["<think>So."]]}, {"resps": [[None]]}, {"resps": []}, {}]) == [
-        "<think>So.",
-        "",
-        "",
-        "",
-    ]
+    samples: list[dict[str, Any]] = [{"resps": [[None]]}, {"resps": []}, {}]
+    answers = [ScoredAnswer(Response(TASKS[0], (), ""), "reference", sample=sample) for sample in samples]
+    _, checked = check_answers("mtrag", answers, None)
+    assert [answer.implausible for answer in checked] == [{"empty": ""}] * 3
+    cut = replace(answers[0], sample={"resps": [["<think>So."]]})
+    _, (checked_cut, *_) = check_answers("mtrag", [cut, *answers], None)
+    assert checked_cut.implausible == {"emptied": "<think>So."}
 
 
 def test_nine_numbers_in_ten_may_be_an_answer_and_more_are_none() -> None:
@@ -837,13 +842,8 @@ def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> Non
 
 def test_what_went_wrong_in_a_turn_is_read_by_the_verdict_that_stands_beside_the_answer() -> None:
     task = next(task for task in TASKS if task.answerability is Answerability.ANSWERABLE)
-    failed = Response(task, task.references, "", "HTTP 500")
-    notes: list[dict[str, Any]] = [{"idk": "yes"}, {"idk": "no"}, {}, {"idk": "yes"}]
-    note_turn_errors([*[Response(task, task.references, "I do not know.")] * 3, failed], notes)
-    assert [noted.get("turn_error", {}).get("kind") == "refused_known" for noted in notes] == [
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert "turn_error" not in notes[3]
+    answer = ScoredAnswer(Response(task, task.references, "I do not know."), "reference")
+    found = [with_turn_error(replace(answer, idk=idk)).turn_error_kind for idk in ("yes", "no", None)]
+    assert [kind == "refused_known" for kind in found] == [True, False, False]
+    failed = ScoredAnswer(Response(task, task.references, "", "HTTP 500"), "reference", idk="yes")
+    assert with_turn_error(failed).turn_error is None

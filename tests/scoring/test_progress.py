@@ -10,6 +10,7 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from tests.judges._scripted import response
 
@@ -32,7 +33,7 @@ def test_bertscore_shows_its_encoder_and_the_texts_of_all(tmp_path: Path, monkey
     monkeypatch.setattr("ragtasks.scoring._encoding.step", step)
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     scorer = ResponseScorer(sample, config_from_options({"encoder": "minilm"}))
-    scorer.score([response("From April."), response("It opens in April.")])
+    scorer.score([ScoredAnswer(response(text), "reference") for text in ("From April.", "It opens in April.")])
     assert "loading the encoder minilm" in loads
     texts = [(done, total) for what, done, total in steps if what == "BERTScore: texts"]
     assert len(texts) == len(steps) > 2

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.records import Answerability, Score, Setting, Task
+from ragtasks.records import Answerability, Setting, Task
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import Place, ScoredResponse, SystemAnswers, score_answers, scored_row
+from ragtasks.scoring import Place, SystemAnswers, score_answers
 from ragtasks.suites import suite_named
 from tests.scoring.test_system import answers_of, place
 
@@ -113,17 +113,6 @@ def test_configurations_name_metrics_with_their_directions_and_what_was_scored_b
         assert facts["scoring"]["encoder"] == "none"
         assert facts["plausibility"]["n"] == 2, "a request that failed is no answer"
         assert facts["summary"]["n"] == 3
-
-
-def test_samples_have_the_new_scores_in_the_place_of_the_old_ones() -> None:
-    row = {"doc": {"task_id": "t", "scoring": {"idk": "old"}}, "metrics": ["old", "kept"], "old": 1.0, "kept": 0.0}
-    found = scored_row(row, ScoredResponse({"kept": Score(0.5), "new": Score(None, "why")}, {"idk": "no"}))
-    assert found["doc"] == {"task_id": "t", "scoring": {"idk": "no"}}
-    assert found["metrics"] == ["kept", "new"]
-    assert (found["kept"], math.isnan(found["new"]), "old" in found) == (0.5, True, False)
-    assert row["metrics"] == ["old", "kept"], "what was read stays as it is"
-    bare = scored_row({"doc": {}}, ScoredResponse({}, {}))
-    assert bare == {"doc": {"scoring": {}}, "metrics": []}
 
 
 def test_a_score_of_all_answers_together_is_made_of_responses_and_references(place: Place, tmp_path: Path) -> None:

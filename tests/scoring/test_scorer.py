@@ -16,11 +16,12 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.config.environment import card_folder
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.judges import IDK, CardRow, JudgeCard, Verdict, VerdictOutcome, Verdicts, store_card
-from ragtasks.metrics import IdkLabel, NgramIdk
+from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer, _encoding, given_metrics, take_failures
 from ragtasks.scoring._refusals import Refusals
-from ragtasks.scoring._scoring import best_scores, notes_of
+from ragtasks.scoring._scoring import best_scores
 from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, refusal
 from tests.judges._demo import QUICK
@@ -41,30 +42,30 @@ def scorer(**options: Any) -> ResponseScorer:
     return ResponseScorer(BENCHMARK, config_from_options({"data": "sample", "encoder": "none", **options}))
 
 
+def answer(text: str, task: int = 0, **more: Any) -> ScoredAnswer:
+    return ScoredAnswer(Response(TASKS[task], (), text, **more), "reference")
+
+
 def test_each_response_has_its_own_scores_and_a_request_that_failed_has_none() -> None:
-    responses = [
-        Response(TASKS[0], (), TASKS[0].target),
-        Response(TASKS[1], (), "", no_answer="HTTP 500"),
-        Response(TASKS[2], (), "I do not know."),
+    answers = [
+        answer(TASKS[0].target),
+        answer("", 1, no_answer="HTTP 500"),
+        answer("I do not know.", 2),
     ]
-    first, failed, refused = scorer().score(responses)
-    assert (first.scores["rouge_l"].value, first.scores["ans_acc"].value) == (1, 1)
-    assert (refused.scores["ans_acc"].value, refused.notes["idk"]) == (0, "yes")
+    first, failed, refused = scorer().score(answers)
+    assert (first.scores["rouge_l"], first.scores["ans_acc"]) == (1, 1)
+    assert (refused.scores["ans_acc"], refused.idk) == (0, "yes")
     assert failed.scores.keys() == first.scores.keys()
-    assert failed.scores["coverage"] == Score(0.0)
-    assert {score for name, score in failed.scores.items() if name != "coverage"} == {
-        Score(None, "no answer: HTTP 500")
-    }
-    assert failed.notes["idk"] is None
-    assert failed.notes["idk_reason"] == "no answer: HTTP 500"
-    assert failed.notes["unscored"].keys() == failed.scores.keys() - {"coverage"}
-    assert "verdicts" not in first.notes
-    assert first.notes["unscored"]["rb_alg"] == "encoder: none"
+    assert {name: score for name, score in failed.scores.items() if score is not None} == {"coverage": 0.0}
+    assert (failed.idk, failed.idk_reason) == (None, "no answer: HTTP 500")
+    assert failed.unscored == dict.fromkeys(failed.scores.keys() - {"coverage"}, "no answer: HTTP 500")
+    assert first.verdicts == ()
+    assert first.unscored["rb_alg"] == "encoder: none"
     assert scorer().score([]) == []
 
 
 def test_without_judges_no_score_needs_one() -> None:
-    (found,) = scorer().score([Response(TASKS[0], (), "x")])
+    (found,) = scorer().score([answer("x")])
     config = config_from_options({"encoder": "none"})
     metrics = [metric for metric in suite_named("mtrag").metrics if metric.aggregate is None]
     assert set(found.scores) == set(given_metrics(metrics, config))
@@ -82,9 +83,9 @@ def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_
     monkeypatch.setattr(_encoding, "check_encoder", missing)
     monkeypatch.setattr(_encoding, "_shared_bert", _encoding._shared_bert.__wrapped__)
     unnamed = scorer(encoder=None)
-    (found,) = unnamed.score([Response(TASKS[0], (), TASKS[0].target)])
-    assert found.notes["unscored"]["rb_alg"] == f"encoder {unnamed.encoding.name} is not available"
-    assert found.scores["rouge_l"] == Score(1.0)
+    (found,) = unnamed.score([answer(TASKS[0].target)])
+    assert found.unscored["rb_alg"] == f"encoder {unnamed.encoding.name} is not available"
+    assert found.scores["rouge_l"] == 1
     assert unnamed.provenance()["encoder"] == "none"
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("BERTScore and rb_alg will be unscored. ")
@@ -95,10 +96,10 @@ def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_
 def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are_not() -> None:
     with chat_server(lambda *_: refusal(401)) as server:
         judge = {"model": "j", "base_url": server.base_url, **QUICK}
-        (found,) = scorer(judges=[judge]).score([Response(TASKS[0], (), TASKS[0].target)])
-    assert found.scores["rb_llm"] == Score(None, "no judge could be reached")
-    assert found.scores["judge_coverage"] == Score(0.0)
-    assert found.scores["rouge_l"] == Score(1.0)
+        (found,) = scorer(judges=[judge]).score([answer(TASKS[0].target)])
+    assert (found.scores["rb_llm"], found.unscored["rb_llm"]) == (None, "no judge could be reached")
+    assert found.scores["judge_coverage"] == 0
+    assert found.scores["rouge_l"] == 1
     (problem,) = take_failures()
     assert problem.startswith("judging failed: ")
     assert "does not accept the key" in problem
@@ -109,15 +110,15 @@ def test_what_fails_in_scoring_is_unscored_and_a_problem(monkeypatch: pytest.Mon
         raise ZeroDivisionError
 
     monkeypatch.setattr(NgramIdk, "detect", broken)
-    (found,) = scorer().score([Response(TASKS[0], (), "x")])
-    assert {score.value for score in found.scores.values()} == {None}
+    (found,) = scorer().score([answer("x")])
+    assert set(found.scores.values()) == {None}
     (problem,) = take_failures()
     assert "ZeroDivisionError" in problem
 
 
 def test_provenance_says_what_the_scores_rest_on() -> None:
     found = scorer(max_words=5)
-    found.score([Response(TASKS[0], (), "x")])
+    found.score([answer("x")])
     said = found.provenance()
     assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
     assert said["idk_detector"] == NgramIdk().name
@@ -129,7 +130,7 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
 def test_provenance_names_the_encoder_and_counts_what_it_cut(caplog: pytest.LogCaptureFixture) -> None:
     found = scorer(encoder="minilm")
     long = "word and " * 600
-    found.score([Response(TASKS[0], (), "x"), Response(TASKS[1], (), long)])
+    found.score([answer("x"), answer(long, 1)])
     said = found.provenance()
     assert (said["encoder"], said["rescaled"], said["n_truncated"]) == ("minilm", False, 1)
     assert said["n_texts"] > 2
@@ -212,16 +213,6 @@ def test_a_value_that_a_metric_cannot_have_is_unscored_and_says_so(value: float)
     first, rounded, unscored = best_scores(suite, rows)
     assert first == {"m": Score(None, f"the metric gave {value:g}, outside of its bounds 0 to 1")}
     assert (rounded, unscored) == ({"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")})
-
-
-def test_notes_name_what_is_unscored_and_why() -> None:
-    scores = {"a": Score(0.0), "b": Score(None, "why")}
-    assert notes_of(scores, IdkLabel(IdkVerdict.NO, "r"), []) == {
-        **{"idk": "no", "idk_reason": "r", "unscored": {"b": "why"}},
-    }
-    assert notes_of(scores, IdkLabel(None, "r"), [{"label": "7"}]) == {
-        **{"idk": None, "idk_reason": "r", "unscored": {"b": "why"}, "verdicts": [{"label": "7"}]},
-    }
 
 
 def test_without_judges_the_rules_say_who_refuses() -> None:

@@ -12,6 +12,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Task
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from ragtasks.suites._inscit import inscit_bleu, response_type
 from tests.clients._server import chat_server, completion
@@ -25,8 +26,8 @@ TASKS = {task.task_id: task for task in BENCHMARK.tasks}
 def scored(task: Task, text: str, *passages: str) -> dict[str, float | None]:
     scorer = ResponseScorer(BENCHMARK, EvaluationConfig(encoder="none"))
     response = Response(task, tuple(Passage(name, "") for name in passages), text)
-    (result,) = scorer.score([response])
-    return {name: score.value for name, score in result.scores.items()}
+    (result,) = scorer.score([ScoredAnswer(response, "reference")])
+    return dict(result.scores)
 
 
 def test_each_score_is_the_better_one_of_two_labels() -> None:
@@ -99,9 +100,11 @@ def test_a_reply_that_asks_what_is_meant_has_full_marks_where_either_label_does(
     with chat_server(lambda prompt, n: completion(judge(prompt, n))) as server:  # type: ignore[arg-type]
         judges = [{"model": "j", "base_url": server.base_url, **QUICK}]
         scorer = ResponseScorer(BENCHMARK, config_from_options({"data": "sample", "encoder": "none", "judges": judges}))
-        found = scorer.score([Response(task, (), "Which of the two do you have in mind?") for task in tasks])
-    assert [one.scores["response_type"].value for one in found] == [1, 1, 1, 0]
+        found = scorer.score(
+            [ScoredAnswer(Response(task, (), "Which of the two do you have in mind?"), "reference") for task in tasks]
+        )
+    assert [one.scores["response_type"] for one in found] == [1, 1, 1, 0]
     asks = verdict == "yes"
     rated = 0.3  # what the judge gives every reply
     expected = [float(asks), 1.0 if asks else rated, 1.0 if asks else rated, rated]
-    assert [one.scores["rb_llm"].value for one in found] == pytest.approx(expected)
+    assert [one.scores["rb_llm"] for one in found] == pytest.approx(expected)

@@ -14,6 +14,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, NgramIdk, Scores, Semantics, SemanticScore
 from ragtasks.metrics.lexical import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites._multidoc2dial import (
@@ -111,8 +112,8 @@ def test_the_oracle_refuses_where_the_sample_refuses(name: str) -> None:
 
 def assert_oracle_is_right(benchmark: Benchmark) -> None:
     scorer = ResponseScorer(benchmark, EvaluationConfig(encoder="none"))
-    found = scorer.score([Response(task, (), task.target) for task in benchmark.tasks])
+    found = scorer.score([ScoredAnswer(Response(task, (), task.target), "reference") for task in benchmark.tasks])
     refusing = {task.target for task in benchmark.tasks if task.answerability is Answerability.UNANSWERABLE}
     assert refusing == set(REFERENCE_REFUSALS)
-    right = [row.scores["ans_acc"].value for row in found]
+    right = [row.scores["ans_acc"] for row in found]
     assert right.count(1) >= 0.96 * len(right)  # one reply is "Nothing at all."

@@ -15,6 +15,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage, Response, Setting
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from ragtasks.suites import suite_named
 
@@ -108,8 +109,8 @@ TASK = BENCHMARK.tasks[2]
 
 def scored(text: str, passages: tuple[Passage, ...] = TASK.references) -> dict[str, float | None]:
     scorer = ResponseScorer(BENCHMARK, EvaluationConfig(encoder="none"))
-    (result,) = scorer.score([Response(TASK, passages, text)])
-    return {name: score.value for name, score in result.scores.items()}
+    (result,) = scorer.score([ScoredAnswer(Response(TASK, passages, text), "reference")])
+    return dict(result.scores)
 
 
 @pytest.mark.parametrize(("text", "precision", "recall"), [

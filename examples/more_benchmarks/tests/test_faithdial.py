@@ -16,6 +16,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.metrics import corpus_bleu
 from ragtasks.records import Response, Role, Setting
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 from ragtasks.suites import suite_named
 
@@ -89,14 +90,14 @@ def test_a_copy_of_the_knowledge_has_all_of_its_words() -> None:
     knowledge = task.extra["knowledge"]
     texts = (knowledge, task.target, "Whatever.")
     results = ResponseScorer(benchmark, EvaluationConfig(encoder="none")).score(
-        [Response(task, task.references, text) for text in texts]
+        [ScoredAnswer(Response(task, task.references, text), "reference") for text in texts]
     )
-    copied, target, other = (result.scores["k_f1"].value for result in results)
+    copied, target, other = (result.scores["k_f1"] for result in results)
     assert copied == 1
     assert target is not None
     assert 0 < target < 1
     assert other == 0
-    assert results[0].scores["bert_f1"].value is None
+    assert results[0].scores["bert_f1"] is None
 
 
 def test_bleu_is_that_of_all_replies_together() -> None:

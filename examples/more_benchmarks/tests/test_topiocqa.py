@@ -16,6 +16,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Response, Role, Setting, Task
+from ragtasks.results import ScoredAnswer
 from ragtasks.scoring import ResponseScorer
 
 SAMPLE = benchmark_folder("topiocqa", "sample", Path())
@@ -128,8 +129,8 @@ def test_each_answer_is_left_out_in_turn() -> None:
 
 def scored(task: Task, text: str) -> dict[str, float | None]:
     scorer = ResponseScorer(BENCHMARK, EvaluationConfig(encoder="none"))
-    (result,) = scorer.score([Response(task, task.references, text)])
-    return {name: score.value for name, score in result.scores.items()}
+    (result,) = scorer.score([ScoredAnswer(Response(task, task.references, text), "reference")])
+    return dict(result.scores)
 
 
 def test_the_best_of_several_answers_counts_beside_it() -> None:

@@ -19,7 +19,8 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.models import refuse_on_empty
 from ragtasks.metrics import NgramIdk, answerability_accuracy
 from ragtasks.records import Answerability, Response, Role, Setting
-from ragtasks.scoring import ResponseScorer, ScoredResponse
+from ragtasks.results import ScoredAnswer
+from ragtasks.scoring import ResponseScorer
 from tests._messages import raises
 from tests.benchmarks.mtrag._official import official_passages
 
@@ -265,20 +266,19 @@ def test_sample_answers_are_not_copied(sample: Benchmark) -> None:
 
 
 @pytest.fixture(scope="module")
-def scored(sample: Benchmark) -> dict[str, list[ScoredResponse]]:
+def scored(sample: Benchmark) -> dict[str, list[ScoredAnswer]]:
     """Answerability -> results of the reference answers, with no judge to say which of them ask for clarification."""
-    responses = [Response(task, task.references, task.target) for task in sample.tasks]
-    results = ResponseScorer(sample, EvaluationConfig(data="sample")).score(responses)
-    by_label: dict[str, list[ScoredResponse]] = {}
-    for response, result in zip(responses, results, strict=True):
-        by_label.setdefault(response.task.answerability.value, []).append(result)
+    answers = [ScoredAnswer(Response(task, task.references, task.target), "reference") for task in sample.tasks]
+    by_label: dict[str, list[ScoredAnswer]] = {}
+    for result in ResponseScorer(sample, EvaluationConfig(data="sample")).score(answers):
+        by_label.setdefault(result.task.answerability.value, []).append(result)
     return by_label
 
 
 def test_coverage_counts_underspecified_tasks_without_a_clarification_verdict(
-    scored: dict[str, list[ScoredResponse]],
+    scored: dict[str, list[ScoredAnswer]],
 ) -> None:
-    coverage = {label: {result.scores["coverage"].value for result in results} for label, results in scored.items()}
+    coverage = {label: {result.scores["coverage"] for result in results} for label, results in scored.items()}
     assert coverage == {
         "ANSWERABLE": {1.0},
         "PARTIAL": {1.0},
@@ -287,11 +287,11 @@ def test_coverage_counts_underspecified_tasks_without_a_clarification_verdict(
         "CONVERSATIONAL": {0.0},
     }
     for result in scored["UNDERSPECIFIED"]:
-        assert result.notes["unscored"]["rb_alg"] == "no verdict on whether the response asks for clarification"
-        assert result.scores["ans_acc"].value is None
+        assert result.unscored["rb_alg"] == "no verdict on whether the response asks for clarification"
+        assert result.scores["ans_acc"] is None
 
 
-def test_the_ibm_profile_sees_the_labels_of_this_file(scored: dict[str, list[ScoredResponse]]) -> None:
+def test_the_ibm_profile_sees_the_labels_of_this_file(scored: dict[str, list[ScoredAnswer]]) -> None:
     """Its key is the one that the official script reads; there, nobody asked is a 0."""
-    assert {result.scores["rb_alg_ibm"].value for result in scored["UNANSWERABLE"]} == {1.0}
-    assert {result.scores["rb_alg_ibm"].value for result in scored["UNDERSPECIFIED"]} == {0.0}
+    assert {result.scores["rb_alg_ibm"] for result in scored["UNANSWERABLE"]} == {1.0}
+    assert {result.scores["rb_alg_ibm"] for result in scored["UNDERSPECIFIED"]} == {0.0}
