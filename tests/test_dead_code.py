@@ -38,7 +38,7 @@ ALLOWED = {
     *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
-    *("eval_response", "start_char", "end_char", "author"),
+    *("eval_response", "start_char", "end_char", "author", "configuration"),
     # Keys of logged verdicts, which are written from the fields of a record.
     *("prompt_tokens", "completion_tokens"),
     # Said by the arena's interface, field by field.

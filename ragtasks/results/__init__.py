@@ -66,7 +66,6 @@ from ragtasks.results._saved import (
 )
 from ragtasks.results._scored_answer import (
     MODEL,
-    TURN_ERROR,
     USAGE_METRICS,
     USAGE_NAMES,
     LoggedJudging,
@@ -92,7 +91,6 @@ __all__ = [
     "MODEL",
     "REQUEST_FIELDS",
     "SCORED_BY",
-    "TURN_ERROR",
     "UNKNOWN",
     "USAGE_METRICS",
     "USAGE_NAMES",

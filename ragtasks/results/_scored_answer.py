@@ -196,8 +196,6 @@ def parsed_sample(line: bytes) -> LoggedSample:
 
 
 SAMPLE = "a sample of a ragtasks task"
-TURN_ERROR = "turn_error"
-"""Key of `LoggedScoring`: kind and reason of an error in this turn, {} if none was detected."""
 _UNASKED = {outcome.value for outcome in UNASKED}
 
 

@@ -12,7 +12,7 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Setting
 from ragtasks.reports.failed_turns import write_failed_turns
-from ragtasks.results import TURN_ERROR, Evaluation, read_evaluations
+from ragtasks.results import Evaluation, read_evaluations
 from tests._commands import run_command
 from tests._messages import raises
 from tests.reports._saved import save
@@ -27,7 +27,7 @@ def failed(folder: Path) -> list[Evaluation]:
             : 2 * doc["turn"] - 2
         ]
         doc["history"] = [{"role": role, "content": text} for role, text in history]
-        doc["scoring"][TURN_ERROR] = {"kind": "invented", "reason": "x"} if doc["turn"] == 2 else {}
+        doc["scoring"]["turn_error"] = {"kind": "invented", "reason": "x"} if doc["turn"] == 2 else {}
 
     save(folder, "m", change_sample=note, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3)))
     return read_evaluations([folder])

@@ -8,7 +8,7 @@ from typing import Any
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
 from ragtasks.reports.tables._turn_errors import TITLE, turn_error_tables
-from ragtasks.results import TURN_ERROR, Evaluation, read_evaluations
+from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.tables import Value
 from tests.reports._saved import save
 
@@ -22,7 +22,7 @@ def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
         def note(sample: dict[str, Any], wrong: int = wrong) -> None:
             doc = sample["doc"]
             is_wrong = doc["turn"] == wrong
-            doc["scoring"][TURN_ERROR] = {"kind": "invented", "reason": "words"} if is_wrong else {}
+            doc["scoring"]["turn_error"] = {"kind": "invented", "reason": "words"} if is_wrong else {}
 
         save(folder, f"model{wrong}", day=day, change_sample=note, tasks=TASKS)
     return read_evaluations([folder])
