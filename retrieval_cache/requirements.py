@@ -58,7 +58,7 @@ def retrieval_requirements(
         found += requirements_of(retriever, workspace.secrets)
         found.append(disk_space(workspace.store, "runs", lambda: _index_bytes(retriever, workspace, corpora or {})))
     if rewriter.model:
-        endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
+        endpoint = endpoint_of(rewriter.model)
         found += endpoint_requirements(endpoint, "rewriter", workspace.secrets)
     return [*found, writable_folder(workspace.store, "runs")]
 

@@ -80,8 +80,7 @@ class Rewriter:
     """The model that makes the queries of the forms `llm_rewrite` and `decompose`."""
 
     model: str | None
-    """An endpoint as `endpoint_of` reads it, or a model of the server at `base_url`."""
-    base_url: str | None = None
+    """An endpoint as `endpoint_of` reads it."""
     min_rewritten: float = MIN_REWRITTEN
     """Share of the questions that it must rewrite, 0 to 1; below it there is no run."""
 
@@ -130,13 +129,13 @@ def check_request(
     _made(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
     by = rewriter or Rewriter(None)
     if form.startswith(_TRAINED):
-        if by.model or by.base_url:
-            raise ConfigurationError(f"{form} names a rewriter: leave out --rewriter and --base-url")
+        if by.model:
+            raise ConfigurationError(f"{form} names a rewriter: leave out --rewriter")
         return
-    if not needs_model(form) and (by.model or by.base_url):
+    if not needs_model(form) and by.model:
         raise ConfigurationError(
-            f"--rewriter and --base-url are for the query forms {LLM_REWRITE!r} and {DECOMPOSE!r}, and the form is "
-            f"{form!r}: add --queries {LLM_REWRITE}, or leave them out"
+            f"--rewriter is for the query forms {LLM_REWRITE!r} and {DECOMPOSE!r}, and the form is {form!r}: add "
+            f"--queries {LLM_REWRITE}, or leave it out"
         )
     names = form.split(SEPARATOR)
     fused_queries([Queries(name, {}) for name in names])
@@ -145,7 +144,7 @@ def check_request(
         for name in others:
             build_queries(benchmark, name, ())
     if needs_model(form) and not by.model:
-        raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME and --base-url")
+        raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME,base_url=ADDRESS")
 
 
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
@@ -182,7 +181,7 @@ def _rewritten(
 ) -> Queries:
     """Return the queries that a model writes; its replies are kept and reused."""
     assert rewriter.model  # `check_request` has looked
-    endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
+    endpoint = endpoint_of(rewriter.model)
     client = CachedClient(
         OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets)), RunStore(workspace.store).replies
     )

@@ -59,10 +59,9 @@ def main() -> None:
     """Write the pages of a folder of results, and take each picture of them."""
     results, out = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        pages = {"page.html": ["report"], "leaderboard.html": ["results", "leaderboard"]}
-        for name, command in pages.items():
-            option = "--html" if command == ["report"] else "--output"
-            arguments = [RAGTASKS, *command, str(results), option, f"{folder}/{name}"]
+        pages = {"page.html": ("report", "--html"), "leaderboard.html": ("results list", "--leaderboard")}
+        for name, (command, option) in pages.items():
+            arguments = [RAGTASKS, *command.split(), str(results), option, f"{folder}/{name}"]
             subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
         driver = browser()
         try:

@@ -93,7 +93,7 @@ retrieval.trec      evaluate-run official --benchmark trec_rag24 {sample} {json}
 retrieval.compare   compare bm25.last_turn.sample bm25.rewrite.sample fused {sample} {json}
 retrieval.show      results show fused
 retrieval.describe  data describe mtrag {sample} {json}
-retrieval.segments  data segment files/corpus.jsonl files/segments.jsonl --sentences 2 --stride 1
+retrieval.segments  data segment files/corpus.jsonl files/segments.jsonl --sentences 2
 retrieval.near      data duplicates files/segments.jsonl --threshold 0.5
 
 score.rows          score files/rows.jsonl {cited} --metadata 'price=[1, 2]' --output scored/rows
@@ -132,7 +132,7 @@ judges.first        score scored/answers {sample} {panel} --metric support_preci
                     --metric support_recall --output judged/first
 judges.ngrams       score scored/answers {sample} {panel} --metadata idk=ngrams --output judged/ngrams
 judges.report       report judged --full {json} {sample}
-judges.decided      compare scored/answers scored/asked --until-decided {panel} {json} {sample} --output judged/decided
+judges.decided      compare scored/answers scored/asked {panel} {json} {sample} --output judged/decided
 judges.frozen       judges anchors results/extractive --output files/anchors.jsonl
 judges.questions    judges questions mtrag {sample} --judge {steady} {json} --output files/labels.jsonl
 judges.passages     judges passages official --benchmark mtrag {sample} --depth 3 --judge {steady}
@@ -153,8 +153,8 @@ gate.power          gate --baseline files/baseline.json --power --slice domain {
 gate.both_power     gate {new} --power
 gate.recalibrated   gate judged/drift --baseline judged/anchors --margin rb_llm=0.1 --config files/recalibrated.yaml
                     {json}
-gate.decided        gate scored/asked --baseline scored/answers --margin rb_llm=0.1 --until-decided {panel} {json}
-                    --judged judged/gate
+gate.decided        gate scored/asked --baseline scored/answers --margin rb_llm=0.1 {panel} {json}
+                    --output judged/gate
 
 submit.a            submit --task a --results results/extractive {sample} --output files/mtrageval_a.jsonl
 submit.b            submit --task b --results results/extractive {sample} --output files/mtrageval_b.jsonl
@@ -197,7 +197,7 @@ report.rows         results export rows results/extractive --output files/rows.j
 report.every        results export every-eval-ever results/extractive --output files/every
 report.card         results export model-card results/extractive --output files/card.out
 report.failed       results export benchmark results/extractive --kind missed --output files/failed
-report.leaders      results leaderboard results --output files/leaders.html
+report.leaders      results list results --leaderboard files/leaders.html
 
 api.all             python {api} {server}
 """

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import MORE, echo, put
-from ragtasks.cli.options import DATA, DECIDED_SEED, FORMAT, JUDGES, asking, named_benchmark
+from ragtasks.cli.app import echo, put
+from ragtasks.cli.options import DATA, FORMAT, JUDGES, TABLES, asking, named_benchmark
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import step
@@ -40,7 +40,6 @@ TYPED_NAMES = Annotated[
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
 _SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
-_VOTES = Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena copy`.")]
 _REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.")]
 
 
@@ -82,12 +81,8 @@ def battle(  # noqa: PLR0917 (one parameter an option)
         typer.Option("--until-decided", help="Ask no more than it takes to tell who wins, or that it cannot be told."),
     ] = False,
     margin: Annotated[
-        float | None,
-        typer.Option(
-            help="Until decided: win rates that differ by less are equal; default: 0.1.", rich_help_panel=MORE
-        ),
+        float | None, typer.Option(help="Until decided: win rates that differ by less are equal; default: 0.1.")
     ] = None,
-    seed: DECIDED_SEED = 0,
     with_reference: _REFERENCE = False,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
@@ -99,7 +94,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("--until-decided asks as much as a decision takes. Next step: leave --max-battles out")
     pool = _answers(results, benchmark, data, setting, with_reference)
     if until_decided:
-        _battle_until_decided(pool, judge, output, margin, seed)
+        _battle_until_decided(pool, judge, output, margin)
         return
     with asking(judge) as ask:
         found = judge_battles(pool.battles, ask, max_battles=max_battles)
@@ -113,7 +108,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     found.require_coverage()
 
 
-def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: float | None, seed: int) -> None:
+def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: float | None) -> None:
     from ragtasks.arena.battles import race_battles
     from ragtasks.arena.votes import write_votes
     from ragtasks.reports.outcome import race_lines, wave_text
@@ -122,7 +117,7 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
         typer.echo(wave_text(race), err=True)
 
     with asking(judges) as ask:
-        race, found = race_battles(pool, ask, margin=margin, seed=seed, after_wave=show)
+        race, found = race_battles(pool, ask, margin=margin, after_wave=show)
     write_votes(output, found.votes)
     n_all = found.n_battles + found.n_left
     if race.verdict is not None:
@@ -134,16 +129,31 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
     found.require_coverage()
 
 
-@commands.command(epilog="Example: ragtasks arena ratings votes.jsonl")
+@commands.command(
+    epilog="Example: ragtasks arena ratings votes.jsonl; ragtasks arena ratings arena.sqlite --save people.jsonl"
+)
 def ratings(
-    votes: _VOTES,
-    output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
+    votes: Annotated[list[Path], typer.Argument(help="Votes: files of `arena battle` (.jsonl), databases of `serve`.")],
+    output: TABLES = None,
+    save: Annotated[Path | None, typer.Option(help="File for the votes, .jsonl.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement."""
-    from ragtasks.arena.votes import read_votes
+    """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement.
 
-    put(_tables(read_votes(votes), form), output)
+    With --save, FILE.events.jsonl gets all events of the databases: skips, undone votes and what each rater had seen.
+    """
+    from ragtasks.arena.votes import read_votes, write_events, write_votes
+
+    files = [path for path in votes if path.suffix == ".jsonl"]
+    stores = [served_votes(path) for path in votes if path.suffix != ".jsonl"]
+    every = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
+    put(_tables(every, form), output)
+    if save is not None:
+        events = save.with_suffix(".events.jsonl")
+        write_votes(save, every)
+        n_events = write_events(events, [event for store in stores for event in store.events()])
+        for line in (f"wrote {save}: {len(every)} votes", f"wrote {events}: {n_events} events"):
+            typer.echo(line, err=True)  # standard output may be JSON or CSV
 
 
 _DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
@@ -233,47 +243,6 @@ def invite(
             echo(f"{rater}: {address.rstrip('/')}/enter?invitation={token}")
     finally:
         store.close()
-
-
-@commands.command(
-    epilog="Example: ragtasks arena copy arena.sqlite --output people.jsonl; "
-    "ragtasks arena copy votes.jsonl --output arena.sqlite"
-)
-def copy(
-    sources: Annotated[list[Path], typer.Argument(help="A database of votes, or files of votes (.jsonl).")],
-    output: Annotated[
-        Path, typer.Option(help="File of votes (.jsonl), or a database: of files their votes, of one a copy to read.")
-    ],
-) -> None:
-    """Copy votes from a database to a file, or from files to a database, each vote once.
-
-    A file of votes gets one with all events next to it: skips, undone votes and what each rater had seen.
-    A copy of a database has no invitations.
-    """
-    from ragtasks.arena.store import VoteStore
-    from ragtasks.arena.votes import read_votes, write_events, write_votes
-
-    are_files = [source.suffix == ".jsonl" for source in sources]
-    if all(are_files):
-        if output.suffix == ".jsonl":
-            raise ConfigurationError(
-                f"--output {output}: expected a database, such as arena.sqlite, for votes of files"
-            )
-        votes = read_votes(sources)
-        n_new = VoteStore(output).import_votes(votes)
-        echo(f"{output}: {n_new} of {len(votes)} votes were new")
-        return
-    if len(sources) > 1:
-        raise ConfigurationError("arena copy: a database is copied alone. Next step: leave the others out")
-    store = served_votes(sources[0])
-    if output.suffix == ".jsonl":
-        votes, events = store.votes(), output.with_suffix(".events.jsonl")
-        write_votes(output, votes)
-        n_events = write_events(events, store.events())
-        echo(f"wrote {output}: {len(votes)} votes", f"wrote {events}: {n_events} events")
-    else:
-        store.database.copy_to(output)
-        echo(f"wrote {output}: a copy to read")
 
 
 @commands.command(epilog="Example: ragtasks arena forms results")

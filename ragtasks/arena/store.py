@@ -75,14 +75,6 @@ class VoteStore:
         query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
         return self.database.parsed(query, lambda row: _vote(row[0]))
 
-    def import_votes(self, votes: Sequence[Vote]) -> int:
-        """Keep votes that came from elsewhere, and return how many of them were new."""
-        with self.database.transaction() as connection:
-            before = connection.total_changes
-            rows = [(vote.vote_id, vote.rater, vote.model_dump_json()) for vote in votes]
-            connection.executemany("INSERT OR IGNORE INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
-            return connection.total_changes - before
-
     def events(self) -> list[dict[str, Any]]:
         """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
 
@@ -188,7 +180,6 @@ CREATE INDEX who_has ON assignments (battle_id, state, until, rater);
 CREATE INDEX has_what ON assignments (rater, battle_id, view, state);
 CREATE INDEX what_happened ON events (rater, battle_id, event)
 """
-_COPY = "CREATE TABLE a_copy (time REAL NOT NULL)"
 _SECRET_BYTES = 32
 _T = TypeVar("_T")
 
@@ -217,8 +208,6 @@ class Database:
     def _prepared(self) -> bool:
         """Check the file, create its tables, and return whether the file system supports a write-ahead log."""
         _require_ours(self._writer)
-        if _has_table(self._writer, "a_copy"):
-            raise sqlite3.Error("it is a copy to read, not to vote in")
         self._writer.execute("PRAGMA secure_delete = ON")
         has_log = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
         self._writer.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
@@ -278,25 +267,6 @@ class Database:
             except OSError as error:
                 raise CacheError(f"cannot use {path}: {error.strerror or error}") from error
         return found
-
-    def copy_to(self, path: Path) -> None:
-        """Write a copy without invitations that no server votes in."""
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            if path.exists():
-                raise FileExistsError(17, "there is a file already")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(_in_memory(self.path)) as connection:
-                connection.execute("DELETE FROM invitations")
-                if not _has_table(connection, "a_copy"):
-                    connection.execute(_COPY)
-                connection.execute("INSERT INTO a_copy VALUES (?)", (time.time(),))
-                connection.execute("VACUUM INTO ?", (str(part),))
-            part.chmod(0o444)
-            part.replace(path)
-        except (OSError, sqlite3.Error, ValueError) as error:
-            part.unlink(missing_ok=True)
-            raise CacheError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 class Log:
@@ -382,8 +352,7 @@ def _unusable(path: Path, found: str) -> CacheError:
         where=str(path),
         expected="a database of votes that this process may use, or no file",
         found=found,
-        next_step="name another file with --database, which is made anew; `ragtasks arena copy` copies votes of "
-        "files into it",
+        next_step="name another file with --database, which is made anew",
     )
 
 

@@ -85,7 +85,7 @@ class Vote(BaseModel):
 
 # Votes as JSON lines: what `ragtasks arena` exports, imports and rates.
 
-_NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks arena copy` wrote"
+_NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks arena ratings --save` wrote"
 
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:

@@ -214,8 +214,8 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
         where=str(path),
         expected="the official file",
         found="no file",
-        next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder with RAGTASKS_DATA or "
-        "--metadata '{\"data\": ...}'",
+        next_step=f"run `ragtasks data fetch {benchmark}`, or name another folder by --data or "
+        "RAGTASKS_DATA (lm_eval: --metadata data=FOLDER)",
     )
 
 

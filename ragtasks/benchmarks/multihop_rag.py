@@ -440,7 +440,7 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
             expected="a result file of the official retrieval script, or a run of your own",
             found="no file",
             next_step="run `ragtasks retrieve --benchmark multihop_rag --retriever bm25`, then name the run: "
-            "--metadata '{\"run\": ...}'",
+            "--run NAME (lm_eval: --metadata run=NAME)",
         )
     by_text = {chunk.text: chunk for chunk in _chunks(root)}
     return {

@@ -23,72 +23,18 @@ from ragtasks.tables import plain, without_commands
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
 
-MORE = "More options"
-"""Panel of options that `--help` leaves out, and `--help-all` shows."""
-TREC_RAG = "TREC RAG"
-"""Panel of options for that track; left out too."""
-_LEFT_OUT = frozenset({MORE, TREC_RAG})
-MORE_OPTIONS = {
-    "": {"install_completion", "show_completion"},
-    "report": {"examples", "table", "plots", "human_evaluation", "ratings", "recalibrate", "run", "benchmark"},
-    "compare": {"recalibrate"},
-    "score": {"protocol", "probe"},
-    "retrieve": {"min_rewritten", "probe"},
-    "run": {"tokenizer", "prompts_per_minute"},
-    "eval": {"tokenizer", "prompts_per_minute"},
-    "submit": {"limit_contexts", "allow_missing"},
-}
-"""Command -> its further options that `--help` leaves out."""
-HELP_ALL = "--help-all"
 
-
-class FittingHelp:
-    """A command whose help fits a screen: what most people need; `--help-all` shows every option."""
-
-    params: list[Any]
-    epilog: str | None
-    _shows_all = False
+class Command(TyperCommand):
+    """A command that names what is given now in the place of a former option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the arguments that are left; `--help-all` is `--help` with every option."""
-        is_group = isinstance(self, TyperGroup)  # what follows the command's name is the command's
-        own = itertools.takewhile(lambda word: word != "--" and (word.startswith("-") or not is_group), args)
-        self._shows_all = HELP_ALL in own
-        if self._shows_all and ctx.help_option_names:  # `run` has none: it hands `--help` over
-            args = ["--help"]
-        _refuse_moved(args, {name for param in self.params for name in (*param.opts, *param.secondary_opts)})
+        """Return the arguments that are left."""
+        _refuse_moved(" ".join(ctx.command_path.split()[1:]), args, {name for one in self.params for name in one.opts})
         try:
-            left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+            return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             error.message = error.message.replace("Value error, ", "")  # pydantic's words, which name nothing
             raise
-        return left
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, without what only few need unless all is wanted."""
-        further = MORE_OPTIONS.get(" ".join(ctx.command_path.split()[1:]), set())
-        rest = [one for one in self.params if one.rich_help_panel in _LEFT_OUT or one.name in further]
-        if self._shows_all or not rest:
-            super().format_help(ctx, formatter)  # type: ignore[misc]
-            return
-        epilog, more = self.epilog, f"{len(rest)} more options: {ctx.command_path} {HELP_ALL}" if ctx.parent else ""
-        self.epilog = "\n\n".join(filter(None, [epilog, more]))
-        for one in rest:
-            one.hidden = True
-        try:
-            super().format_help(ctx, formatter)  # type: ignore[misc]
-        finally:
-            self.epilog = epilog
-            for one in rest:
-                one.hidden = False
-
-
-class Command(FittingHelp, TyperCommand):
-    """A command."""
-
-
-class Group(FittingHelp, TyperGroup):
-    """A group of commands."""
 
 
 COMMANDS = ExtensionPoint("ragtasks.commands", "command", typer.Typer, {})
@@ -137,40 +83,47 @@ def _built(added: typer.Typer, name: str) -> Any:
         only.name, only.rich_help_panel = name, added.rich_help_panel
     else:
         holder.add_typer(added, name=name, rich_help_panel=added.rich_help_panel)
-    _have_fitting_help(holder)
+    _set_classes(holder)
     return typer.main.get_group(holder).commands[name]
 
 
+def _keys(*names: str) -> dict[str, str]:
+    return {f"--{name.replace('_', '-')}": f"--metadata {name}=VALUE" for name in names}
+
+
 MOVED = {
-    **{
-        f"--{key.replace('_', '-')}": f"--metadata {key}=VALUE"
-        for key in ("unit", "list_size", "turns", "unanswerable", "pool", "epochs", "batch_size", "learning_rate")
+    "compare": _keys("margin", "setting", "seed") | {"--until-decided": "leave it out, --judge decides so"},
+    "eval": {
+        f"--{key}": f"--set estimate.{key.replace('-', '_')}=VALUE" for key in ("tokenizer", "prompts-per-minute")
     },
-    "--types": "--metadata 'question_types=[\"TYPE\"]'",
-    "--domains": "--metadata folders_are_domains=true",
-    "--most-megabytes": "--metadata most_bytes=VALUE",
-    "--collection": "--metadata mtrag_s=VALUE",
-    "--json-mode": 'in --model, "extra_body": {"response_format": {"type": "json_object"}}',
+    "gate": _keys("setting", "seed") | {"--until-decided": "leave it out, --judge decides so", "--judged": "--output"},
+    "score": _keys("narratives", "nuggets", "segments") | {"--set": "--metadata topics=VALUE"},
+    "synthesize": _keys("unit", "list_size", "turns", "unanswerable", "pool")
+    | {
+        "--types": "--metadata 'question_types=[\"TYPE\"]'",
+        "--domains": "--metadata folders_are_domains=true",
+        "--most-megabytes": "--metadata most_bytes=VALUE",
+        "--collection": "--metadata mtrag_s=VALUE",
+        "--json-mode": 'in --model, "extra_body": {"response_format": {"type": "json_object"}}',
+    },
+    "train": _keys("epochs", "batch_size", "learning_rate", "patience"),
 }
-"""Former option -> what is given instead; keys of an evaluation are in `ragtasks.config.KEYS`."""
+"""Command -> former option -> what is given instead."""
 
 
-def _refuse_moved(arguments: Sequence[str], known: set[str]) -> None:
-    """Raise where an unknown option is a key of `--metadata`, or stands in `MOVED`."""
+def _refuse_moved(command: str, arguments: Sequence[str], known: set[str]) -> None:
+    """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
     from ragtasks.config import KEYS
 
+    moved = (_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
-        if not name.startswith("--") or name in known:
-            continue
-        key = name.removeprefix("--").replace("-", "_")
-        new = f"--metadata {key}=VALUE" if key in KEYS and "--metadata" in known else MOVED.get(name)
-        if new is not None:
-            problem = ConfigurationError(f"no option {name}. Next step: {new}")
+        if name in moved.keys() - known:
+            problem = ConfigurationError(f"no option {name}. Next step: {moved[name]}")
             problem.exit_status = 2
             raise problem
 
 
-class _Commands(Group):
+class _Commands(TyperGroup):
     """The commands, which accept `--per_query` as `--per-query`."""
 
     def __init__(self, **given: Any) -> None:
@@ -307,7 +260,7 @@ GROUPS = {
         "report": "ragtasks report results --html page.html",
         "compare": "ragtasks compare results/a results/b",
         "gate": "ragtasks gate results/new --baseline results/old --margin ans_acc=0.03",
-        "results": "ragtasks results leaderboard results --output leaderboard.html",
+        "results": "ragtasks results list results --leaderboard leaderboard.html",
     },
     "Submit": {
         "submit": "ragtasks submit --task C --results results/mine --benchmark mtrag_un --output mine.jsonl",
@@ -325,10 +278,9 @@ GROUPS = {
 """Group -> command -> an example, in the order of the help."""
 
 SUBCOMMANDS = {
-    "results list": "ragtasks results list results --benchmark mtrag",
+    "results list": "ragtasks results list results --leaderboard leaderboard.html",
     "results show": "ragtasks results show results/a; ragtasks results show results/a results/b",
     "results remove": "ragtasks results remove bm25.last_turn",
-    "results leaderboard": "ragtasks results leaderboard results --output leaderboard.html",
     "results export": "ragtasks results export rows results --output rows.csv; "
     "ragtasks results export benchmark results --kind missed --output failed",
     "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",
@@ -344,8 +296,7 @@ SUBCOMMANDS = {
     "judges nuggets": "ragtasks judges nuggets --judge openai/gpt-4o --output nuggets.jsonl",
     "tasks list": "ragtasks tasks list --benchmark mtrag",
     "tasks export": "ragtasks tasks export --benchmark mtrag --setting full_rag --output tasks.jsonl",
-    "tasks link": "ragtasks tasks link",
-    "tasks unlink": "ragtasks tasks unlink",
+    "tasks link": "ragtasks tasks link; ragtasks tasks link --remove",
     "tasks path": 'lm_eval --include_path "$(ragtasks tasks path)" --tasks mtrag_full_rag --model dummy',
 }
 """Command of a group -> an example."""
@@ -364,8 +315,8 @@ ragtasks --help lists all commands, ragtasks COMMAND --help has an example of ea
 
 
 def put_in_groups(app: typer.Typer) -> None:
-    """Give the commands of an application their groups, examples and order, and all of them the help that fits."""
-    _have_fitting_help(app)
+    """Give the commands of an application their groups, examples and order, and all of them their class."""
+    _set_classes(app)
     places = {name: (group, example) for group, commands in GROUPS.items() for name, example in commands.items()}
     order = list(places)
 
@@ -382,15 +333,14 @@ def put_in_groups(app: typer.Typer) -> None:
     app.registered_groups.sort(key=rank)
 
 
-def _have_fitting_help(app: typer.Typer, *above: str) -> None:
+def _set_classes(app: typer.Typer, *above: str) -> None:
     for item in app.registered_commands:
         item.cls = Command
         if example := SUBCOMMANDS.get(" ".join([*above, _name(item)])):
             item.epilog = f"Example: {example}"
     for group in app.registered_groups:
-        group.cls = Group
         if group.typer_instance:
-            _have_fitting_help(group.typer_instance, *above, _name(group))
+            _set_classes(group.typer_instance, *above, _name(group))
 
 
 def _name(item: CommandInfo | TyperInfo) -> str:

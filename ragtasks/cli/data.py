@@ -28,7 +28,7 @@ from ragtasks.config.environment import (
     secret,
 )
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.tables import Format, Section, render
+from ragtasks.tables import Format, render
 
 commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
 app.add_typer(commands, name="data")
@@ -74,17 +74,13 @@ def describe(
     output: TABLES = None,
 ) -> None:
     """Print the contents of a benchmark: conversations, turns, words, question types, answerability, corpora."""
-    folder = named_folder(name, data)
-    named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
-    put(render([_holdings(named, place, corpora=corpora)], form), output)
-
-
-def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:
     from ragtasks.reports.tables import benchmark_section
     from retrieval_cache import corpora_tables
 
-    opened = named_benchmark(name, data)
-    return benchmark_section(opened, corpora_tables(opened) if corpora else ())
+    folder = named_folder(name, data)
+    named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
+    opened = named_benchmark(named, place)
+    put(render([benchmark_section(opened, corpora_tables(opened) if corpora else ())], form), output)
 
 
 # `ragtasks data serve`: the tools over a benchmark's corpora, for agents of any make.
@@ -127,18 +123,14 @@ def near_duplicates(
         Path | None, typer.Option(help="JSON lines to write: the corpus with the first passage of each group only.")
     ] = None,
     threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8,
-    width: Annotated[
-        int | None,
-        typer.Option("--shingle", help="Words in a shingle, the unit of comparison; default: 5, with --output 9."),
-    ] = None,
 ) -> None:
     """List near-duplicate passages of a corpus, or write the corpus without them."""
     from retrieval_cache import deduplicate_corpus, describe_duplicates
 
     if output is None:
-        echo(*describe_duplicates(location, threshold, 5 if width is None else width))
+        echo(*describe_duplicates(location, threshold))
     else:
-        echo(*deduplicate_corpus(location, output, threshold, 9 if width is None else width))
+        echo(*deduplicate_corpus(location, output, threshold))
 
 
 @commands.command("segment")
@@ -149,23 +141,21 @@ def segment(  # noqa: PLR0917 (one parameter an option)
     overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
     sentences: Annotated[
-        int | None, typer.Option(help="Cut into segments of so many sentences, as MS MARCO V2.1 is (10).")
+        int | None,
+        typer.Option(min=1, help="Cut into segments of so many sentences, every half of that; MS MARCO V2.1 has 10."),
     ] = None,
-    stride: Annotated[int | None, typer.Option(help="Sentences from one segment to the next; default: 5.")] = None,
 ) -> None:
     """Cut documents into passages whose ids or records keep their offsets."""
     from retrieval_cache import segment_corpus, segment_corpus_by_sentences
 
-    if sentences is None and stride is None:
+    if sentences is None:
         n = segment_corpus(
             location, target, 512 if size is None else size, 100 if overlap is None else overlap, tokenizer
         )
-    elif sentences is None or not (size is None and overlap is None and tokenizer is None):
-        raise ConfigurationError(
-            "data segment: give --sentences and --stride, or --size, --overlap and --tokenizer, not some of both"
-        )
+    elif size is None and overlap is None and tokenizer is None:
+        n = segment_corpus_by_sentences(location, target, sentences, max(sentences // 2, 1))
     else:
-        n = segment_corpus_by_sentences(location, target, sentences, 5 if stride is None else stride)
+        raise ConfigurationError("data segment: give --sentences, or --size, --overlap and --tokenizer, not both")
     echo(f"{n} passages in {target}")
 
 

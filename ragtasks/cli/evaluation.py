@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import HELP_ALL, app, echo
-from ragtasks.cli.look_ahead import DRY_RUN, PROBE, PROMPTS_PER_MINUTE, TOKENIZER, LookAhead
+from ragtasks.cli.app import app, echo
+from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead
 from ragtasks.cli.options import (
     DATA,
     ENCODER,
@@ -71,14 +71,13 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
-    tokenizer: TOKENIZER = None,
-    prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate what a file names: check, run or score, then the conclusion and the page."""
     found = read_evaluation_file(file, overrides or ())
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
-    look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
+    estimate = found.evaluation.estimate
+    look = LookAhead(dry_run, probe, *((estimate.tokenizer, estimate.prompts_per_minute) if estimate else ()))
     place = _Place(found, folder, look, force=force, full=full)
     _require_others(found.evaluation)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
@@ -363,6 +362,7 @@ def _run_retriever(place: _Place) -> None:
 
 # `ragtasks run`: passes lm_eval's arguments on.
 
+_HELP_ALL = "--help-all"
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -379,8 +379,6 @@ def run(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
-    tokenizer: TOKENIZER = None,
-    prompts_per_minute: PROMPTS_PER_MINUTE = None,
 ) -> None:
     """Evaluate a model on harness tasks: the arguments of `lm_eval run`, and these.
 
@@ -393,9 +391,9 @@ def run(  # noqa: PLR0917 (one parameter an option)
     ragtasks-refuse, ragtasks-refuse-on-empty.
     --for-submission B (or C) runs all tasks that `submit --task B` needs.
     """
-    if wanted := {"-h", "--help", HELP_ALL} & set(context.args):
+    if wanted := {"-h", "--help", _HELP_ALL} & set(context.args):
         echo(context.get_help())
-        if HELP_ALL not in wanted:
+        if _HELP_ALL not in wanted:
             return
     refuse_unknown_names(context.args)
     with step("loading lm_eval"):
@@ -404,7 +402,7 @@ def run(  # noqa: PLR0917 (one parameter an option)
     if wanted:
         run_harness(["--help"])
         return
-    look = LookAhead(dry_run, probe, tokenizer, prompts_per_minute)
+    look = LookAhead(dry_run, probe)
     ending = Ending(
         begin=look.begin_run,
         default_output=lambda model, tasks: results_folder(Path(model).name, label_of(tasks)),

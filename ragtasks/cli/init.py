@@ -58,7 +58,7 @@ def init(  # noqa: PLR0917 (one parameter an option)
         bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors, and write nothing.")
     ] = False,
 ) -> None:
-    """Write evaluation.yaml: what is evaluated, on what, by which judges; ask for the rest."""
+    """Write evaluation.yaml: what is evaluated, on what, by which judges."""
     if schema:
         import json
 

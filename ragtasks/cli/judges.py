@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -152,18 +151,11 @@ def nuggets(
     topics: TOPICS = None,
     data: DATA = None,
 ) -> None:
-    """Make nuggets for the topics of TREC RAG that have none; they serve `score --nuggets`."""
+    """Make nuggets for the topics of TREC RAG that have none; they serve `score --metadata nuggets=FILE`."""
     echo(*make_nuggets(judge, output, run, topics or "test", data))
 
 
 # `ragtasks judges questions`: of which kind questions are, for tables by question type.
-
-
-class Kinds(str, Enum):
-    """What questions are sorted into."""
-
-    QUESTION_TYPES = "question_types"
-    TOPIC_CATEGORIES = "topic_categories"
 
 
 @commands.command("questions")
@@ -171,8 +163,9 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     name: NAME_OR_FOLDER,
     judge: JUDGES,
     kinds: Annotated[
-        Kinds, typer.Option(help="MTRAG's question types, several a question; or Ragnarök's topic categories, one.")
-    ] = Kinds.QUESTION_TYPES,
+        Literal["question_types", "topic_categories"],
+        typer.Option(help="MTRAG's question types, several a question; or Ragnarök's topic categories, one."),
+    ] = "question_types",
     output: Annotated[
         Path | None,
         typer.Option(help="Of a folder: its conversations with question types; else the labels, .jsonl."),
@@ -186,7 +179,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.judges import label_questions as label
     from ragtasks.reports.tables import question_labels_table
 
-    benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds.value]
+    benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds]
     tasks = benchmark.tasks[:limit]
     with asking(judge) as ask:
         found = label(tasks, labelling, ask)
@@ -205,7 +198,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
             err=True,
         )
     if output is not None:
-        write_atomically(output, _labelled(benchmark, found.labels, kinds.value))
+        write_atomically(output, _labelled(benchmark, found.labels, kinds))
         typer.echo(f"wrote {output}: {len(found.labels)} of {len(tasks)} questions have a label", err=True)
 
 

@@ -26,24 +26,13 @@ if TYPE_CHECKING:
     Estimate = Callable[[Count], Section]
     """Tables of prompts, requests and dollars, with tokens counted by the argument."""
 
-_PANEL = "Before the first request"
 _NOT_SENT = "no server was asked and nothing was evaluated (--dry-run)"
 _SPENDING = "Requests, tokens, dollars"
 DRY_RUN = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print what it will take, check what it needs, ask nobody.", rich_help_panel=_PANEL),
+    typer.Option("--dry-run", help="Print what it will take, check what it needs, ask nobody."),
 ]
-PROBE = Annotated[
-    bool, typer.Option(help="Ask each server one short question before the first prompt.", rich_help_panel=_PANEL)
-]
-TOKENIZER = Annotated[
-    str | None,
-    typer.Option(help="A tokeniser that counts the tokens of prompts; default: an estimate.", rich_help_panel=_PANEL),
-]
-PROMPTS_PER_MINUTE = Annotated[
-    float | None,
-    typer.Option(min=0.001, help="Of --dry-run: the model's rate, for the hours.", rich_help_panel=_PANEL),
-]
+PROBE = Annotated[bool, typer.Option(help="Ask each server one short question before the first prompt.")]
 
 
 @dataclass(frozen=True, slots=True)

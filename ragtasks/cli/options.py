@@ -10,12 +10,13 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
-from ragtasks.cli.app import MORE, echo, may_be_replaced
-from ragtasks.clients import endpoint_of
-from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata
+from ragtasks.cli.app import echo, may_be_replaced
+from ragtasks.clients import endpoint_of, endpoint_requirements
+from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata, validated
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
 from ragtasks.progress import in_rounds, progress_bars
+from ragtasks.requirements import require
 from ragtasks.tables import Format
 
 # The keys of an evaluation's configuration. Five have an option of their own; `--metadata` sets every other one.
@@ -72,28 +73,37 @@ RECALIBRATE = Annotated[
         help="Put the scores of a judge that changed on its earlier scale, by its anchors; intervals widen.",
     ),
 ]
-DECIDED_SETTING = Annotated[
-    str | None, typer.Option(help="Until decided: the setting, where there are several.", rich_help_panel=MORE)
-]
-DECIDED_SEED = Annotated[int, typer.Option(help="Until decided: another order of the tasks.", rich_help_panel=MORE)]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace what is there without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
-REWRITER = Annotated[str | None, typer.Option(help="Endpoint for llm_rewrite and decompose, such as openai/NAME.")]
-REWRITER_ADDRESS = Annotated[
-    str | None, typer.Option("--base-url", help="Address of the rewriter's OpenAI-compatible server.")
+REWRITER = Annotated[
+    str | None,
+    typer.Option(help="Model for llm_rewrite and decompose: openai/NAME, or NAME,base_url=ADDRESS."),
 ]
 NAME_OR_FOLDER = Annotated[
     str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
 ]
+DECIDING = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--judge",
+        "--judges",
+        metavar="<value>",
+        parser=json_or_text,
+        show_default=False,
+        help="Judge to ask about saved answers, no more of them than a decision takes; repeatable.",
+    ),
+]
+DECIDING_KEYS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Of that decision: margin, setting, seed, and options of an evaluation such as idk=ngrams; repeatable.",
+    ),
+]
 JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
 DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
-
-
-AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-ALL_PROBLEMS = Annotated[
-    bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
-]
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
@@ -138,6 +148,7 @@ def asking(judges: Sequence[Any]) -> Iterator[Any]:
     from ragtasks.judges import judge_responses
 
     endpoints = [endpoint_of(text) for text in judges]
+    require([one for judge in endpoints for one in endpoint_requirements(judge, "judge", secret)], with_requests=False)
     with progress_bars() as progress:
         shown = in_rounds(progress)
 
@@ -151,6 +162,14 @@ def asking(judges: Sequence[Any]) -> Iterator[Any]:
 
 
 # Judges asked until decided, for every command that does.
+
+
+def question_of(options: dict[str, Any], **more: Any) -> Any:
+    """Return what is to be decided; its keys are taken out of the options."""
+    from ragtasks.scoring import Question
+
+    given = {key: options.pop(key) for key in ("margin", "setting", "seed") if key in options}
+    return validated(Question, given | more)
 
 
 def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any, output: Path, *, force: bool) -> Any:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ragtasks.benchmarks import benchmark_folder
-from ragtasks.cli.app import MORE, app, echo, leave_out, put
+from ragtasks.cli.app import app, echo, leave_out, put
 from ragtasks.cli.options import (
     DATA,
-    DECIDED_SEED,
-    DECIDED_SETTING,
+    DECIDING,
+    DECIDING_KEYS,
     FORCE,
     FORMAT,
-    JUDGE,
-    METADATA,
     RECALIBRATE,
     TABLES,
     decide_as_named,
     given_options,
     names_results,
+    question_of,
     retrieval_place,
 )
 from ragtasks.config.environment import data_folder, run_store
@@ -53,8 +51,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables, not only the conclusion; files always have all of them.")
     ] = False,
-    intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
-    examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
     table: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,8 +70,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
             help="Folder with people's ratings of some answers: adds what they say of all, with the judge's help."
         ),
     ] = None,
-    run: Annotated[list[str] | None, typer.Option(help="Stored run to add the tables of; repeatable.")] = None,
-    benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
 ) -> None:
     """Print who leads in each setting, where the loss is and what to distrust."""
@@ -83,19 +77,15 @@ def report(  # noqa: PLR0917 (one parameter an option)
 
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
-    if not evaluations and not run:
-        raise ConfigurationError("nothing to report. Next step: name results, --human-evaluation, or --run NAME")
-    if not evaluations and (plots or html):
-        raise ConfigurationError(
-            "--plots, --html: there are no results to show. Next step: name some, or leave out both"
-        )
+    if not evaluations:
+        raise ConfigurationError("nothing to report. Next step: name results, or add --human-evaluation")
     for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
         if path is not None:
             path.exists()  # OSError where the name is too long, before the work
     rated = _ratings(ratings, evaluations) if ratings is not None else ()
-    options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()), rated)
+    options = ReportOptions(tuple(metric or ()), tuple(table or ()), rated)
     with step("tables and intervals"):
-        sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
+        sections = report_sections(evaluations, options)
     is_short = form is Format.MARKDOWN and output is None and not full
     n_added = len(options.tables) + bool(rated)
     put(render([_opening(one, n_added) for one in sections] if is_short else sections, form), output)
@@ -186,15 +176,6 @@ def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResp
     return rated
 
 
-def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section]:
-    """Return the tables of stored runs, with what must be known before them, as a section of the report."""
-    if not names:
-        return []
-    from retrieval_cache import evaluate_runs
-
-    return [evaluate_runs(retrieval_place(benchmark, data), names)]
-
-
 def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, metrics: tuple[str, ...]) -> None:
     from ragtasks.reports.page import write_page
 
@@ -216,13 +197,6 @@ def _tell_of_files(path: Path) -> None:
 # `ragtasks compare`: evaluations, or runs, in pairs.
 
 
-class _By(str, Enum):
-    MODEL = "model"
-    SETTING = "setting"
-    ALL = "all"
-    DOMAIN = "domain"
-
-
 @app.command()
 def compare(  # noqa: PLR0917 (one parameter an option)
     names: Annotated[
@@ -237,67 +211,54 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         list[str] | None, typer.Option(help="Metric to compare; repeat for several. Default: the paper's.")
     ] = None,
     by: Annotated[
-        _By | None,
+        Literal["model", "setting", "all", "domain"] | None,
         typer.Option(
-            help="Results: models in each setting, or settings of each model. Runs: all queries, or by domain."
+            metavar="<what>",
+            help="Results: model (in each setting) or setting (of each model). Runs: all queries, or by domain.",
         ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Compare with this model, setting or run only; default: every pair.")
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="How the tables are written; csv: one line a comparison.")
+        Format,
+        typer.Option(
+            "--format", metavar="<form>", help="Tables as markdown, csv (a line a comparison), json or latex."
+        ),
     ] = Format.MARKDOWN,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
-    until_decided: Annotated[
-        bool,
-        typer.Option(
-            "--until-decided", help="Ask the judges of --judge about saved answers, no more than a decision takes."
-        ),
-    ] = False,
-    judge: JUDGE = None,
-    metadata: METADATA = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            help="Until decided: systems that differ by less are equal; default: 5 % of the metric's range.",
-            rich_help_panel=MORE,
-        ),
-    ] = None,
-    setting: DECIDED_SETTING = None,
-    seed: DECIDED_SEED = 0,
-    output: Annotated[
-        Path, typer.Option(help="Until decided: folder for the scores of what was asked.", rich_help_panel=MORE)
-    ] = Path("decided"),
+    judge: DECIDING = None,
+    metadata: DECIDING_KEYS = None,
+    output: Annotated[Path, typer.Option(help="With --judge: folder for the scores of what was asked.")] = Path(
+        "decided"
+    ),
     recalibrate: RECALIBRATE = False,
     force: FORCE = False,
 ) -> None:
     """Compare results or runs: differences with intervals and tests over conversations.
 
-    Everything that is tested in one call is corrected for its number (Holm). With --until-decided, judges are asked
-    about one part of the tasks after the other, until it can be told which system is better.
+    Everything that is tested in one call is corrected for its number (Holm). With --judge, judges are asked about one
+    part of the tasks after the other, until it can be told which system is better.
     """
     of_results = [names_results(name) for name in names]
-    if until_decided or judge:
-        if not (until_decided and judge and all(of_results)):
+    if judge:
+        if not all(of_results) or by or baseline or len(metric or ()) > 1:
             raise ConfigurationError(
-                "--until-decided needs --judge and folders of saved results, and --judge needs --until-decided"
+                "--judge decides between saved results, by one --metric at most. Next step: name folders of results, "
+                "and leave out --by and --baseline"
             )
-        if by or baseline:
-            raise ConfigurationError("--by, --baseline: until decided, every system races every other. Leave them out")
         options = given_options(metadata, judges=judge, data=data)
-        _decide([Path(name) for name in names], options, metric or [], (margin, setting, seed), output, force=force)
+        question = question_of(options, metric=metric[0] if metric else None)
+        decide_as_named([Path(name) for name in names], options, question, output, force=force)
         return
     if metadata:
-        raise ConfigurationError(
-            "--metadata is used with --until-decided only. Next step: leave it out, or add --until-decided"
-        )
+        raise ConfigurationError("--metadata is used with --judge only. Next step: leave it out, or add --judge")
     if all(of_results):
         _compare_results(
             [Path(name) for name in names],
             metric or (),
-            _compare_chosen(by, _By.MODEL, _By.SETTING),
+            _compare_chosen(by, "model", "setting"),
             baseline,
             form,
             recalibrate=recalibrate,
@@ -308,28 +269,10 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         listed = ", ".join(runs)
         raise ConfigurationError(f"compare: runs ({listed}) beside results. Next step: name either results or runs")
     else:
-        chosen = _compare_chosen(by, _By.ALL, _By.DOMAIN)
+        chosen = _compare_chosen(by, "all", "domain")
         _require_runs(names)
         place = retrieval_place(benchmark, data)
         _compare_runs(place, names, metric or (), chosen, baseline, form)
-
-
-def _decide(
-    paths: list[Path],
-    options: Mapping[str, Any],
-    metrics: list[str],
-    how: tuple[float | None, str | None, int],
-    output: Path,
-    *,
-    force: bool,
-) -> None:
-    from ragtasks.scoring import Question
-
-    if len(metrics) > 1:
-        raise ConfigurationError(f"--metric: one decides, not {', '.join(metrics)}. Next step: name one")
-    margin, setting, seed = how
-    question = Question(metrics[0] if metrics else None, setting, margin, seed)
-    decide_as_named(paths, dict(options), question, output, force=force)
 
 
 def _require_runs(names: Sequence[str]) -> None:
@@ -341,14 +284,14 @@ def _require_runs(names: Sequence[str]) -> None:
             RunStore(run_store()).named(name, is_no_file=True)
 
 
-def _compare_chosen(by: _By | None, *possible: _By) -> _By:
+def _compare_chosen(by: str | None, *possible: str) -> str:
     if by is None or by in possible:
         return by or possible[0]
-    raise ConfigurationError(f"--by {by.value}: for these it is {' or '.join(one.value for one in possible)}")
+    raise ConfigurationError(f"--by {by}: for these it is {' or '.join(possible)}")
 
 
 def _compare_results(
-    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: Format, *, recalibrate: bool
+    paths: list[Path], metrics: Sequence[str], by: str, baseline: str | None, form: Format, *, recalibrate: bool
 ) -> None:
     from ragtasks.reports.comparison import compare_evaluations, comparisons_text, doubts_of
     from ragtasks.results import read_evaluations, recalibrated
@@ -356,18 +299,18 @@ def _compare_results(
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
-        found = compare_evaluations(evaluations, metrics=metrics, by=by.value, baseline=baseline)
+        found = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
         doubts = doubts_of(evaluations)
-    group = "setting" if by is _By.MODEL else "model"
-    put(comparisons_text(found, form, group=group, name=by.value, items="tasks", doubts=doubts), None)
+    group = "setting" if by == "model" else "model"
+    put(comparisons_text(found, form, group=group, name=by, items="tasks", doubts=doubts), None)
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
-    place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: Format
+    place: Any, names: list[str], metrics: Sequence[str], by: str, baseline: str | None, form: Format
 ) -> None:
     from ragtasks.reports.comparison import comparisons_text
     from retrieval_cache import compare_runs
 
-    found = compare_runs(place, names, metrics=metrics, by=by.value, baseline=baseline)
-    group = "domain" if by is _By.DOMAIN else "queries"
+    found = compare_runs(place, names, metrics=metrics, by=by, baseline=baseline)
+    group = "domain" if by == "domain" else "queries"
     put(comparisons_text(found, form, group=group, name="run", items="queries"), None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,20 +21,7 @@ results = typer.Typer(help="List, show, compare, remove, rank and export results
 app.add_typer(results, name="results")
 
 
-class _Relationship(str, Enum):
-    """Relationship of whoever ran an evaluation to the model, in the words of Every Eval Ever."""
-
-    FIRST_PARTY = "first_party"
-    THIRD_PARTY = "third_party"
-    COLLABORATIVE = "collaborative"
-    OTHER = "other"
-
-
-_FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
-_BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
 _MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
-_SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]
-_SINCE = Annotated[str | None, typer.Option(help="Only from this day or time (ISO 8601, UTC).")]
 
 
 _EITHER = Annotated[
@@ -48,22 +34,31 @@ def list_results(
     folder: Annotated[
         Path | None, typer.Argument(help="Folder of results; without it: `results`, and the stored runs.")
     ] = None,
-    benchmark: _BENCHMARK = None,
+    benchmark: Annotated[str | None, typer.Option(help="Only this benchmark.")] = None,
     model: _MODEL = None,
-    setting: _SETTING = None,
-    since: _SINCE = None,
+    setting: Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")] = None,
+    leaderboard: Annotated[
+        Path | None,
+        typer.Option(help="Page to write, .html: models ranked, with intervals and ties, by benchmark and setting."),
+    ] = None,
 ) -> None:
     """Print one line for each model, benchmark and setting, and for each stored run; files that cannot be read too."""
-    from ragtasks.reports.history import read_history, render_list, render_skipped, select_entries
+    from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
+    from ragtasks.reports.leaderboard import write_leaderboard
 
     place = folder or Path("results")
-    if folder or place.is_dir():
-        history = read_history(place)
-        found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-        echo(render_list(found, place))
+    if folder or leaderboard or place.is_dir():
+        history = read_history(place) if leaderboard is None else _ranked(place)
+        found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting)
+        if leaderboard is None:
+            echo(render_list(found, place))
+        else:
+            with step("ranking the results"):
+                write_leaderboard(History(tuple(found), history.skipped), place, leaderboard)
+            echo(f"wrote {leaderboard}, evaluations: {len(found)}")
         if history.skipped:
             echo("", render_skipped(history.skipped, place))
-    if folder is None:
+    if folder is None and leaderboard is None:
         echo(*([""] if place.is_dir() else []), *_stored_runs())
 
 
@@ -142,40 +137,9 @@ def remove(
 
 
 @results.command()
-def leaderboard(  # noqa: PLR0917 (one parameter an option)
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="Page to write, .html.")],
-    benchmark: _BENCHMARK = None,
-    model: _MODEL = None,
-    setting: _SETTING = None,
-    since: _SINCE = None,
-) -> None:
-    """Write a page that ranks models, with intervals and ties, a table for each benchmark and setting."""
-    from ragtasks.reports.history import History, render_skipped, select_entries
-    from ragtasks.reports.leaderboard import write_leaderboard
-
-    with step("reading and ranking the results"):
-        history = _ranked(folder)
-        found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-        write_leaderboard(History(tuple(found), history.skipped), folder, output)
-    echo(f"wrote {output}, evaluations: {len(found)}")
-    if history.skipped:
-        echo(render_skipped(history.skipped, folder))
-
-
-class _ExportFormat(str, Enum):
-    """What results are written as."""
-
-    ROWS = "rows"
-    MODEL_CARD = "model-card"
-    EVERY_EVAL_EVER = "every-eval-ever"
-    BENCHMARK = "benchmark"
-
-
-@results.command()
 def export(  # noqa: PLR0917 (one parameter an option)
     form: Annotated[
-        _ExportFormat,
+        Literal["rows", "model-card", "every-eval-ever", "benchmark"],
         typer.Argument(
             metavar="rows|model-card|every-eval-ever|benchmark",
             help="A row for each score; the `model-index` of a model card; records of Every Eval Ever (schema 0.3.0); "
@@ -190,7 +154,8 @@ def export(  # noqa: PLR0917 (one parameter an option)
     model: _MODEL = None,
     organization: Annotated[str | None, typer.Option(help="every-eval-ever: who ran the evaluation.")] = None,
     relationship: Annotated[
-        _Relationship | None, typer.Option(help="every-eval-ever: relationship of the evaluator to the model.")
+        Literal["first_party", "third_party", "collaborative", "other"] | None,
+        typer.Option(help="every-eval-ever: relationship of the evaluator to the model."),
     ] = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="benchmark: what went wrong, such as invented; repeatable.")
@@ -200,24 +165,24 @@ def export(  # noqa: PLR0917 (one parameter an option)
     ] = None,
 ) -> None:
     """Write results in the format of another tool, or the turns that went wrong as a benchmark."""
-    is_record, is_benchmark = form is _ExportFormat.EVERY_EVAL_EVER, form is _ExportFormat.BENCHMARK
+    is_record, is_benchmark = form == "every-eval-ever", form == "benchmark"
     given = {
         "--model": model is not None and is_benchmark,
         "--organization, --relationship": bool(organization or relationship) and not is_record,
         "--kind, --notes": bool(kind or notes) and not is_benchmark,
     }
     if unread := [option for option, is_unread in given.items() if is_unread]:
-        raise ConfigurationError(f"results export {form.value}: leave out {', '.join(unread)}")
+        raise ConfigurationError(f"results export {form}: leave out {', '.join(unread)}")
     from ragtasks.reports import exports
 
-    if form is _ExportFormat.MODEL_CARD:
+    if form == "model-card":
         put(exports.model_card(_chosen(paths, model)), output)
     elif output is None:
-        raise ConfigurationError(f"results export {form.value}: nothing to write to. Next step: add --output")
-    elif form is _ExportFormat.ROWS:
+        raise ConfigurationError(f"results export {form}: nothing to write to. Next step: add --output")
+    elif form == "rows":
         put(exports.written(exports.rows_of(_chosen(paths, model)), output.suffix), output)
     elif is_record:
-        evaluator = (organization or "unknown", (relationship or _Relationship.OTHER).value)
+        evaluator = (organization or "unknown", relationship or "other")
         records = exports.every_eval_ever(_chosen(paths, model), *evaluator)
         echo(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
     else:

@@ -12,7 +12,7 @@ import typer
 
 from ragtasks.cli.app import app, echo, put
 from ragtasks.cli.look_ahead import PROBE
-from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, retrieval_place
+from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.harness.tasks import task_folder
@@ -34,11 +34,11 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever, query form and data.")] = None,
-    depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
+    depth: Annotated[int, typer.Option(min=1, metavar="<int>", help="Passages kept for each query.")] = 100,
     rewriter: REWRITER = None,
-    base_url: REWRITER_ADDRESS = None,
     min_rewritten: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else nothing is stored.")
+        float,
+        typer.Option(min=0, max=1, metavar="<share>", help="Questions that must be rewritten, else nothing is stored."),
     ] = 0.95,
     corpus: Annotated[
         list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
@@ -56,7 +56,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
 
-    model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
+    model, place = Rewriter(rewriter, min_rewritten), retrieval_place(benchmark, data)
     corpora = _pairs(corpus)
     requirements = retrieval_requirements(
         place, retriever, [queries], rewriter=model, corpora=corpora, encode_with=encode_with

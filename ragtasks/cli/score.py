@@ -15,15 +15,7 @@ from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
 from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, RUN, given_options
-from ragtasks.cli.trec_rag import (
-    NARRATIVES_FILE,
-    NUGGETS_FILE,
-    SEGMENTS_FILE,
-    TOPICS,
-    TrackFiles,
-    is_of_track,
-    score_track,
-)
+from ragtasks.cli.trec_rag import is_of_track, score_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
@@ -72,10 +64,6 @@ def score(  # noqa: PLR0917 (one parameter an option)
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
-    topics: TOPICS = None,
-    narratives: NARRATIVES_FILE = None,
-    nuggets: NUGGETS_FILE = None,
-    segments: SEGMENTS_FILE = None,
 ) -> None:
     """Score rows of your own, answers, a running system, or saved results again.
 
@@ -83,26 +71,18 @@ def score(  # noqa: PLR0917 (one parameter an option)
     """
     options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
+    paths = [Path(one) for one in answers]
+    if is_of_track(paths):
+        given = {"name": name, "setting": setting, "dry-run": dry_run}
+        score_track(paths, options, output, [key for key, value in given.items() if value])
+        return
     config_from_options(options)  # its errors come before those of files
-    paths, track = [Path(one) for one in answers], TrackFiles(topics, narratives, nuggets, segments)
     if name is not None and len(answers) > 1:
         raise ConfigurationError("--name is for one file; several have the names of their files")
     if any(map(_is_address, answers)):
         if len(answers) > 1:
             raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
         _score_endpoint(scoring, answers[0], name, protocol, benchmark, setting)
-    elif is_of_track(paths):
-        unread = [f"--{key}" for key in options if key not in {"data", "judges"}]
-        unread += [f"--{key}" for key, value in (("name", name), ("setting", setting), ("dry-run", dry_run)) if value]
-        if unread:
-            raise ConfigurationError(
-                f"{', '.join(unread)}: answers in the format of TREC RAG are scored as the track does, without"
-            )
-        score_track(paths, track, judges or [], output, data)
-    elif track != TrackFiles():
-        raise ConfigurationError(
-            "--set, --narratives, --nuggets and --segments are for answers in the format of TREC RAG"
-        )
     elif any(map(_is_saved, _required(paths))):
         if output is None or name is not None:
             raise ConfigurationError(

@@ -7,16 +7,15 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, source_of
-from ragtasks.cli.app import TREC_RAG, app, echo
-from ragtasks.cli.options import ALL_PROBLEMS, AS_JSON, DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
-from ragtasks.cli.trec_rag import FORMS, NARRATIVES_FILE, TOPICS, check_track, write_track
+from ragtasks.cli.app import app, echo
+from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
+from ragtasks.cli.trec_rag import FORMS, TOPICS, check_track, write_track
 from ragtasks.config import read_evaluation_file
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
@@ -32,18 +31,13 @@ from ragtasks.submissions import (
 )
 
 
-class Track(str, Enum):
-    """Whom a file is for."""
-
-    MTRAGEVAL = "mtrageval"
-    TREC_RAG = "trec-rag"
-    IKAT = "ikat"
-
-
 @app.command()
 def submit(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
-    track: Annotated[Track, typer.Option(help="Whom the file is for.")] = Track.MTRAGEVAL,
+    track: Annotated[
+        Literal["mtrageval", "trec-rag", "ikat"],
+        typer.Option(metavar="<track>", help="Whom the file is for: mtrageval, trec-rag or ikat."),
+    ] = "mtrageval",
     task: Annotated[
         SubmissionTask | None,
         typer.Option(help="Task of MTRAGEval: A retrieval, B answers, C both.", case_sensitive=False),
@@ -60,17 +54,15 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         bool, typer.Option("--allow-missing", help="Submit tasks without a ranking or an answer as empty.")
     ] = False,
     documents: DOCUMENTS = True,
-    run_id: Annotated[
-        str | None, typer.Option(help="Name of the run, the same on all lines.", rich_help_panel=TREC_RAG)
-    ] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run, the same on all lines.")] = None,
     topics: TOPICS = None,
     cut: Annotated[
         bool,
-        typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.", rich_help_panel=TREC_RAG),
+        typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence."),
     ] = False,
     team_id: Annotated[
         str,
-        typer.Option(help="Name of the team; for the format of 2025, where it is required.", rich_help_panel=TREC_RAG),
+        typer.Option(help="Name of the team; for the format of 2025, where it is required."),
     ] = "",
 ) -> None:
     """Write a file for MTRAGEval, TREC RAG or TREC iKAT from a run or results, checked.
@@ -79,12 +71,12 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     For TREC iKAT, --results of 2023, 2024 or 2025 say the year.
     For TREC RAG, --results may also be an answer file of 2024: it is written in the format of 2025.
     """
-    if track is Track.TREC_RAG:
+    if track == "trec-rag":
         if results is None or task or run or input_file:
             raise ConfigurationError("--track trec-rag: give --results, and leave out --task, --run and --input")
         echo(*write_track(output, results, run_id, topics, data, cut=cut, team_id=team_id))
         return
-    if track is Track.IKAT:
+    if track == "ikat":
         if results is None or not run_id or task or run or input_file or topics or cut:
             raise ConfigurationError(
                 "--track ikat: give --results and --run-id, for 2025 --team-id, and no other option"
@@ -130,13 +122,18 @@ def check(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     data: DATA = None,
     documents: DOCUMENTS = True,
-    as_json: AS_JSON = False,
-    every: ALL_PROBLEMS = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
+    ] = False,
     topics: TOPICS = None,
-    narratives: NARRATIVES_FILE = None,
+    narratives: Annotated[
+        Path | None,
+        typer.Option(help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed."),
+    ] = None,
     fixed: Annotated[
         Path | None,
-        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", rich_help_panel=TREC_RAG),
+        typer.Option(help="File to write: the answers as the track of 2024 repairs them."),
     ] = None,
 ) -> None:
     """List every error in a submission, answers, a corpus, your own data or a run.
@@ -163,11 +160,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
         from ragtasks.submissions import mtrageval
 
         source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
-        report = mtrageval.check(place, submission, source, input_file, documents=documents)
-        passes = _put_report(report, as_json=as_json, every=every)
+        passes = _put_report(
+            mtrageval.check(place, submission, source, input_file, documents=documents), as_json=as_json, every=every
+        )
     elif track:
-        report = check_track(place, track, topics, narratives, data, fixed)
-        passes = _put_report(report, as_json=as_json, every=every)
+        passes = _put_report(check_track(place, track, topics, narratives, data, fixed), as_json=as_json, every=every)
     elif ikat:
         passes = _put_report(_ikat_report(place, ikat, data), as_json=as_json, every=every)
     elif form is FileForm.ANSWERS:

@@ -11,7 +11,7 @@ import typer
 
 from ragtasks.benchmarks import contexts_to_export, exported_tasks
 from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, TABLES, key_option, named_benchmark
+from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, key_option, named_benchmark
 from ragtasks.config.environment import run_store
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.harness.tasks import harness_tasks, task_folder
@@ -26,7 +26,6 @@ app.add_typer(commands, name="tasks")
 def list_tasks(
     benchmark: Annotated[str | None, typer.Option(help="Only this benchmark's.")] = None,
     form: FORMAT = Format.MARKDOWN,
-    output: TABLES = None,
 ) -> None:
     """List the harness tasks and groups by benchmark: the names that `run --tasks` takes."""
     found = harness_tasks().values()
@@ -36,7 +35,7 @@ def list_tasks(
     chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
     rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
     table = Table("Names that --tasks takes", ("benchmark", "name", "group of"), rows)
-    put(render([Section("Harness tasks", {}, (table,))], form), output)
+    echo(render([Section("Harness tasks", {}, (table,))], form))
 
 
 @commands.command("export")
@@ -75,26 +74,17 @@ def export_tasks(
     echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 
-# `ragtasks tasks link`, `unlink` and `path`: how lm_eval finds our tasks.
+# `ragtasks tasks link` and `path`: how lm_eval finds our tasks.
 
 
 @commands.command()
-def link() -> None:
+def link(*, remove: Annotated[bool, typer.Option("--remove", help="Remove what was written.")] = False) -> None:
     """Let the stock `lm_eval` that imports here find our tasks without a flag."""
     from ragtasks.harness import link as linking
 
-    done = linking.link()
+    done = linking.unlink() if remove else linking.link()
     echo(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
     echo(f"{len(done.written)} written, {len(done.kept)} already right, {len(done.removed)} removed in {done.folder}")
-
-
-@commands.command()
-def unlink() -> None:
-    """Remove what `link` wrote."""
-    from ragtasks.harness import link as linking
-
-    done = linking.unlink()
-    echo(*(f"removed {path}" for path in done.removed), f"{len(done.removed)} removed from {done.folder}")
 
 
 @commands.command()

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.benchmarks import benchmark_folder, contexts_of_run, retrieval_side
-from ragtasks.cli.app import TREC_RAG, echo, put
+from ragtasks.cli.app import echo, put
 from ragtasks.cli.options import asking, named_benchmark
+from ragtasks.config import validated
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL
@@ -24,28 +25,6 @@ TOPICS = Annotated[
     typer.Option(
         "--set",
         help="Topics: test, raggy, researchy (2024); narratives (2025). Default: those of the file, else test.",
-        rich_help_panel=TREC_RAG,
-    ),
-]
-NARRATIVES_FILE = Annotated[
-    Path | None,
-    typer.Option(
-        "--narratives",
-        help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.",
-        rich_help_panel=TREC_RAG,
-    ),
-]
-NUGGETS_FILE = Annotated[
-    Path | None, typer.Option("--nuggets", help="Nuggets; default: the benchmark's.", rich_help_panel=TREC_RAG)
-]
-NO_SUPPORT = "none"
-"""Value of `--segments` that leaves support unjudged on purpose."""
-SEGMENTS_FILE = Annotated[
-    str | None,
-    typer.Option(
-        "--segments",
-        help="Segment records or retrieval results, or `none`: only nuggets are judged; default: the benchmark's.",
-        rich_help_panel=TREC_RAG,
     ),
 ]
 FORMS = (FileForm.TREC_2024, FileForm.TREC_2025)
@@ -184,12 +163,16 @@ def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | No
 
 @dataclass(frozen=True, slots=True)
 class TrackFiles:
-    """The topics and files that answers in the track's format are scored with."""
+    """The topics and files that answers in the track's format are scored with, as `--metadata` names them."""
 
     topics: str | None = None
+    """The set of topics; default: that of the first answer."""
     narratives: Path | None = None
+    """Topics of 2025: the file is in that year's format, and no data is needed."""
     nuggets: Path | None = None
+    """Default: the benchmark's."""
     segments: str | None = None
+    """Segment records or retrieval results, or `none`: only nuggets are judged. Default: the benchmark's."""
 
 
 def is_of_track(paths: Sequence[Path]) -> bool:
@@ -209,16 +192,21 @@ def _labels_in(file: Path) -> str:
     return "support" if {"topic_id", "run_id", "sentences"} <= keys else ""
 
 
-def score_track(
-    paths: Sequence[Path], track: TrackFiles, judges: list[Any], output: Path | None, data: str | None
-) -> None:
-    """Score an answer file by judges, or any runs by labels that people gave."""
-    kinds = [_labels_in(path) for path in paths]
+def score_track(paths: Sequence[Path], options: Mapping[str, Any], output: Path | None, unread: Sequence[str]) -> None:
+    """Score an answer file by judges, or any runs by labels that people gave; `unread` options are refused."""
+    files = {key: value for key, value in options.items() if key not in {"data", "judges"}}
+    unread = [f"--{key}" for key in (*unread, *files) if key not in TrackFiles.__slots__]
+    if unread:
+        raise ConfigurationError(
+            f"{', '.join(unread)}: answers in the format of TREC RAG are scored as the track does, without"
+        )
+    track, kinds = validated(TrackFiles, files), [_labels_in(path) for path in paths]
     if not all(kinds):
+        judges, data = options.get("judges", []), options.get("data")
         _score_answers(paths[0], track, judges, output or Path("results") / paths[0].stem, data)
         return
-    if judges or track != TrackFiles():
-        raise ConfigurationError("--judge, --set, --narratives, --nuggets, --segments: labels are scored as they are")
+    if "judges" in options or files:
+        raise ConfigurationError("--judge, --metadata: labels are scored as they are. Next step: leave both out")
     if len(set(kinds)) < len(kinds):
         raise ConfigurationError(f"score: {len(kinds)} files of labels, and one of each kind is scored at a time")
     found = dict(zip(kinds, paths, strict=True))
@@ -250,7 +238,7 @@ def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Pat
         given = read_answers(file, _topics(tasks), is_2025=is_2025)
         nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
         tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
-        segments = None if track.segments == NO_SUPPORT else _cited_segments(root, given, track.segments)
+        segments = None if track.segments == "none" else _cited_segments(root, given, track.segments)
         scored = score_answers(given, tasks, segments, ask)
     paths = write_scores(output, scored)
     echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
@@ -266,7 +254,7 @@ def _cited_segments(root: Path, answers: Any, file: str | None) -> Any:
 
     if file or has_segments(root):
         return load_segments(root, first_cited(answers), Path(file) if file else None)
-    echo(f"support is not judged: no texts of segments in {root}; name a file with --segments")
+    echo(f"support is not judged: no texts of segments in {root}; name a file with --metadata segments=FILE")
     return None
 
 

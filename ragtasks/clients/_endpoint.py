@@ -187,7 +187,7 @@ def _host(name: str | None) -> str:
     return f"[{name}]" if name and ":" in name else name or ""
 
 
-def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint", **further: Any) -> Endpoint:
+def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint") -> Endpoint:
     """Return the endpoint that a line or a mapping names; `what` is what an error calls it."""
     if not named:
         raise ConfigurationError(
@@ -196,10 +196,6 @@ def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint", **furthe
     if not isinstance(named, (str, Mapping)):
         raise ConfigurationError(f"{what}: expected a name, such as openai/NAME, or keys with values")
     fields = _fields_of_line(named, what) if isinstance(named, str) else dict(named)
-    given = {key: value for key, value in further.items() if value is not None}
-    if twice := sorted(given.keys() & fields.keys()):
-        raise ConfigurationError(f"{what}: given twice: {', '.join(twice)}. Next step: leave one out")
-    fields |= given
     for key in fields.keys() - Endpoint.model_fields.keys():
         raise ConfigurationError(f"{what}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     failures: list[str] = []

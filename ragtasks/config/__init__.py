@@ -30,6 +30,7 @@ from ragtasks.config._options import (
     foreign_keys,
     json_or_text,
     parsed_metadata,
+    validated,
 )
 
 __all__ = [
@@ -59,5 +60,6 @@ __all__ = [
     "parsed_metadata",
     "read_evaluation_file",
     "slug",
+    "validated",
     "written",
 ]

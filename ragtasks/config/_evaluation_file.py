@@ -229,6 +229,17 @@ class ReportSection(BaseModel):
     )
 
 
+class EstimateSection(BaseModel):
+    """What the estimate before an evaluation is made with."""
+
+    model_config = _STRICT
+
+    tokenizer: str | None = Field(
+        None, min_length=1, description="tokeniser that counts the tokens of prompts; default: the model's, or a guess"
+    )
+    prompts_per_minute: float | None = Field(None, gt=0, description="the model's rate, for the hours of --dry-run")
+
+
 class UntilDecidedSection(BaseModel):
     """Saved results that the evaluated system is judged beside, until it can be told which is better."""
 
@@ -277,6 +288,7 @@ class EvaluationFile(BaseModel):
         None, description="folder for the results; default: one below results/ named by model, benchmark and time"
     )
     report: ReportSection | None = Field(None, description="the page that is written")
+    estimate: EstimateSection | None = Field(None, description="how tokens and hours are estimated beforehand")
     gate: GateConfig | None = Field(None, description="margins and baseline of `ragtasks gate`")
     until_decided: UntilDecidedSection | None = Field(
         None, description="results to judge this system beside, by their path alone or with these keys, until decided"
@@ -560,6 +572,7 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str) -> str:
         "traces": TracesSection,
         "retriever": RetrieverSection,
         "report": ReportSection,
+        "estimate": EstimateSection,
         "gate": GateConfig,
         "until_decided": UntilDecidedSection,
     }

@@ -10,6 +10,7 @@ import difflib
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     field_serializer,
     field_validator,
@@ -342,6 +344,21 @@ def json_or_text(text: str) -> Any:
         return text
     except RecursionError:
         raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
+
+
+def validated(kind: Any, given: Mapping[str, Any]) -> Any:
+    """Return the dataclass of settings that `--metadata` names by their keys.
+
+    Raises:
+        ConfigurationError: an unknown key, or a value of another type.
+    """
+    known = [one.name for one in fields(kind)]
+    if unknown := next((key for key in given if key not in known), None):
+        raise ConfigurationError(f"--metadata {unknown}: no such key; {close_matches(unknown, known)}")
+    try:
+        return TypeAdapter(kind).validate_python(given)
+    except ValidationError as error:
+        raise ConfigurationError(f"--metadata {'; '.join(misfits(error))}") from None
 
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:

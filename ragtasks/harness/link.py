@@ -93,7 +93,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
-    with _explained_refusal(folder, "run `ragtasks tasks unlink` as the user who may write there"):
+    with _explained_refusal(folder, "run `ragtasks tasks link --remove` as the user who may write there"):
         stubs = sorted(present_stubs(folder))
         remove(folder, [*stubs, *interrupted_writes(folder)])
         enter_in_record(harness, ())
@@ -217,7 +217,7 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
 # without any `__init__.py`; Python takes it for a namespace package, and that one shadows an editable install of
 # lm_eval made later: `import lm_eval` then yields an empty module.
 
-MARK = "# Written by `ragtasks tasks link`, rewritten by it, removed by `ragtasks tasks unlink`."
+MARK = "# Written by `ragtasks tasks link`"
 STUB_FOLDER = "ragtasks"
 _PART_SUFFIX = ".ragtasks-part"
 
@@ -226,7 +226,7 @@ def stub_text(target: Path) -> str:
     """Return the content of a stub; raises UnicodeEncodeError for a path that YAML cannot hold."""
     str(target).encode()
     quoted = yaml.safe_dump(str(target), default_style='"', width=float("inf"), allow_unicode=True)
-    return f"{MARK}\ninclude: {quoted}"
+    return f"{MARK}, rewritten by it, removed by its --remove.\ninclude: {quoted}"
 
 
 def stub_target(text: str) -> Path | None:
@@ -253,7 +253,7 @@ def interrupted_writes(folder: Path) -> list[Path]:
 def present_stubs(folder: Path) -> dict[Path, str]:
     """Return path -> text of the files below `folder` that carry our mark."""
     texts = {path: path.read_bytes().decode(errors="replace") for path in _files(folder) if path.suffix == ".yaml"}
-    return {path: text for path, text in texts.items() if text.startswith(f"{MARK}\n")}
+    return {path: text for path, text in texts.items() if text.startswith(MARK)}
 
 
 def remove(folder: Path, paths: Collection[Path]) -> None:

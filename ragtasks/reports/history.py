@@ -129,35 +129,23 @@ def select_entries(
     benchmark: str | None = None,
     model: str | None = None,
     setting: str | None = None,
-    since: str | None = None,
 ) -> list[Entry]:
     """Return the entries that fit everything that is given, in order."""
     entries = list(entries)
     _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
     _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
-    start = None if since is None else _start(since)
     return [
         entry
         for entry in entries
         if benchmark in {None, entry.benchmark, entry.benchmark.removesuffix(SAMPLE)}
         and (model is None or model.casefold() in entry.model.casefold())
         and setting in {None, entry.setting}
-        and (start is None or (entry.time is not None and entry.time >= start))
     ]
 
 
 def _check(what: str, name: str | None, names: set[str]) -> None:
     if name is not None and name not in {*names, *(other.removesuffix(SAMPLE) for other in names)}:
         raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, names)}")
-
-
-def _start(text: str) -> datetime:
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"--since {text!r}: no day or time; write 2026-01-31 or 2026-01-31T09:00"
-        raise ConfigurationError(message) from error
-    return given if given.tzinfo else given.replace(tzinfo=timezone.utc)
 
 
 def _order(entry: Entry) -> tuple[str, str]:

@@ -204,11 +204,11 @@ def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], question: Que
     if question.setting is None and len(settings) > 1:
         raise ConfigurationError(
             f"these systems share {len(settings)} settings ({', '.join(settings)}), and one is decided at a time. "
-            "Next step: name it with --setting"
+            "Next step: name it with --metadata setting=NAME"
         )
     if question.setting not in {None, *settings}:
         raise ConfigurationError(
-            f"--setting {question.setting}: {close_matches(str(question.setting), settings)}; the systems share "
+            f"setting {question.setting}: {close_matches(str(question.setting), settings)}; the systems share "
             + ", ".join(settings)
         )
     return question.setting or settings[0]

@@ -124,10 +124,10 @@ class Race:
         """
         width = bounds[1] - bounds[0]
         if margin is None and math.isinf(width):
-            raise ConfigurationError("the metric has no range to take a margin from. Next step: give --margin")
+            raise ConfigurationError("the metric has no range to take a margin from. Next step: name a margin")
         self.margin = _MARGIN * width if margin is None else margin
         if not 0 < self.margin < width:
-            raise ConfigurationError(f"--margin {self.margin:g}: expected a number above 0 and below {width:g}")
+            raise ConfigurationError(f"margin {self.margin:g}: expected a number above 0 and below {width:g}")
         if len(set(systems)) < max(2, len(systems)):
             raise ConfigurationError(f"a race needs two systems of different names or more, not {', '.join(systems)}")
         if is_gate and len(systems) != 2:

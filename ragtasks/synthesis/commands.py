@@ -6,9 +6,9 @@ import math
 import shlex
 import time
 from collections.abc import Iterator
-from enum import Enum
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,6 +22,7 @@ from ragtasks.clients import (
     endpoint_of,
     endpoint_requirements,
 )
+from ragtasks.config import validated
 from ragtasks.config.environment import reply_cache_file, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import progress_bars
@@ -29,14 +30,6 @@ from ragtasks.requirements import require
 
 if TYPE_CHECKING:
     from ragtasks.synthesis.training import Fitting
-
-
-class Kind(str, Enum):
-    """What is made."""
-
-    DIALOGUES = "dialogues"
-    MULTIHOP = "multihop"
-    MTRAG_S = "mtrag-s"
 
 
 _METADATA = Annotated[
@@ -54,12 +47,12 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     documents: Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")],
     out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")],
     model: Annotated[
-        str, typer.Option(help="Model that writes: openai/NAME, or a JSON object with model, base_url, extra_body.")
+        str, typer.Option(help="Model that writes: openai/NAME, NAME,base_url=ADDRESS, or JSON (docs/endpoints.md).")
     ],
     kind: Annotated[
-        Kind,
-        typer.Option(help="dialogues; multihop: questions over several articles, as MultiHop-RAG has them; mtrag-s."),
-    ] = Kind.DIALOGUES,
+        Literal["dialogues", "multihop", "mtrag-s"],
+        typer.Option(help="multihop: questions over several articles, as MultiHop-RAG has them."),
+    ] = "dialogues",
     cut_by: Annotated[str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.")] = "tokens",
     size: Annotated[int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.")] = None,
     overlap: Annotated[
@@ -76,17 +69,17 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     """
     from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
     from ragtasks.synthesis.pipeline import synthesize as make
-    from ragtasks.synthesis.settings import Settings, validated
+    from ragtasks.synthesis.settings import Settings
 
     given = given_options(metadata, most_dialogues=dialogues, cut=_cut(cut_by, size, overlap))
-    form = {"mtrag_s": "govt", "unit": "passages"} if kind is Kind.MTRAG_S else {}
+    form = {"mtrag_s": "govt", "unit": "passages"} if kind == "mtrag-s" else {}
     settings = validated(Settings, form | given)
     endpoint = endpoint_of(model)
     require(endpoint_requirements(endpoint, "writer", secret), with_requests=False)
     client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
     kept, price, begin = CachedClient(client, reply_cache_file()), endpoint.price, time.monotonic()
     with progress_bars() as progress:
-        if kind is Kind.MULTIHOP:
+        if kind == "multihop":
             bridges = MultihopSettings(most_bridges=dialogues)
             outcome = synthesize_multihop(documents, out, kept, bridges, price=price, progress=progress)
         else:
@@ -104,22 +97,15 @@ def _cut(cut_by: str, size: int | None, overlap: int | None) -> Any:
     return Cut(cut_by, size, size - overlap)
 
 
-def _next(kind: Kind, out: Path) -> str:
-    if kind is Kind.MULTIHOP:
+def _next(kind: str, out: Path) -> str:
+    if kind == "multihop":
         return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
-    if kind is Kind.MTRAG_S:
+    if kind == "mtrag-s":
         return f"next: ragtasks run --model MODEL --tasks mtrag_s --data {shlex.quote(str(out))}"
     return f"next: ragtasks check {out}"
 
 
 # `ragtasks train`: a light query rewriter and a bi-encoder, trained on synthetic dialogues.
-
-
-class Trained(str, Enum):
-    """What is trained."""
-
-    RETRIEVER = "retriever"
-    REWRITER = "rewriter"
 
 
 train_command = typer.Typer(rich_help_panel="Retrieve")
@@ -131,7 +117,8 @@ train_command = typer.Typer(rich_help_panel="Retrieve")
 )
 def train(  # noqa: PLR0917 (one parameter an option)
     what: Annotated[
-        Trained, typer.Argument(metavar="retriever|rewriter", help="An encoder, or a model that rewrites questions.")
+        Literal["retriever", "rewriter"],
+        typer.Argument(metavar="retriever|rewriter", help="An encoder, or a model that rewrites questions."),
     ],
     data: Annotated[
         Path,
@@ -159,17 +146,14 @@ def train(  # noqa: PLR0917 (one parameter an option)
     ] = "0",
     metadata: _METADATA = None,
 ) -> None:
-    """Train an encoder to find what a question needs, or a model to write questions that stand alone."""
-    from dataclasses import asdict
-
+    """Train an encoder for retrieval, or a model that rewrites questions."""
     from ragtasks.synthesis.encoder_training import FORM, RETRIEVER_FITTING
-    from ragtasks.synthesis.settings import validated
     from ragtasks.synthesis.training import Fitting
 
-    is_rewriter = what is Trained.REWRITER
+    is_rewriter = what == "rewriter"
     if is_rewriter and (base is None or queries):
         raise ConfigurationError("train rewriter: give --base, such as google-t5/t5-base, and leave --queries out")
-    if plain and what is Trained.RETRIEVER:
+    if plain and not is_rewriter:
         raise ConfigurationError("train retriever: only rewriters have a first word. Next step: leave --plain out")
     usual = asdict(Fitting() if is_rewriter else RETRIEVER_FITTING)
     for seed, folder in _places(out, _numbers(seeds)):

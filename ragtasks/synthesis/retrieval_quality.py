@@ -63,7 +63,7 @@ def retrieval_tables(
     fallbacks: list[str] = []
     for line, form in itertools.product(retrievers, forms):
         # One that is given and not used is refused.
-        form_rewriter = rewriter if needs_model(form) else replace(rewriter, model=None, base_url=None)
+        form_rewriter = rewriter if needs_model(form) else replace(rewriter, model=None)
         made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values
         fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]

@@ -9,7 +9,7 @@ import typer
 
 from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, served_votes
 from ragtasks.cli.app import echo, put
-from ragtasks.cli.options import FORMAT, REWRITER, REWRITER_ADDRESS, TABLES
+from ragtasks.cli.options import FORMAT, REWRITER, TABLES
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.progress import progress_bars
@@ -121,10 +121,6 @@ def quality(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = None,
     rewriter: REWRITER = None,
-    base_url: REWRITER_ADDRESS = None,
-    min_rewritten: Annotated[
-        float, typer.Option(min=0, max=1, help="Smallest share of the questions that must be rewritten.")
-    ] = 0.95,
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
 ) -> None:
@@ -134,14 +130,11 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.synthesis.retrieval_quality import PAPER_FORMS
     from retrieval_cache import LLM_REWRITE, Rewriter, needs_model
 
-    is_rewriting = bool(rewriter or base_url)
-    if not retriever and (queries or is_rewriting):
-        raise ConfigurationError("--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25")
+    if not retriever and (queries or rewriter):
+        raise ConfigurationError("--queries and --rewriter are for a search: add --retriever, such as bm25")
     forms = queries or PAPER_FORMS
-    if is_rewriting and not any(map(needs_model, forms)):
-        raise ConfigurationError(
-            f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
-        )
+    if rewriter and not any(map(needs_model, forms)):
+        raise ConfigurationError(f"--rewriter is for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}")
     with progress_bars() as progress:
         section = quality_section(
             folder,
@@ -150,7 +143,7 @@ def quality(  # noqa: PLR0917 (one parameter an option)
             forms,
             progress,
             store=run_store(),
-            rewriter=Rewriter(rewriter, base_url, min_rewritten),
+            rewriter=Rewriter(rewriter),
             secrets=secret,
         )
     put(render([section], form), output)

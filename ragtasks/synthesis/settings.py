@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter, ValidationError
-
-from ragtasks.errors import ConfigurationError, close_matches, misfits
+from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.synthesis.cutting import Cut
 from ragtasks.synthesis.dialogues import QUESTION_TYPES
 from ragtasks.synthesis.documents import MOST_BYTES
@@ -59,18 +55,3 @@ class Settings:
 def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     if name not in known:
         raise ConfigurationError(f"synthesis: {option} {name!r}: {close_matches(name, known)}")
-
-
-def validated(kind: Any, given: Mapping[str, Any]) -> Any:
-    """Return the dataclass of settings that `--metadata` names by their keys.
-
-    Raises:
-        ConfigurationError: an unknown key, or a value of another type.
-    """
-    known = [one.name for one in fields(kind)]
-    if unknown := next((key for key in given if key not in known), None):
-        raise ConfigurationError(f"--metadata {unknown}: no such key; {close_matches(unknown, known)}")
-    try:
-        return TypeAdapter(kind).validate_python(given)
-    except ValidationError as error:
-        raise ConfigurationError(f"--metadata {'; '.join(misfits(error))}") from None

@@ -415,9 +415,9 @@ def describe_corpus(location: str) -> list[str]:
     ]
 
 
-def describe_duplicates(location: str, threshold: float, width: int = SHINGLE_WORDS) -> list[str]:
+def describe_duplicates(location: str, threshold: float) -> list[str]:
     """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so."""
-    found = _found_duplicates(location, threshold, width)
+    found = _found_duplicates(location, threshold, SHINGLE_WORDS)
     shown = [
         ", ".join(
             f"{name} ({similarity:.2f})" for name, similarity in zip(group.passage_ids, group.similarities, strict=True)
@@ -434,12 +434,12 @@ def describe_duplicates(location: str, threshold: float, width: int = SHINGLE_WO
     ]
 
 
-def deduplicate_corpus(location: str, target: Path, threshold: float, width: int) -> list[str]:
+def deduplicate_corpus(location: str, target: Path, threshold: float) -> list[str]:
     """Write a corpus without the passages that repeat another, and return what was left out, a line each.
 
     The first passage of each group stays; its row is written as it was read. Passages without text are left out.
     """
-    found = _found_duplicates(location, threshold, width)
+    found = _found_duplicates(location, threshold, 9)  # as TREC RAG removes them
     rows = ((passage.passage_id, row) for passage, row in read_rows(location))
     lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
     n_kept = _write(target, lines)

@@ -6,7 +6,7 @@ import os
 import random
 import sqlite3
 import threading
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,7 +79,7 @@ def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it
         connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     for line in (
-        ["arena", "copy", path, "--output", tmp_path / "people.jsonl"],
+        ["arena", "ratings", path, "--save", tmp_path / "people.jsonl"],
         ["arena", "invite", "Ann", "--database", path],
     ):
         done = run_command(*line)
@@ -121,31 +121,6 @@ def test_the_secret_is_in_no_file_with_votes_and_outlives_a_restart(tmp_path: Pa
     store.close()
 
 
-def test_a_copy_holds_votes_and_events_and_lets_nobody_in_or_vote(tmp_path: Path) -> None:
-    store = VoteStore(tmp_path / "arena.sqlite")
-    queue = Queue(store, ["b"], 1)
-    _, token = store.invite("ann")
-    given = queue.next_for("ann")
-    assert given
-    queue.vote(given, vote("x", "y"))
-    copy = tmp_path / "copy.sqlite"
-    store.database.copy_to(copy)
-    assert store.invited(token) == "ann"
-    assert copy.stat().st_mode & 0o222 == 0
-    read = VoteStore(copy, is_read_only=True)
-    assert read.votes() == store.votes()
-    assert read.events() == store.events()
-    assert read.invited(token) is None
-    with pytest.raises(CacheError, match="a copy to read"):
-        VoteStore(copy)
-    before = copy.read_bytes()
-    with pytest.raises(CacheError, match="there is a file already"):
-        store.database.copy_to(copy)
-    assert copy.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.sqlite"]
-    store.close()
-
-
 def used(path: Path) -> bytes:
     """Return the bytes of a database with votes, events, a form, a review and an invitation."""
     store = VoteStore(path)
@@ -177,9 +152,6 @@ def test_a_file_that_is_damaged_anywhere_is_read_or_refused_in_one_error(tmp_pat
             store.forms(), store.reviews(), store.invited("token")
         except CacheError as error:
             refusals.append(str(error))
-        path.with_name("copy").unlink(missing_ok=True)
-        with suppress(CacheError):
-            VoteStore(path, is_read_only=True).database.copy_to(path.with_name("copy"))
     assert len(refusals) > 100
     assert all(str(path) in refusal for refusal in refusals)
 

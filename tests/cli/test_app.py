@@ -80,7 +80,9 @@ def test_at_most_twenty_commands_stand_at_the_top() -> None:
 
 @pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
 def test_every_help_fits_a_screen(words: tuple[str, ...]) -> None:
-    assert len(help_of(*words).splitlines()) <= 45, "put options that few need in the panel MORE of ragtasks/cli/app.py"
+    assert len(help_of(*words).splitlines()) <= 50, (
+        "make options that few need keys of `--metadata`, or of evaluation.yaml"
+    )
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -107,16 +109,6 @@ def parsed(command: Any, arguments: list[str]) -> None:
         command.make_context("ragtasks", arguments)
 
 
-def test_the_rest_of_a_help_is_one_option_away() -> None:
-    short, full = help_of("score"), in_process("score", "--help-all")[1]
-    assert "--narratives" not in short
-    assert "more options: " in short
-    assert "--narratives" in full
-    assert "more options" not in full
-    assert "--narratives" not in help_of("score"), "what was shown once is not shown again"
-    assert in_process("--help-all")[1].count("completion") > 1
-
-
 def test_without_a_command_the_three_ways_in_are_shown() -> None:
     status, text = in_process()
     assert status == 0
@@ -127,15 +119,13 @@ def test_the_help_of_run_is_ours_and_names_what_the_harness_takes() -> None:
     text = help_of("run")
     assert "ragtasks-oracle" in text
     assert "--model_args" in text
-    assert "ragtasks run --help-all" in text or "root run --help-all" in text
-    assert "--tokenizer" not in text
 
 
 @pytest.mark.slow
 def test_all_of_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
     done = as_command("run", "--help-all")
     assert done.returncode == 0
-    assert "--tokenizer" in done.stdout
+    assert "--dry-run" in done.stdout
     assert "--apply_chat_template" in done.stdout
     assert "--metadata" in done.stdout
 
@@ -258,12 +248,13 @@ def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
     assert done.stdout.count("wrote ") == N_STUBS
     assert done.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
     assert len(list(stubs.rglob("*.yaml"))) == N_STUBS
-    later = "; ".join(f"main(['tasks', '{name}'], standalone_mode=False)" for name in ("link", "unlink", "unlink"))
+    words = (["link"], ["link", "--remove"], ["link", "--remove"])
+    later = "; ".join(f"main({['tasks', *one]}, standalone_mode=False)" for one in words)
     done = as_command(code=f"from ragtasks.cli.app import app as main; {later}", PYTHONPATH=search)
     again, *removed, nothing = done.stdout.splitlines()
     assert again == f"0 written, {N_STUBS} already right, 0 removed in {stubs}"
-    assert removed[-1] == f"{N_STUBS} removed from {stubs}"
-    assert nothing == f"0 removed from {stubs}"
+    assert removed[-1] == f"0 written, 0 already right, {N_STUBS} removed in {stubs}"
+    assert nothing == f"0 written, 0 already right, 0 removed in {stubs}"
     assert not stubs.exists()
 
 

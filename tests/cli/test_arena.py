@@ -44,8 +44,8 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command: Command) -> None:
-    votes, database = tmp_path / "votes.jsonl", tmp_path / "arena.sqlite"
+def test_battles_and_ratings_that_save_each_vote_once(tmp_path: Path, results: Path, command: Command) -> None:
+    votes, again = tmp_path / "votes.jsonl", tmp_path / "again.jsonl"
     with DemoServer() as server:
         judge = json.dumps(server.judge("steady-a"))
         for asked in (8, 0):
@@ -55,11 +55,9 @@ def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command
             assert len(server.asked) - before == asked
     assert "## Position bias" in out
     assert f"wrote {votes}: 4 votes" in err
-    assert command("ratings", votes, "--format", "csv")[1].startswith("context,section,")
-    assert "4 of 4 votes were new" in command("copy", votes, "--output", database)[1]
-    assert "0 of 4 votes were new" in command("copy", votes, "--output", database)[1]
-    again = tmp_path / "again.jsonl"
-    assert "4 votes" in command("copy", database, "--output", again)[1]
+    status, out, err = command("ratings", votes, votes, "--format", "csv", "--save", again)
+    assert out.startswith("context,section,")
+    assert f"wrote {again}: 4 votes" in err
     assert again.read_bytes() == votes.read_bytes()
     assert (tmp_path / "again.events.jsonl").read_bytes() == b"", "judges were given nothing"
 
@@ -82,8 +80,8 @@ def test_each_long_step_is_named_while_it_lasts(
     assert [text.partition(" ")[0] for text in named] == ["reading", "ratings", "choosing"]
 
 
-def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp_path: Path, command: Command) -> None:
-    database, copy = tmp_path / "arena.sqlite", tmp_path / "copy.sqlite"
+def test_saved_votes_come_with_what_was_skipped_and_undone(tmp_path: Path, command: Command) -> None:
+    database = tmp_path / "arena.sqlite"
     status, out, _ = command("invite", "Ann Lee", "Bob", "--database", database, "--address", "https://arena.example/")
     assert status == 0
     links = [line.partition(": https://arena.example/enter?invitation=") for line in out.splitlines()]
@@ -102,10 +100,9 @@ def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp
     assert skipped
     queue.skip(skipped)
     store.close()
-    assert command("copy", database, "--output", copy)[:2] == (0, f"wrote {copy}: a copy to read\n")
-    status, out, err = command("copy", database, "--output", tmp_path / "v.jsonl")
-    assert (status, err) == (0, "")
-    assert f"wrote {tmp_path / 'v.jsonl'}: 1 votes" in out
+    status, out, err = command("ratings", database, "--save", tmp_path / "v.jsonl")
+    assert status == 0, err
+    assert f"wrote {tmp_path / 'v.jsonl'}: 1 votes" in err
     events = [json.loads(line) for line in (tmp_path / "v.events.jsonl").read_text().splitlines()]
     said = [(row["event"], row.get("preference"), row["view"]) for row in events if row["event"] != "names_shown"]
     assert said == [
@@ -116,11 +113,6 @@ def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp
         ("given", None, "blinded"),
         ("skipped", None, "blinded"),
     ]
-    assert "1 votes" in command("copy", copy, "--output", tmp_path / "again.jsonl")[1]
-    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "v.jsonl").read_bytes()
-    assert "a copy to read" in command("invite", "Eve", "--database", copy)[2]
-    assert "copied alone" in command("copy", database, copy, "--output", tmp_path / "two.jsonl")[2]
-    assert "expected a database" in command("copy", "v.jsonl", "--output", tmp_path / "w.jsonl")[2]
 
 
 def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results: Path, command: Command) -> None:
@@ -129,6 +121,16 @@ def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results:
     assert status == 1
     assert "no server answers at the address" in err
     assert not (tmp_path / "votes.jsonl").exists()
+
+
+def test_a_missing_key_is_named_before_answers_are_read(
+    tmp_path: Path, results: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for line in (("arena", "battle", results), ("judges", "passages", "official", "--benchmark", "mtrag")):
+        done = run_command(*line, "--data", "sample", "--judge", "openai/j", "--output", tmp_path / "x")
+        assert done.status == 1
+        assert "judge openai/j: OPENAI_API_KEY is not set" in done.err
 
 
 def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Path, command: Command) -> None:
@@ -147,7 +149,7 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
 
 
 def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Path, command: Command) -> None:
-    assert "there is no such file" in command("copy", tmp_path / "no", "--output", "x")[2]
+    assert "there is no such file" in command("ratings", tmp_path / "no")[2]
     assert "nothing to compare" in command("serve")[2]
     (tmp_path / "other").write_text("no database", encoding="utf-8")
     assert "a database of votes" in command("serve", results, "--database", tmp_path / "other", "--port", 0)[2]

@@ -83,7 +83,7 @@ def test_of_results_of_several_benchmarks_one_is_tested(results: Path) -> None:
     assert run(results / "same", *options, "--benchmark", "mtrag").status == 0
     assert run(results / "same", *options, "--benchmark", "mtrag_un").status == 1
     assert "--benchmark: mtrag, mtrag_un" in run(results / "same", *options, "--benchmark", "mtrag_s").err
-    judged = run(results / "same", *options, "--benchmark", "mtrag", "--until-decided", "--judge", "openai/j")
+    judged = run(results / "same", *options, "--benchmark", "mtrag", "--judge", "openai/j")
     assert judged.status == 2
     same_message(judged.err)
 

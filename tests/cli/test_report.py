@@ -66,25 +66,6 @@ def test_other_formats(folder: Path) -> None:
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") > 3
 
 
-def test_intervals_can_be_left_out(tmp_path: Path) -> None:
-    tasks = tuple((f"c{number:02}", 1) for number in range(12))
-    save(tmp_path, tasks=tasks, values=lambda task_id: {"rb_alg": int(task_id[1:3]) / 12})
-    save(tmp_path, day=2, setting="full_rag", tasks=tasks, values=lambda _: {"rb_alg": 0.0})
-    text = report(tmp_path, "--full")
-    assert "0.458 [" in text.partition("## Where the loss is")[0]
-    assert "0.458 [" in text.partition("## Where the loss is")[2].partition("## rb_alg")[0]
-    without = report(tmp_path, "--full", "--no-intervals")
-    assert "0.458" in without
-    assert "0.458 [" not in without
-
-
-def test_examples_can_be_limited(tmp_path: Path) -> None:
-    for day, (setting, value) in enumerate((("reference", 1.0), ("full_rag", 0.0)), start=1):
-        save(tmp_path, day=day, setting=setting, values=lambda _, value=value: {"rb_alg": value})  # type: ignore[misc]
-    assert "<::>" in report(tmp_path, "--full")
-    assert "<::>" not in report(tmp_path, "--full", "--examples", 0)
-
-
 @pytest.mark.slow
 def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -123,36 +104,9 @@ def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: 
         assert any(text.endswith(f"and {expected} is worse than in setting reference") for text in meanings)
 
 
-def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Path) -> None:
-    alone = report("--run", "official", "--data", "sample")
-    assert "official" in alone
-    assert "mtrag (sample)" in alone
-    assert "By setting" not in alone
-    both = report(folder, "--run", "official", "--data", "sample")
-    assert both.startswith("# mtrag\n")
-    assert alone.strip() in both
-
-
-@pytest.mark.slow
-def test_tables_of_runs_are_in_every_form(folder: Path, tmp_path: Path) -> None:
-    options = (folder, "--run", "official", "--data", "sample")
-    lines = list(csv.DictReader(report(*options, "--format", "csv").splitlines()))
-    found = [line for line in lines if line["section"] == "Retrieval on mtrag (sample)"]
-    assert {line["table"] for line in found} >= {"All queries", "By domain"}
-    (value,) = (line["value"] for line in found if line["column"] == "R@5" and line["table"].startswith("All queries"))
-    assert 0 < float(value) < 1
-    assert r"\toprule" in report(*options, "--format", "latex")
-    page = tmp_path / "page.html"
-    report(*options, "--html", page)
-    text = page.read_text(encoding="utf-8")
-    assert "Retrieval on mtrag (sample)" in text
-    assert f">{float(value):.3f}<" in text
-
-
 def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> None:
-    assert "Next step: name results, --human-evaluation, or --run NAME" in refusal()
+    assert "Next step: name results, or add --human-evaluation" in refusal()
     assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
-    assert "leave out" in refusal("--run", "official", "--data", "sample", "--html", "page.html")
 
 
 def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> None:

@@ -221,7 +221,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
         (["."], "give --output DIR"),
-        (["mine.jsonl", "--nuggets", "x"], "are for answers in the format of TREC RAG"),
+        (["mine.jsonl", "--metadata", "nuggets=x"], "unknown option: 'nuggets'"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )

@@ -92,12 +92,6 @@ def test_a_line_that_is_none_is_refused(line: str, message: str) -> None:
         endpoint_of(line)
 
 
-def test_what_is_given_beside_the_name_stands_once() -> None:
-    assert endpoint_of("openai/m", slots=3, price=None).slots == 3
-    with raises(ConfigurationError):
-        endpoint_of({"model": "openai/m", "slots": 3}, slots=4)
-
-
 @pytest.mark.parametrize(
     ("named", "shown"), [("gpt-4o", "gpt-4o"), ("sk-secret-0123456789", "NAME"), ("http://me:pw@host/v1", "NAME")]
 )
@@ -142,7 +136,7 @@ def test_a_server_is_waited_for_longer_where_it_thinks(options: dict[str, Any], 
 
 def test_the_name_of_the_limit_may_be_said() -> None:
     assert elsewhere(token_limit="max_completion_tokens").token_limit_there == "max_completion_tokens"
-    assert endpoint_of("openai/m", token_limit="max_tokens").token_limit_there == "max_tokens"
+    assert endpoint_of("openai/m,token_limit=max_tokens").token_limit_there == "max_tokens"
 
 
 def test_further_fields_are_one_object_however_they_are_given() -> None:

@@ -86,7 +86,7 @@ WALKS: dict[str, Walk] = {
         before=(EVALUATED,),
         changes={
             "--max-battles 500": "--max-battles 5",
-            "ratings people.jsonl": "ratings",  # nobody voted
+            "ratings arena.sqlite": "ratings",  # nobody voted
         },
         left_out={
             "^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it",
@@ -124,7 +124,7 @@ WALKS: dict[str, Walk] = {
         },
         left_out={
             r"RESULTS\.\.\.|^ragtasks report --full$": FRAGMENT,
-            "--until-decided": "asks a judge until it can tell; tests/scoring runs it",
+            "^ragtasks compare": "asks a judge until it can tell; tests/scoring runs it",
             "judges calibrate": "needs the human evaluation of the official files; tests/reports runs it",
             "arena forms|--ratings": "needs forms that people filled in; tests/arena and tests/reports run it",
             "judges anchors results": "needs answers of ten conversations; tests/judges runs it",

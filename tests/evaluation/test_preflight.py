@@ -116,7 +116,7 @@ def test_a_dry_run_asks_nobody_and_prints_what_it_will_take(command: Command, se
         f"data: sample\nmodel: {{name: m, server: '{server.base_url}'}}\nsettings: [reference]\n{LIGHT}"
         f"judges: {{model: j, base_url: '{server.base_url}', price: [1, 2]}}\n"
     )
-    done = evaluate(command, text, "--dry-run", "--prompts-per-minute", "108")
+    done = evaluate(command, text, "--dry-run", "--set", "estimate.prompts_per_minute=108")
     assert done.status == 0, done.err
     assert server.paths == []
     assert "answers take: 0.0 hours at 108 prompts a minute" in done.out
@@ -209,7 +209,7 @@ def test_tokens_are_counted_by_a_tokeniser_where_one_is_named(command: Command) 
     )
     (found,) = problems(evaluate(command, text, "--no-probe"))
     assert "the longest has about " in found
-    (counted,) = problems(evaluate(command, text, "--no-probe", "--tokenizer", "words"))
+    (counted,) = problems(evaluate(command, text, "--no-probe", "--set", "estimate.tokenizer=words"))
     assert "the longest has about " not in counted
     assert "the longest has " in counted
 

@@ -96,8 +96,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--encoder", "{}", "--output", "{}-out"),
     ),
     "dry run": (
-        *("run", "--dry-run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample"),
-        *("--encoder", "none", "--tokenizer", "{}"),
+        *("eval", "{}/../evaluation.yaml", "--dry-run", "--set", "model.name=ragtasks-oracle", "--set", "data=sample"),
+        *("--set", "settings=reference", "--set", "options.encoder=none", "--set", "estimate.tokenizer={}"),
     ),
     "segment": ("data", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
     "in-process judge": (
@@ -160,6 +160,7 @@ def test_no_command_runs_what_a_models_folder_brings(kind: str, tmp_path: Path) 
     marker = tmp_path / "ran"
     folder = HOSTILE[kind](tmp_path / "model", marker)
     (folder / "ragtasks_rewriter.json").write_text(json.dumps(RECIPE))
+    (tmp_path / "evaluation.yaml").write_text("benchmark: mtrag\n")
     (tmp_path / "documents.jsonl").write_text('{"_id": "a", "text": "A text. Another."}\n')
     dialogues(tmp_path / "dialogues")
     cases = {name: [part.format(folder) for part in command] for name, command in COMMANDS.items()}

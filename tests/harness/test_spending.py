@@ -62,7 +62,7 @@ def test_rewriter_and_reranker_of_a_stored_run_are_counted_in_it_and_named_by_wh
     counting = CountingServer(counted)
     with chat_server(counting.script) as server:
         place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
-        rewriter = Rewriter("m", server.base_url, min_rewritten=0.5)
+        rewriter = Rewriter(f"m,base_url={server.base_url}", min_rewritten=0.5)
         run = retrieve(place, listwise(server), "llm_rewrite", name="ours", depth=20, rewriter=rewriter).folder.name
     spending = spending_of_run(tmp_path / "store", run)
     assert spending.keys() == {"rewriter m", "reranker m"}

@@ -69,10 +69,9 @@ class World:
             ("arena", "battle"): [
                 [one, one, "--judge", "openai/none", "--output", f"{out}/votes.jsonl"] for one in results[:2]
             ],
-            ("arena", "copy"): [[answers, "--output", f"{out}/arena.sqlite"]],
             ("arena", "forms"): [[one, "--output", f"{out}/forms"] for one in results[:2]],
             ("arena", "invite"): [["Ann", "--database", answers]],
-            ("arena", "ratings"): [[answers]],
+            ("arena", "ratings"): [[answers, "--save", f"{out}/votes.jsonl"]],
             ("data", "describe"): [["mtrag", "--data", data], ["custom", "--data", own], [own]],
             ("tasks", "export"): [["--benchmark", "mtrag", "--data", data, "--output", f"{out}/tasks.jsonl"]],
             ("judges", "passages"): [
@@ -87,7 +86,17 @@ class World:
                 [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],
                 [answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place],
                 [answers, "--benchmark", "rows", "--encoder", "none", "--output", f"{out}/rows"],
-                [trec, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place],
+                [
+                    trec,
+                    "--judge",
+                    "openai/none",
+                    "--metadata",
+                    f"nuggets={answers}",
+                    "--metadata",
+                    f"segments={answers}",
+                    *scores,
+                    *place,
+                ],
             ],
             ("synthesize",): [
                 [str(at / "corpora"), "--output", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
@@ -126,7 +135,6 @@ class World:
                 *([one] for one in results),
                 [results[0], "--html", f"{out}/page.html"],
                 ["--human-evaluation", "--data", data],
-                *(["--run", run, *place] for run in names),
             ],
             ("results", "export"): [
                 *(["benchmark", one, "--output", f"{out}/failed", "--kind", "invented"] for one in results),
@@ -134,7 +142,6 @@ class World:
                 *(["model-card", one] for one in results),
                 *(["rows", one, "--output", f"{out}/rows.csv"] for one in results),
             ],
-            ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],
             ("results", "show"): [
                 *([one] for one in (*results, *runs)),
                 *([one, results[0]] for one in results),
@@ -157,7 +164,7 @@ class World:
             ],
             # Last: a run that leads out of its folder stops whoever reads all runs.
             ("results", "remove"): [["leads-out"], *([run] for run in runs[2:])],
-            ("results", "list"): [[], [str(at)]],
+            ("results", "list"): [[], [str(at)], [str(at), "--leaderboard", f"{out}/board.html"]],
             ("retrieve",): [
                 ["--retriever", f"run:{at / 'predictions.jsonl'}", *place],
                 ["--retriever", "bm25", "--benchmark", "custom", "--data", own],

@@ -20,7 +20,6 @@ from tests.hostile._world import SECRET, World, build
 ROOT = Path(__file__).resolve().parents[2]
 READ_NO_FILES = {
     ("tasks", "link"),
-    ("tasks", "unlink"),
     ("tasks", "path"),
     ("tasks", "list"),
     ("arena", "serve"),

@@ -24,7 +24,9 @@ def test_it_ends_with_a_benchmark_or_with_one_error_that_counts(model_server: st
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "ferry.txt").write_text(TEXT, "utf-8")
     body = {"max_tokens": 80, "response_format": {"type": "json_object"}}
-    endpoint = endpoint_of("gemma", base_url=model_server, slots=1, timeout_seconds=900, extra_body=body)
+    endpoint = endpoint_of(
+        {"model": "gemma", "base_url": model_server, "slots": 1, "timeout_seconds": 900, "extra_body": body}
+    )
     client = CachedClient(OpenAIClient(endpoint, "key", Decoding(max_tokens=80)), tmp_path / "replies.sqlite")
     settings = Settings(cut=Cut("sentences", 10, 5), list_size=5, turns=2, most_dialogues=1)
     said = ""

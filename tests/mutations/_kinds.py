@@ -112,7 +112,7 @@ _REPORTS = (
     "report {w}/%s",
     "results show {w}/%s",
     "results list {w}/%s",
-    "results leaderboard {w}/%s --output {w}/out/page.html",
+    "results list {w}/%s --leaderboard {w}/out/page.html",
     "results show {w}/%s {w}/others",
     "compare {w}/%s {w}/others",
     "report {w}/%s --format csv",
@@ -343,7 +343,7 @@ KINDS: tuple[Kind, ...] = (
         Form.JSON_LINES,
         (
             _docs("trec_rag24", Setting.FULL_RAG),
-            f"{_SCORE} --nuggets {{w}}/trec_rag24/nuggets/nuggets.rag24.test.jsonl",
+            f"{_SCORE} --metadata nuggets={{w}}/trec_rag24/nuggets/nuggets.rag24.test.jsonl",
         ),
     ),
     Kind(

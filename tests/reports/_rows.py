@@ -10,6 +10,7 @@ from typing import Any
 
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 from ragtasks.results import Evaluation, Kind, ScoredAnswer
+from ragtasks.tables import Table, Value
 
 KIND: Kind = ("mtrag", "minilm", "ngrams-1")
 _NUMBERS = itertools.count()
@@ -73,3 +74,12 @@ def evaluation(
     provenance = {"mtrag_reference": {"revision": revision}} if revision else {}
     samples = {"mtrag_reference": Path("samples.jsonl")}
     return Evaluation(model, kind, tuple(rows), suite, provenance, Path("results.json"), samples)
+
+
+def without_intervals(table: Table) -> Table:
+    """Return a table whose scores are means alone."""
+    rows = (
+        tuple(replace(cell, low=None, high=None) if isinstance(cell, Value) else cell for cell in row)
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))

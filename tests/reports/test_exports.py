@@ -108,8 +108,8 @@ def test_a_file_that_cannot_be_read_is_named_and_is_an_error_if_it_is_the_only_o
     alone = tmp_path / "alone" / damaged.name
     alone.parent.mkdir()
     damaged.rename(alone)
-    for line in (["export", form], ["leaderboard"]):
-        done = run_command("results", *line, alone.parent, "--output", tmp_path / "alone.html")
+    for line in (["export", form, alone.parent, "--output"], ["list", alone.parent, "--leaderboard"]):
+        done = run_command("results", *line, tmp_path / "alone.html")
         assert done.status == 1
         assert f"results: {alone.parent}\n" in done.err
         assert alone.name in done.err

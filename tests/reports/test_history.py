@@ -151,18 +151,12 @@ def test_entries_are_listed_by_time_and_chosen_by_what_is_given(folder: Path) ->
     assert models(history, setting="reference") == [one, sample]
     assert models(history, benchmark="mtrag") == [one, sample, two]
     assert models(history, benchmark="mtrag (sample)") == [sample]
-    assert models(history, since="2026-01-02") == [sample, two]
-    assert models(history, since="2026-01-03T01:00+01:00", model="t") == [two]
-    assert models(history, since="2026-01-03T00:00:01") == []
-    with pytest.raises(ConfigurationError, match="no day or time"):
-        select_entries(history.entries, since="yesterday")
 
 
-def test_an_evaluation_without_a_time_is_listed_and_not_since(tmp_path: Path) -> None:
+def test_an_evaluation_without_a_time_is_listed(tmp_path: Path) -> None:
     save(tmp_path, change=lambda results: results.pop("date"))
     (entry,) = read_history(tmp_path).entries
     assert entry.time is None
-    assert select_entries([entry], since="1970-01-01") == []
     assert f"| {UNKNOWN} " in render_list([entry], tmp_path)
 
 

@@ -386,7 +386,7 @@ def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) 
     add(tmp_path, "one", 0.5)
     add(tmp_path, "two", 0.25, setting="full_rag")
     (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
-    status, text = command("leaderboard", tmp_path, "--output", tmp_path / "page.html", "--setting", "reference")
+    status, text = command("list", tmp_path, "--leaderboard", tmp_path / "page.html", "--setting", "reference")
     assert status == 0
     assert "evaluations: 1" in text
     assert "skipped files: 1" in text

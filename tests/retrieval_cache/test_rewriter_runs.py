@@ -50,13 +50,13 @@ def printed(*arguments: str) -> str:
 
 def test_a_model_that_rewrites_nothing_makes_no_run(place: Workspace) -> None:
     with chat_server(empty) as server, raises(JudgeError):
-        retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", server.base_url))
+        retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"m,base_url={server.base_url}"))
     assert not list(place.store.glob("runs/*"))
 
 
 def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> None:
     with chat_server(except_the_first(10)) as server:
-        options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", "m", "--base-url", server.base_url)
+        options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", f"m,base_url={server.base_url}")
         refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample", "--no-probe"])
         assert isinstance(refused.exception, JudgeError)
         made = printed(
@@ -77,7 +77,7 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Workspace) -> No
 def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Workspace) -> None:
     with chat_server(lambda *_: completion(REWRITE)) as server:
         first, other = (
-            retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(model, server.base_url))
+            retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(f"{model},base_url={server.base_url}"))
             for model in ("m", "n")
         )
     assert read_run(first) == read_run(other)

@@ -118,7 +118,7 @@ def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: 
 
 def test_rewriting_model_is_asked_once_for_each_later_turn(place: Workspace, model: Any, sample: Benchmark) -> None:
     place = replace(place, secrets={"REWRITER_KEY": "secret-key"}.get)
-    rewriter = Rewriter("m,api_key_env=REWRITER_KEY", f"http://127.0.0.1:{model.server_port}/v1")
+    rewriter = Rewriter(f"m,api_key_env=REWRITER_KEY,base_url=http://127.0.0.1:{model.server_port}/v1")
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
     later = [task for task in sample.tasks if task.turn > 1]
     assert model.n_requests == len(later)
@@ -134,13 +134,13 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Workspace, mod
 
 
 def test_a_models_rewrite_is_fused_with_other_forms(place: Workspace, model: Any) -> None:
-    rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_address[1]}/v1")
+    rewriter = Rewriter(f"m,base_url=http://127.0.0.1:{model.server_address[1]}/v1")
     made = retrieve(place, "bm25", "last_turn/llm_rewrite", depth=10, rewriter=rewriter)
     first, second = made.manifest.spec["queries"]["of"]
     assert (first, second["form"], second["client"]["model"]) == ({"form": "last_turn"}, "llm_rewrite", "m")
     assert made.manifest.metadata["rewriting"]["fallbacks"] == {}
     assert model.n_requests > 0
-    for forms, hint in {"last_turn/rewrite": "are for the query form", "last_turn/rewrit": "rewrite"}.items():
+    for forms, hint in {"last_turn/rewrite": "is for the query form", "last_turn/rewrit": "rewrite"}.items():
         with pytest.raises(ConfigurationError, match=hint):
             retrieve(place, "bm25", forms, depth=10, rewriter=rewriter if hint != "rewrite" else None)
 
@@ -149,6 +149,10 @@ def test_dead_rewriting_model_is_one_clear_error(place: Workspace, model: Any) -
     model.status = 401
     with pytest.raises(JudgeError, match="401"):
         retrieve(
-            place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", f"http://127.0.0.1:{model.server_port}/v1")
+            place,
+            "bm25",
+            "llm_rewrite",
+            depth=20,
+            rewriter=Rewriter(f"m,base_url=http://127.0.0.1:{model.server_port}/v1"),
         )
     assert not list((place.store).glob("runs/*"))

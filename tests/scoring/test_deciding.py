@@ -116,7 +116,7 @@ def judge() -> Iterator[Callable[[Ratings], tuple[ChatServer, str]]]:
 
 
 def decide(*arguments: object) -> str:
-    command = ["compare", *map(str, arguments), "--until-decided", "--metric", "rb_llm"]
+    command = ["compare", *map(str, arguments), "--metric", "rb_llm"]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
@@ -147,7 +147,7 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
     )
     assert len(server.asked) == 20
     done = CliRunner().invoke(app, ["compare", str(poor), str(good), "--metadata", "idk=ngrams"])
-    assert (done.exit_code, "--metadata is used with --until-decided only" in str(done.exception)) == (1, True)
+    assert (done.exit_code, "--metadata is used with --judge only" in str(done.exception)) == (1, True)
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
 
 def test_without_a_metric_the_first_one_of_judges_decides(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
-    command = ["compare", str(good), str(poor), "--until-decided", "--judge", judge(by_word)[1]]
+    command = ["compare", str(good), str(poor), "--judge", judge(by_word)[1]]
     assert "good is better than poor in rb_llm\n" in CliRunner().invoke(app, command, catch_exceptions=False).output
 
 
@@ -240,9 +240,9 @@ def test_of_several_settings_one_is_decided_over_the_tasks_that_both_answered_in
     good, poor = saved("good", GOOD), saved("poor", POOR)
     saved("good", POOR, slice(0, 11), setting="full_rag")
     saved("poor", GOOD, slice(0, 11), setting="full_rag")
-    with pytest.raises(ConfigurationError, match=r"2 settings \(full_rag, reference\).*--setting"):
+    with pytest.raises(ConfigurationError, match=r"2 settings \(full_rag, reference\).*--metadata setting"):
         decide(poor, good, "--judge", named)
-    text = decide(poor, good, "--judge", named, "--setting", "full_rag")
+    text = decide(poor, good, "--judge", named, "--metadata", "setting=full_rag")
     assert "poor is better than good in rb_llm\n" in text
     assert "10 of 11 tasks" in text
 
@@ -273,8 +273,8 @@ def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: An
     good, poor, named = saved("good", GOOD), saved("poor", POOR), judge(by_word)[1]
     decide(good, poor, "--judge", named)
     with pytest.raises(ConfigurationError, match="--force"):
-        decide(good, poor, "--judge", named, "--margin", 0.2)
-    decide(good, poor, "--judge", named, "--margin", 0.2, "--force")
+        decide(good, poor, "--judge", named, "--metadata", "margin=0.2")
+    decide(good, poor, "--judge", named, "--metadata", "margin=0.2", "--force")
 
 
 @pytest.mark.slow
@@ -282,7 +282,7 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
     good, poor = saved("good", GOOD), saved("poor", POOR)
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
         decide(good, poor, "--judge", judge(lambda _: 7)[1])
-    raw = ["--until-decided", "--judge", judge(lambda _: 7)[1], "--metric", "rb_llm_raw", "--output", "raw"]
+    raw = ["--judge", judge(lambda _: 7)[1], "--metric", "rb_llm_raw", "--output", "raw"]
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
         CliRunner().invoke(app, ["compare", str(good), str(poor), *raw], catch_exceptions=False)
     with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*found: 0 of 20 \(unparsable"):
@@ -387,18 +387,17 @@ def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> Non
         ((first, last), "no task in common"),
         ((good, first), "fewer than 10 conversations"),
         ((good,), "answers of two systems or more"),
-        ((good, poor, "--setting", "full_rag"), "reference"),
-        ((good, poor, "--margin", 0), "--margin 0"),
+        ((good, poor, "--metadata", "setting=full_rag"), "reference"),
+        ((good, poor, "--metadata", "margin=0"), "margin 0"),
+        ((good, poor, "--metadata", "margin=much"), "margin: expected a number"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             decide(*folders, "--judge", named)
     for options, text in (
-        (("--judge", named), "--judge needs --until-decided"),
-        (("--until-decided",), "--until-decided needs --judge"),
-        (("--judge", named, "--until-decided", "--baseline", "good"), "--baseline"),
-        (("--judge", named, "--until-decided", "--metric", "rouge_l"), "needs no judge"),
-        (("--judge", named, "--until-decided", "--metric", "rb_lm"), "rb_llm"),
-        (("--judge", named, "--until-decided", "--metric", "rl_f", "--metric", "rb_llm"), "one decides"),
+        (("--judge", named, "--baseline", "good"), "--baseline"),
+        (("--judge", named, "--metric", "rouge_l"), "needs no judge"),
+        (("--judge", named, "--metric", "rb_lm"), "rb_llm"),
+        (("--judge", named, "--metric", "rl_f", "--metric", "rb_llm"), "one --metric at most"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             CliRunner().invoke(app, ["compare", str(good), str(poor), *options], catch_exceptions=False)
@@ -481,12 +480,12 @@ def gate(*arguments: object) -> tuple[int, str]:
 def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
-    options = ("--margin", "rb_llm=0.3", "--until-decided", "--judge", named)
-    status, text = gate(poor, "--baseline", good, *options, "--judged", "first")
+    options = ("--margin", "rb_llm=0.3", "--judge", named)
+    status, text = gate(poor, "--baseline", good, *options, "--output", "first")
     assert (status, "worse: poor lost more than 0.3 against good in rb_llm" in text) == (1, True), text
     assert "not asked: " in text
     n = len(server.asked)
-    status, text = gate(good, "--baseline", poor, *options, "--judged", "second")
+    status, text = gate(good, "--baseline", poor, *options, "--output", "second")
     assert (status, "not worse: good lost less than 0.3 against poor in rb_llm" in text) == (0, True), text
     assert len(server.asked) == n
 
@@ -494,13 +493,12 @@ def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved:
 def test_a_gate_asks_nothing_about_an_unchanged_system_or_what_it_cannot_test(saved: Any, judge: Any) -> None:
     good, same, poor = saved("good", GOOD), saved("same", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
-    judged = ("--until-decided", "--judge", named)
+    judged = ("--judge", named)
     status, text = gate(same, "--baseline", good, "--margin", "rb_llm=0.1", *judged)
     assert (status, "not worse: every answer is the same" in text) == (0, True), text
     for options, part in (
         (("--margin", "rb_llm=0.1", "--margin", "rl_f=0.1", *judged), "one metric of judges"),
         (("--margin", "rouge_l=0.1", *judged), "needs no judge calls"),
-        (("--margin", "rb_llm=0.1", "--judge", named), "--judge needs --until-decided"),
         (("--margin", "rb_llm=0.1", "--junit", "x.xml", *judged), "leave out --junit"),
     ):
         with pytest.raises(ConfigurationError, match=part) as error:
@@ -512,7 +510,7 @@ def test_a_gate_asks_nothing_about_an_unchanged_system_or_what_it_cannot_test(sa
 def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
     status, text = gate(
         *(saved("one", GOOD), "--baseline", saved("two", POOR), "--margin", "rb_llm=0.05"),
-        *("--until-decided", "--judge", judge(coin)[1]),
+        *("--judge", judge(coin)[1]),
     )
     assert (status, "cannot say whether one lost 0.05 against two in rb_llm" in text) == (3, True), text
 

@@ -18,7 +18,7 @@ ENDPOINT: dict[str, Any] = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}
 
 def writer(base_url: str, cache: Path) -> CachedClient:
     """Return the client of a model whose replies are kept in a file."""
-    return CachedClient(OpenAIClient(endpoint_of("writer", base_url=base_url, **ENDPOINT), "key"), cache)
+    return CachedClient(OpenAIClient(endpoint_of({"model": "writer", "base_url": base_url, **ENDPOINT}), "key"), cache)
 
 
 def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> Outcome:

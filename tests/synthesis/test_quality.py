@@ -137,9 +137,7 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
             "--format",
             "json",
             "--rewriter",
-            "small",
-            "--base-url",
-            server.base_url,
+            f"small,base_url={server.base_url}",
             *options,
         ]
         (section,) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))

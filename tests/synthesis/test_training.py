@@ -72,7 +72,7 @@ def test_splits_share_no_dialogue_and_follow_the_seed(benchmark: Benchmark) -> N
 
 def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
     """Two epochs teach it little: a run of last turns is refused, unless the user wants even that."""
-    lenient = Rewriter(None, None, min_rewritten=0.0)
+    lenient = Rewriter(None, min_rewritten=0.0)
     run = retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=lenient)
     assert run.manifest.spec["queries"]["client"]["model"] == "made"
     assert len(run.manifest.spec["queries"]["client"]["sha256"]) == 64

@@ -262,7 +262,7 @@ def read_contexts(
             "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
             f"segments in {_segments_file(root)}; or make a stored run with "
             f"`ragtasks retrieve --benchmark {name} --retriever run:FILE --corpus {next(iter(topics))}=SHARDS` and "
-            "name it in --metadata '{\"run\": NAME}'"
+            "name it by --run (lm_eval: --metadata run=NAME)"
         )
         raise _no_contexts(title, str(root / "runs"), "a run of the topics", "none", next_step)
     passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}

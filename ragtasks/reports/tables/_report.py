@@ -35,7 +35,6 @@ from ragtasks.reports.tables._scores import (
     offered_tasks,
     row_slices,
     with_baselines,
-    without_intervals,
 )
 from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.reports.tables._turn_errors import turn_error_tables
@@ -78,10 +77,6 @@ class ReportOptions:
 
     metrics: tuple[str, ...] = ()
     """Metrics of the tables by dimension and of losses; empty: the first of the suite that has values."""
-    intervals: bool = True
-    """Whether means come with 95 % intervals over conversations."""
-    n_examples: int = 3
-    """Tasks named for each kind of loss."""
     tables: tuple[str, ...] = ()
     """Tables that other packages add: the last ones of every section, in this order."""
     rated: tuple[RatedResponse, ...] = ()
@@ -118,9 +113,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
     opening, sentence = conclusion(given, present, metrics[0]) if metrics else (None, "")
     tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
-    if not options.intervals:
-        tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
-    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
+    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given)}
     tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
     return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
 
@@ -139,7 +132,7 @@ def _tables(
         *_citations(given, present),
         *usage_table(given, present[metrics[0]] if metrics else None),
         *plausibility_table(given),
-        *turn_error_tables(given, n_examples=options.n_examples),
+        *turn_error_tables(given),
         *_ranking(overview[0]),
         *paper_tables(given, present),
         *conditioning_table(given, present),
@@ -151,7 +144,7 @@ def _tables(
         *(table for name in metrics for table in gain_tables(given, present[name])),
         *recall_tables(given),
         *behaviour_tables(given),
-        *(table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)),
+        *(table for name in metrics for table in loss_tables(given, name)),
         *(_by_dimension(everyone, *place) for place in of_settings),
         error_table(everyone, [present[name] for name in metrics]),
     ]
@@ -166,14 +159,10 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
     return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
 
-def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:
-    intervals = (
-        f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or where all are alike"
-        if options.intervals
-        else "not asked for"
-    )
+def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
+    intervals = f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or where all are alike"
     asked = [row for item in evaluations for row in item.rows if row.verdict_values]
-    if options.intervals and asked and not any(row.again for row in asked):
+    if asked and not any(row.again for row in asked):
         intervals += f"; {NOT_REPEATED}"
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)

@@ -129,15 +129,6 @@ _RECALIBRATED = (
 )
 
 
-def without_intervals(table: Table) -> Table:
-    """Return a table whose scores are means alone."""
-    rows = (
-        tuple(replace(cell, low=None, high=None) if isinstance(cell, Value) else cell for cell in row)
-        for row in table.rows
-    )
-    return replace(table, rows=tuple(rows))
-
-
 def empty_note(metrics: Iterable[Metric]) -> str:
     """Return what a reader must know where some responses are empty; `EMPTY` is among the metrics."""
     described = {metric.name: metric.description for metric in metrics}

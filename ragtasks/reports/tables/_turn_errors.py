@@ -24,7 +24,7 @@ _NOTE = (
 )
 
 
-def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 5) -> list[Table]:
+def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 3) -> list[Table]:
     """Return the kinds by model for each setting, then by part for few models; none where no turn was looked at."""
     tables = []
     for setting, systems in _systems(evaluations).items():

@@ -67,7 +67,9 @@ def test_ratings_for_programs_count_blinded_votes_people_and_judges_apart(tmp_pa
         for rater, kind, view in (*made, ("dan", "human", "revealed"), ("j", "judge", "blinded"))
     ]
     with serving(tmp_path) as served:
-        served.arena.store.import_votes(votes)
+        with served.arena.store.database.transaction() as connection:
+            rows = [(one.vote_id, one.rater, one.model_dump_json()) for one in votes]
+            connection.executemany("INSERT INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
         rated = json.loads(Visitor(served.port).get("/api/ratings").text)
     assert {(item["kind"], item["system"]): item["n_votes"] for item in rated} == {
         **{("human", "secret-one"): 2, ("human", "secret-two"): 2},

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from ragtasks.reports.tables import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_tables
-from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
 from tests._messages import raises
-from tests.reports._rows import evaluation
+from tests.reports._rows import evaluation, without_intervals
 from tests.reports._rows import row as row_of
 from tests.reports._saved import save
 

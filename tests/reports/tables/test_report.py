@@ -23,8 +23,8 @@ from tests.reports._rows import KIND, evaluation, row
 SETTINGS = ("reference", "reference_rag", "full_rag")
 
 
-def section(*given: Evaluation, metrics: tuple[str, ...] = (), intervals: bool = True) -> Section:
-    (found,) = report_sections(given, ReportOptions(metrics, intervals))
+def section(*given: Evaluation, metrics: tuple[str, ...] = ()) -> Section:
+    (found,) = report_sections(given, ReportOptions(metrics))
     return found
 
 
@@ -149,7 +149,7 @@ def test_no_interval_reaches_beyond_the_range_of_its_metric() -> None:
     assert 0.92 < score.high < 1.0
 
 
-def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
+def test_intervals_are_over_conversations() -> None:
     # Twelve conversations, three equal tasks each: were tasks independent, the interval would be much shorter.
     rows = [
         row(number * 3 + turn, number / 12, conversation_id=f"c{number}") for number in range(12) for turn in (1, 2, 3)
@@ -158,10 +158,6 @@ def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
     assert isinstance(score, Value)
     spread = statistics.stdev([number / 12 for number in range(12)]) / math.sqrt(12)
     assert score.high - score.low > 2 * 1.96 * spread
-    without = section(evaluation(rows), intervals=False)
-    ((_, plain, *_),) = cells(named(without, "By setting"), "reference", "m")
-    assert plain == Value(score.value, 36, 36)
-    assert without.provenance["95 % intervals"] == "not asked for"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 from ragtasks.metrics import Metric
 from ragtasks.records import ToolStep, Trajectory
-from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.reports.tables._searching import behaviour_tables, gain_tables, recall_tables
 from ragtasks.results import ScoredAnswer
+from tests.reports._rows import without_intervals
 from tests.reports.tables.test_losses import METRIC, evaluation, row
 
 RB_ALG = Metric(METRIC, "a metric")

@@ -169,7 +169,7 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
     answers.write_text(json.dumps(row()) + "\n")
 
     def command(*arguments: str) -> CommandResult:
-        return run_command(*arguments, "--narratives", narratives)
+        return run_command(*arguments, *(["--narratives", narratives] if arguments[0] == "check" else []))
 
     done = command("check", str(answers))
     assert done.status == 0
@@ -177,8 +177,8 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
     assert command("check", str(answers), "--fixed", str(tmp_path / "f")).status == 1
     with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
         judge = json.dumps({"model": "words", "base_url": server.base_url})
-        output = ["--nuggets", str(nuggets), "--judge", judge, "--output", str(tmp_path / "out")]
-        assert command("score", str(answers), *output).status == 0
+        files = ["--metadata", json.dumps({"narratives": str(narratives), "nuggets": str(nuggets)})]
+        assert command("score", str(answers), *files, "--judge", judge, "--output", str(tmp_path / "out")).status == 0
     mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
     assert (mean["strict_vital_score"], mean["support_recall"]) == (1, None)
     assert read_nuggets(nuggets)["1"].nuggets[0].sub_narrative == "rain"

@@ -139,13 +139,13 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
 
     options = ("--judge", named, "--output", str(tmp_path / "recall"))
     answers.write_text(answers.read_text().replace('"citations": [20]', '"citations": [0]'))
-    assert command("score", str(answers), *options, "--segments", "none")[0] == 0
+    assert command("score", str(answers), *options, "--metadata", "segments=none")[0] == 0
     alone = json.loads((tmp_path / "recall/metrics.jsonl").read_text().splitlines()[-1])
     assert alone == {**mean, "support_precision": None, "support_recall": None}
 
     few = tmp_path / "segments.jsonl"
     few.write_text("".join((SAMPLE / "segments/segments.jsonl").read_text().splitlines(keepends=True)[:3]))
-    options = ("--segments", str(few), "--output", str(tmp_path / "none"))
+    options = ("--metadata", f"segments={few}", "--output", str(tmp_path / "none"))
     status, said = command("score", str(answers), "--judge", named, *options)
     assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
 
@@ -233,7 +233,10 @@ def test_nuggets_are_made_by_command_and_scored_with(judge: dict[str, Any], comm
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["judges", "nuggets", "--judge", "openai/x", "--output", "OUT", "--set", "other"], "no such topics"),
+        (
+            ["judges", "nuggets", "--judge", "x,base_url=http://127.0.0.1:9/v1", "--output", "OUT", "--set", "other"],
+            "no such topics",
+        ),
         (["score", "FILE", "--judge", "{broken", "--output", "OUT"], "broken JSON"),
         (["check", "FILE"], "check the path"),
         (["submit", "--track", "trec-rag", "--results", "FILE", "--run-id", "x", "--output", "OUT"], "saved answers"),
