@@ -259,12 +259,6 @@ def test_a_reply_that_the_server_broke_off_is_asked_for_once_more(broken: Action
     assert len(server.asked) == 1
 
 
-def test_thinking_is_kept_apart() -> None:
-    marked, _ = ask_one(completion("<think>a</think>b"))
-    named, _ = ask_one(completion("b", reasoning_content="a"))
-    assert (marked.text, marked.thinking) == (named.text, named.thinking) == ("b", "a")
-
-
 @pytest.mark.parametrize(
     "action",
     [
@@ -280,22 +274,6 @@ def test_fatal_answers_end_the_call_once(action: Action) -> None:
     assert len(server.asked) <= 4
     assert "next step" in str(caught.value)
     assert KEY not in "".join(traceback.format_exception(caught.value))
-
-
-def test_fatal_answer_keeps_what_came_before() -> None:
-    kept: dict[int, Reply] = {}
-
-    class Journal:
-        def recall(self, index: int) -> None:
-            return None
-
-        def record(self, index: int, reply: Reply) -> None:
-            kept[index] = reply
-
-    script = lambda text, _: refusal(401) if text == "5" else completion()  # noqa: E731
-    with chat_server(script) as server, pytest.raises(JudgeError):
-        client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(9)], journal=Journal())
-    assert sorted(kept) == [0, 1, 2, 3, 4]
 
 
 def test_replies_under_way_when_a_call_ends_are_kept_and_nothing_more_is_sent() -> None:
@@ -318,13 +296,6 @@ def test_replies_under_way_when_a_call_ends_are_kept_and_nothing_more_is_sent() 
             client_for(server, slots=3).answer([Prompt.of(str(number)) for number in range(9)], journal=Journal())
         assert sorted(server.asked) == ["0", "1", "2"]
     assert {index: reply.text for index, reply in kept.items()} == {0: "fine", 1: "fine"}
-
-
-def test_one_bad_prompt_does_not_disturb_the_others() -> None:
-    script = lambda text, _: refusal(500) if text == "3" else completion()  # noqa: E731
-    with chat_server(script) as server:
-        replies = client_for(server).answer([Prompt.of(str(number)) for number in range(6)])
-    assert [reply.outcome is Outcome.ANSWERED for reply in replies] == [True, True, True, False, True, True]
 
 
 def test_nobody_at_the_address_is_said_once() -> None:
@@ -364,21 +335,6 @@ def test_server_that_is_starting_is_waited_for() -> None:
     time.sleep(0.2)
     with ChatServer(lambda *_: completion(), port).running():
         asking.join(timeout=20)
-    assert [reply.text for reply in replies] == ["fine"]
-
-
-def test_server_that_answered_before_is_waited_for() -> None:
-    first = ChatServer(lambda *_: completion())
-    port = int(first.base_url.removesuffix("/v1").rsplit(":", 1)[1])
-    client = client_for(first, attempts=200)
-    with first.running():
-        client.answer([Prompt.of("p")])
-    replies: list[Reply] = []
-    asking = threading.Thread(target=lambda: replies.extend(client.answer([Prompt.of("q")])))
-    asking.start()
-    time.sleep(0.5)
-    with ChatServer(lambda *_: completion(), port).running():
-        asking.join()
     assert [reply.text for reply in replies] == ["fine"]
 
 

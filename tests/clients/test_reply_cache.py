@@ -62,15 +62,6 @@ def test_second_call_asks_nothing_and_gives_the_same(tmp_path: Path) -> None:
     assert len(server.asked) == 2
 
 
-def test_identical_prompts_are_asked_once(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
-        replies = cached(server, cache).answer(prompts("a", "b", "a", "a"), lambda *call: told.append(call))
-    assert texts(replies) == ["a", "b", "a", "a"]
-    assert sorted(server.asked) == ["a", "b"]
-    assert told[-1][1:] == (2, 2)
-
-
 def test_everything_that_decides_a_reply_is_in_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: completion()) as server, ReplyCache(tmp_path / "c") as cache:
         cached(server, cache).answer([Prompt.of("a")])
@@ -117,22 +108,6 @@ def test_fatal_error_keeps_what_came_before(tmp_path: Path) -> None:
         server.script = lambda *_: completion()
         assert texts(client.answer(prompts(*"abcdef"))) == ["fine"] * 6
     assert len(server.asked) == 3 + 1 + 3
-
-
-def test_callers_journal_hears_every_reply(tmp_path: Path) -> None:
-    collected: dict[int, Reply] = {}
-
-    class Journal:
-        def recall(self, index: int) -> None:
-            return None
-
-        def record(self, index: int, reply: Reply) -> None:
-            collected[index] = reply
-
-    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
-        cached(server, cache).answer(prompts("a"))
-        cached(server, cache).answer(prompts("b", "a", "b"), journal=Journal())
-    assert {index: reply.text for index, reply in collected.items()} == {0: "b", 1: "a", 2: "b"}
 
 
 def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:

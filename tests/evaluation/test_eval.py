@@ -6,9 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import yaml
@@ -18,7 +16,7 @@ from ragtasks.cli import app
 from ragtasks.results import read_evaluations
 from tests._commands import CommandResult
 from tests._messages import raises
-from tests.clients._server import ChatServer, chat_server, completion
+from tests.clients._server import Action, ChatServer, chat_server, completion
 from tests.evaluation.conftest import Command
 
 LIGHT = ("--set", "options.encoder=none", "--set", "options.max_implausible=1", "--set", "report.html=null")
@@ -31,31 +29,11 @@ def model_server() -> Iterator[ChatServer]:
         yield running
 
 
-class PlainSystem(BaseHTTPRequestHandler):
-    """Answers the plain protocol from nothing."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps({"answer": "It takes three days.", "contexts": []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
 @pytest.fixture
 def system() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), PlainSystem)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    answer = Action(json.dumps({"answer": "It takes three days.", "contexts": []}).encode())
+    with chat_server(lambda *_: answer) as running:
+        yield running.base_url
 
 
 def assert_ended_well(done: CommandResult, name: str, main: str = "ans_acc") -> Path:

@@ -57,55 +57,6 @@ def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_us
     assert KEY not in everything_in(tmp_path) + done.out + done.err
 
 
-def test_a_setting_that_gives_passages_sends_them(tmp_path: Path) -> None:
-    place = ("--benchmark", "multihop_rag", "--setting", "reference", "--data", "sample", "--output", tmp_path)
-    with chat_server(lambda *_: plain("Yes", None)) as server:
-        done = run_command("score", server.base_url, "--protocol", "plain", *place)
-        assert done.status == 0, done.err
-        refused = run_command("score", server.base_url, *place, "--force")
-    asked = [body for body in server.bodies if "contexts" in body]  # not the short question before the first request
-    assert {frozenset(body) for body in asked} == {frozenset({"id", "messages", "contexts"})}
-    given = {body["id"]: [item["text"] for item in body["contexts"]] for body in asked}
-    for row in samples(tmp_path):
-        assert [item["text"] for item in row["doc"]["passages"]] == given[row["doc"]["task_id"]]
-    assert refused.status == 1
-    assert "take --protocol plain" in refused.err
-
-
-AZURE = {"context": {"citations": [{"content": "Forty metres.", "title": "T", "chunk_id": "c-7", "url": None}]}}
-OPEN_WEBUI = {"sources": [{"source": {"name": "a.pdf"}, "document": ["Forty.", "Metres."], "metadata": [{}, {}]}]}
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ({"contexts": OWN}, [("mine-1", "The bridge is forty metres long.")]),
-        ({"contexts": ["A text."]}, [("context-1", "A text.")]),
-        (AZURE, [("c-7", "Forty metres.")]),
-        (OPEN_WEBUI, [("context-1.1", "Forty."), ("context-1.2", "Metres.")]),
-        ({"citations": ["https://example.org"]}, []),
-        ({}, []),
-    ],
-)
-def test_chat_servers_say_their_passages_in_many_places(
-    tmp_path: Path, message: dict[str, Any], expected: list[tuple[str, str]]
-) -> None:
-    with chat_server(lambda *_: completion("Forty metres.", **message)) as server:
-        arguments = json.dumps({**asked(server), "model": "mine"})
-        metadata = '{"data": "sample", "encoder": "none"}'
-        options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path)
-        done = run_command(
-            "run", "--no-probe", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options
-        )
-    assert done.status == 0, done.err
-    assert {tuple(body) for body in server.bodies} == {("model", "messages")}
-    rows = list(samples(tmp_path))
-    assert len(rows) == len(server.bodies) == 27
-    for row in rows:
-        assert [(item["passage_id"], item["text"]) for item in row["doc"]["passages"]] == expected
-    assert KEY not in everything_in(tmp_path) + done.out + done.err
-
-
 def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> None:
     def script(text: str, _: int) -> Action:
         return completion(f"About {text}", contexts=[{"id": "p", "text": f"All on {text}"}])
@@ -134,35 +85,6 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
     assert len(found[0]) == N_TASKS
 
 
-def test_requests_that_failed_are_asked_again_by_the_same_command(tmp_path: Path) -> None:
-    failing = True
-
-    def script(text: str, _: int) -> Action:
-        return refusal(500) if failing and "?" not in text else plain(f"On {text}")
-
-    with chat_server(script) as server:
-        command = ("score", "--no-probe", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
-        first = run_command(*command, "--output", tmp_path)
-        n_first, failing = len(server.asked), False
-        second = run_command(*command, "--output", tmp_path)
-        third = run_command(*command, "--output", tmp_path)
-    n_failed = sum("?" not in text for text in {body["messages"][-1]["content"] for body in server.bodies})
-    assert (first.status, second.status) == (1, 0), second.err
-    assert "requests got no answer: HTTP 500" in first.err
-    assert 0 < len(server.asked) - n_first <= n_failed + 5
-    assert len(list(samples(tmp_path))) == N_TASKS
-    assert third.status == 1
-    assert "--force" in third.err
-
-
-def test_a_reply_of_another_form_says_what_is_wrong(tmp_path: Path) -> None:
-    with chat_server(lambda *_: plain(contexts=[{"id": "x"}])) as server:
-        options = (json.dumps(asked(server)), "--protocol", "plain")
-        done = run_command("score", *options, *FULL_RAG, "--output", tmp_path)
-    assert done.status == 1
-    assert "`contexts`: expected context 1: a text, or an object with `text`" in done.err
-
-
 def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
         done = run_command("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
@@ -172,8 +94,7 @@ def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> No
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("command", ["score", "run"])
-def test_a_killed_call_asks_only_the_rest(tmp_path: Path, command: str) -> None:
+def test_a_killed_call_asks_only_the_rest(tmp_path: Path) -> None:
     victim: list[subprocess.Popen[bytes]] = []
     out = tmp_path / "out"
 
@@ -184,21 +105,14 @@ def test_a_killed_call_asks_only_the_rest(tmp_path: Path, command: str) -> None:
 
     with chat_server(script) as server:
         endpoint = {**asked(server), "slots": 2, "model": "mine"}
-        metadata = '{"data": "sample", "encoder": "none"}'
-        options = {
-            "score": ["--no-probe", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
-            "run": [
-                "--model", "ragtasks-endpoint", "--model_args", json.dumps(endpoint), "--tasks", "mtrag_full_rag",
-                "--metadata", metadata, "--log_samples", "--output_path", str(out), "--no-probe",
-            ],
-        }[command]  # fmt: skip
-        program = [sys.executable, "-c", "from ragtasks.cli import main; main()", command, *options]
+        options = ["--no-probe", json.dumps(endpoint), *FULL_RAG, "--output", str(out)]
+        program = [sys.executable, "-c", "from ragtasks.cli import main; main()", "score", *options]
         with subprocess.Popen(program, env=os.environ | {"HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL) as process:
             victim.append(process)
             process.wait()
         assert process.returncode == -signal.SIGKILL
         n_before = len(server.asked)
-        assert run_command(command, *options).status == 0
+        assert run_command("score", *options).status == 0
     assert len(server.asked) <= N_TASKS + 2
     assert n_before >= 40
     rows = list(samples(out))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Endpoint, endpoint_of
-from ragtasks.errors import CacheError, JudgeError
+from ragtasks.errors import JudgeError
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses
 from ragtasks.records import Response
 from ragtasks.suites import suite_named
@@ -157,56 +156,6 @@ def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fa
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing_that_is_stored(tmp_path: Path) -> None:
-    cache = tmp_path / "replies.sqlite"
-    many = [response(f"Answer {number}. " + "More. " * 200, task_id=f"c<::>{number + 1}") for number in range(40)]
-    with chat_server(well) as server:
-        judge = judge_at(server, slots=2)
-        judged(cache, judge, responses=many[:2])
-        with files_up_to(300_000), pytest.raises(JudgeError, match="make room") as caught:
-            judged(cache, judge, responses=many)
-        assert str(cache) in str(caught.value)
-        n_stored, n_asked = len(stored_in(cache)), len(server.asked)
-        assert 0 < n_stored < n_asked
-        assert n_asked - n_stored <= judge.slots
-        judged(cache, judge, responses=many).require_coverage(1.0)
-        assert len(server.asked) - n_asked == len(stored_in(cache)) - n_stored
-
-
-def corrupt(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 8192)
-
-
-def foreign(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE mine (x)")
-
-
-@pytest.mark.parametrize("make", [corrupt, foreign])
-def test_a_cache_that_is_none_is_said_before_anything_is_asked(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    cache = tmp_path / "replies.sqlite"
-    make(cache)
-    before = cache.read_bytes()
-    with chat_server(well) as server, raises(CacheError):
-        judged(cache, judge_at(server))
-    assert (server.asked, cache.read_bytes()) == ([], before)
-
-
-def test_a_server_that_goes_away_and_comes_back_costs_no_verdict(tmp_path: Path) -> None:
-    with chat_server(well) as server:
-        server.script = lambda prompt, n: Action(reset=True) if 4 < len(server.asked) < 20 else well(prompt, n)
-        judge = judge_at(server, slots=2, attempts=20)
-        verdicts = judged(tmp_path / "replies.sqlite", judge)
-        verdicts.require_coverage(1.0)
-        n_asked = len(server.asked)
-        assert n_asked > len(set(server.asked))
-        judged(tmp_path / "replies.sqlite", judge)
-        assert len(server.asked) == n_asked
-    (usage,) = verdicts.usage.values()
-    assert (usage.n_asked, usage.n_failed) == (len(set(server.asked)), 0)
-
-
-@pytest.mark.slow
 def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
     cache = tmp_path / "replies.sqlite"
     with DemoServer(DELAY_SECONDS) as server:
@@ -225,24 +174,6 @@ def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
         again = [body["messages"][-1]["content"] for body in server.asked[n_before:]]
     assert again
     assert not stored & set(again)
-
-
-def test_a_cache_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with chat_server(well) as server, raises(CacheError):
-        judged(tmp_path / "file" / "replies.sqlite", judge_at(server))
-    assert server.asked == []
-
-
-@contextmanager
-def files_up_to(n_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size, which for its writer is a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def stored_in(cache: Path) -> list[str]:

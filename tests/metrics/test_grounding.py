@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -15,6 +17,7 @@ from ragtasks.records import Message, Passage, Role
 from tests._messages import raises
 
 LOAN = "Books are lent for three weeks. A loan can be renewed twice, at the desk."
+GOLDEN = json.loads((Path(__file__).parent / "golden_grounding.json").read_text(encoding="utf-8"))
 
 
 def share(answer: str, *passages: str) -> float | None:
@@ -88,68 +91,13 @@ def test_abbreviations_end_no_sentence_and_are_words_of_the_passage() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("answer", "content"),
-    [
-        (
-            "Die Bücher werden für drei Wochen verliehen, weil diese sonst über Monate fehlen würden.",
-            "Bücher drei Wochen verliehen Monate fehlen",
-        ),
-        (
-            "Les livres sont prêtés pendant trois semaines, mais cette règle était différente dans les villes.",
-            "livres prêtés trois semaines règle différente villes",
-        ),
-        (
-            "Los libros también están prestados durante tres semanas porque así pueden volver.",
-            "libros prestados tres semanas volver",
-        ),
-        (
-            "I libri sono prestati per tre settimane, però questo può anche cambiare nella città.",
-            "libri prestati settimane cambiare città",
-        ),
-        (
-            "Os livros são emprestados durante semanas, mas também podem ser renovados pela biblioteca.",
-            "livros emprestados semanas renovados biblioteca",
-        ),
-        (
-            "Boeken worden voor drie weken uitgeleend, omdat deze anders lang zouden ontbreken.",
-            "Boeken drie weken uitgeleend lang ontbreken",
-        ),
-        (
-            "Böckerna lånas ut för veckor eftersom många också skulle vilja läsa dem.",
-            "Böckerna lånas veckor vilja läsa",
-        ),
-        (
-            "Книги выдаются на три недели, потому что они также могут быть нужны другим.",
-            "Книги выдаются три недели нужны другим",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("answer", "content"), GOLDEN["content of other languages"])
 def test_function_words_of_other_languages_are_no_content(answer: str, content: str) -> None:
     (sentence,) = ground(answer, ["zzz"]).sentences
     assert " ".join(answer[span.start : span.end] for span in sentence.not_found) == content
 
 
-PDF_TEXT = [
-    ("ligatures", "The of\ufb01ce o\ufb00ers \ufb02exible work\ufb02ows to a\ufb03liated sta\ufb00 here."),
-    ("soft hyphens", "The of\u00adfice offers flex\u00adible work\u00adflows to affil\u00adiated staff here."),
-    ("words cut at a line end", "The office offers flexi-\nble workflows to affili-\r\n  ated staff here."),
-    ("a soft hyphen at a line end", "The office offers flexi\u00ad\nble workflows to affiliated staff here."),
-    ("other hyphens", "The office offers flexi\u2010\nble workflows to affiliated staff here."),
-    ("other blanks", "The\u00a0office offers\u2009flexible\u202fworkflows to\u3000affiliated staff here."),
-    ("blanks without width", "\ufeffThe off\u200bice offers flex\u2060ible workflows to affiliated staff here."),
-    (
-        "full width",
-        "\uff34\uff48\uff45 office \uff2f\uff26\uff26\uff25\uff32\uff33 flexible workflows to "
-        "affiliated staff here\uff0e",
-    ),
-    ("capitals", "THE OFFICE OFFERS FLEXIBLE WORKFLOWS TO AFFILIATED STAFF HERE."),
-    ("marks of notes", "The office\u00b9 offers flexible workflows\u00b2\u00b3 to affiliated staff here."),
-    ("accents after their letters", "The of\ufb01ce offers flexible workflows to affiliated staff he\u0301re."),
-]
-
-
-@pytest.mark.parametrize("text", [row[1] for row in PDF_TEXT], ids=[row[0] for row in PDF_TEXT])
+@pytest.mark.parametrize("text", [row[1] for row in GOLDEN["pdf text"]], ids=[row[0] for row in GOLDEN["pdf text"]])
 def test_the_text_of_a_pdf_file_has_the_words_that_it_shows(text: str) -> None:
     plain = "The office offers flexible workflows to affiliated staff here."
     plain = plain.replace("here", "h\u00e9re") if "\u0301" in text else plain
@@ -177,60 +125,7 @@ def test_two_words_with_a_dash_between_lines_stay_two() -> None:
     assert share("booksloans", "books\nloans") == 0.0
 
 
-SAME_NUMBERS = [
-    ("It has 512 GB and 32 cores.", "| cores | storage | price |\n| 32 512G 1299 |"),
-    ("It has 32 cores and 512 GB.", "Intel 32 512 GB"),
-    ("There were 32,512 readers.", "readers: 32 512"),
-    ("Signed on 5 March 2020.", "2020-03-05"),
-    ("Signed on 03/05/2020.", "March 5, 2020"),
-    ("Signed on March 5th.", "on the 5th of March"),
-    ("10, 11 or 12 weeks", "weeks: 10,11,12"),
-    ("In 2020 there were 500 books.", "In 2020,500 books"),
-    ("25 books, 100 loans and 1,000,000 readers", "twenty-five books, a hundred loans, one million readers"),
-    ("1,500,000 readers, 10,000 books", "1.5M readers, 10k books"),
-    ("the 3rd floor and the 25th year", "the third floor and the twenty-fifth year"),
-    ("World War 2", "World War II"),
-    ("\u0663 books", "3 books"),
-    ("room 7", "room 07"),
-    ("Open at 2:30 pm.", "opens 14:30"),
-    ("Open at 14:30.", "opens 2:30 p.m."),
-    ("Closed from 21:00", "closed after 9 pm"),
-    ("Open from 09:00", "open after 9 am"),
-    ("Python 3.11", "Python 3.11.2"),
-    ("weeks 4, 5 and 6", "weeks 4,5 and 6"),
-    ("weeks 4,5 and 6", "weeks 4, 5, and 6"),
-    ("4,5 percent", "4.5 percent"),
-    ("$5k, £3.9k, €3m and $1.5B", "5,000, 3,900, 3 million and 1.5 billion"),
-    (
-        "2M readers, 6 Million books, 4bn euros",
-        "2 million readers, six million or 6,000,000 books, 4,000 million or 4 billion",
-    ),
-    ("5 meters, 5,000 books", "5m, 5K books"),
-    ("a 401k", "a 401(k)"),
-    ("a 401(k)", "a 401k"),
-    ("5m high", "5 meters"),
-    ("It has 1,00,000 readers.", "It has 100000 readers, 1,200 of them young."),
-    ("100,000 readers, 12345678 loans", "1,00,000 readers, 1,23,45,678 loans"),
-    ("2.5 lakh and 3 crore rupees", "2,50,000 and 30 million rupees"),
-    ("two lakh readers", "2,00,000 readers"),
-    ("1 234,56 euros", "1,234.56 euros"),
-    ("1'234.50 and 9\u2019876 francs", "1234.5 and 9876 francs"),
-    ("1\u202f234\u202f567 readers", "1,234,567 readers"),
-    ("\uff11\uff0c\uff12\uff13\uff14 readers", "1234 readers"),
-    ("\u0661\u066c\u0662\u0663\u0664 readers", "1,234 readers"),
-    ("the third and the twentieth floor", "the 3rd and the 20th floor"),
-    ("the 1st and 2nd of the 22nd lists", "the first and second of the twenty-second lists"),
-    ("twenty-five books", "25 books"),
-    ("25 Books, 13 loans", "Twenty five books, thirteen loans"),
-    (
-        "125,000 loans and 2,000,500 readers",
-        "one hundred and twenty-five thousand loans, two million five hundred readers",
-    ),
-    ("Three hundred and six of a thousand", "306 of 1,000"),
-]
-
-
-@pytest.mark.parametrize(("answer", "passage"), SAME_NUMBERS)
+@pytest.mark.parametrize(("answer", "passage"), GOLDEN["same numbers"])
 def test_a_number_is_found_however_the_passage_writes_it(answer: str, passage: str) -> None:
     assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [()]
 
@@ -243,35 +138,7 @@ def test_the_half_of_a_day_is_found_in_an_hour_of_24(hour: str) -> None:
     assert other.not_found != ()
 
 
-OTHER_NUMBERS = [
-    ("It has 513 GB.", "Intel 32 512 GB", "513"),
-    ("There were 32,512 readers.", "32 readers, 512 books", "32,512"),
-    ("Signed on March 6.", "2020-03-05", "6"),
-    ("Signed on 04/05/2020.", "March 5, 2020", "04"),
-    ("11.12 weeks", "10,11,12 weeks", "11.12"),
-    ("2,020,500 books", "In 2020,500 books", "2,020,500"),
-    ("26 books", "twenty-five books", "26"),
-    ("1,000 readers", "one million readers", "1,000"),
-    ("15,000,000 readers", "1.5M readers", "15,000,000"),
-    ("the 4th floor", "the third floor", "4"),
-    ("World War 3", "World War II", "3"),
-    ("Open at 15:30.", "opens 2:30 pm", "15"),
-    ("Open at 14:30.", "opens 2:30 am", "14"),
-    ("Open at 3:30 pm.", "opens 14:30", "3"),
-    ("Python 3.12", "Python 3.11.2", "3.12"),
-    ("Python 3.11.2", "Python 3.11", "3.11.2"),
-    ("4.5 weeks", "weeks 4,5 and 6", "4.5"),
-    ("$6k", "$5,000", "6k"),
-    ("£5m", "£5,000", "5m"),
-    ("5M readers", "5 readers", "5M"),
-    ("1,00,000 readers", "10,000 readers", "1,00,000"),
-    ("5 books", "twenty-five books", "5"),
-    ("3 crore rupees", "3 lakh rupees", "3 crore"),
-    ("the 4th floor", "the twenty-fourth floor", "4"),
-]
-
-
-@pytest.mark.parametrize(("answer", "passage", "wrong"), OTHER_NUMBERS)
+@pytest.mark.parametrize(("answer", "passage", "wrong"), GOLDEN["other numbers"])
 def test_another_number_is_not_found_in_what_looks_like_it(answer: str, passage: str, wrong: str) -> None:
     assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [(wrong,)]
 
@@ -306,47 +173,7 @@ def test_a_number_that_no_passage_has_is_named() -> None:
     assert [sentence.numbers_not_found for sentence in found.sentences] == [("5",), ()]
 
 
-@pytest.mark.parametrize(
-    ("answer", "passage", "flipped"),
-    [
-        ("The policy does not cover theft.", "The policy covers theft.", "policy does not cover"),
-        ("The policy covers theft.", "The policy doesn't cover theft of bikes.", "policy covers"),
-        (
-            "Magazines can be renewed.",
-            "Magazines are lent for a week and cannot be renewed.",
-            "Magazines can be renewed",
-        ),
-        (
-            "Magazines can be renewed.",
-            "Magazines are lent for a week. They cannot be renewed.",
-            "Magazines can be renewed",
-        ),
-        ("Magazines cannot be renewed.", "Magazines, lent for a week, can be renewed.", "Magazines cannot be renewed"),
-        ("Books can be renewed.", "Books, lent for weeks, can be renewed, and films cannot be renewed.", None),
-        ("No magazines can be renewed.", "Magazines are lent for a week and cannot be renewed.", None),
-        ("Magazines can be renewed.", "Magazines are lent for a week. Films cannot be renewed.", None),
-        (
-            "Old magazines can be renewed monthly.",
-            "Magazines that are old cannot be renewed.",
-            "magazines can be renewed",
-        ),
-        ("Old magazines can be renewed monthly.", "Cards that are old cannot be renewed.", None),
-        (
-            "Magazines can be renewed.",
-            "Magazines, lent weekly, cannot be renewed. Books can be renewed.",
-            "Magazines can be renewed",
-        ),
-        ("Renewed.", "It cannot be renewed.", None),
-        ("You can enter without tickets now.", "You can enter with tickets now.", "enter without tickets"),
-        ("The policy does not cover theft.", "The policy never covers theft.", None),
-        ("Fire is not insured. The policy covers theft.", "The policy covers theft.", None),
-        (
-            "Der Vertrag endet nicht automatisch.",
-            "Der Vertrag endet automatisch nach Jahren.",
-            "endet nicht automatisch",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("answer", "passage", "flipped"), GOLDEN["negations"])
 def test_a_negation_that_flips_a_sentence_is_named(answer: str, passage: str, flipped: str | None) -> None:
     places = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
     assert [answer[place.start : place.end] for place in places] == ([flipped] if flipped else [])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark
-from ragtasks.clients import Reply, no_secrets, system_endpoint
+from ragtasks.clients import no_secrets, system_endpoint
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleError, ModelError
 from ragtasks.records import Answerability, Ending, Passage, Setting, ToolStep, Trajectory
@@ -331,23 +331,6 @@ def test_an_answer_that_did_not_come_may_have_cost_something_all_the_same() -> N
     assert answer.no_answer == "the model refused"
     (call,) = answer.usage["calls"]
     assert (call["input_tokens"], call["output_tokens"], call["dollars"]) == (1000, 100, pytest.approx(0.0028))
-
-
-def test_every_reply_is_written_down_as_it_comes() -> None:
-    class Journal:
-        def __init__(self) -> None:
-            self.heard: dict[int, str | None] = {}
-
-        def recall(self, index: int) -> Reply | None:
-            return None
-
-        def record(self, index: int, reply: Reply) -> None:
-            self.heard[index] = reply.text
-
-    journal = Journal()
-    with chat_server(lambda text, _: said(f"To {text}")) as server:
-        system_at(server).ask(TASKS, journal)
-    assert journal.heard == {0: "To How long?", 1: "To How much?"}
 
 
 def test_a_system_that_nobody_may_ask_is_an_error_of_the_model() -> None:

@@ -120,19 +120,6 @@ def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: Ch
     assert {task.target for task in struck} == {NO_ANSWER}
 
 
-@pytest.mark.parametrize("answer", ["yes", "partly", "perhaps"])
-def test_what_a_model_still_finds_answered_stays_answerable(tmp_path: Path, answer: str) -> None:
-    def says(prompt: str, n_before: int) -> Action:
-        reply = script(prompt, n_before)
-        return Action(reply.body.replace(b'\\"no\\"', f'\\"{answer}\\"'.encode()))
-
-    write_towns(tmp_path / "docs", 4)
-    with chat_server(says) as server:
-        outcome = make(server.base_url, tmp_path, unanswerable=0.2)
-    assert "unanswerable questions made" not in outcome.lines[0]
-    assert check_folder(tmp_path / "out").passes
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("word", sorted(FAULTS))
 def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServer, tmp_path: Path, word: str) -> None:
