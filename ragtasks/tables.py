@@ -256,12 +256,12 @@ def markdown_table(
     widths = [max(map(len, column)) if is_padded else 0 for column in zip(*texts, strict=True)]
     rules = ["-" * (width + 1) + (":" if is_right else "-") for width, is_right in zip(widths, flush, strict=True)]
     rule = "|" + "|".join(rules if is_padded else [" --- "] * len(widths)) + "|"
-    heads, *others = ["| " + " | ".join(map(_placed, row, widths, flush)) + " |" for row in texts]
+    places = [str.rjust if is_right else str.ljust for is_right in flush]
+    heads, *others = [
+        "| " + " | ".join(place(text, width) for place, text, width in zip(places, row, widths, strict=True)) + " |"
+        for row in texts
+    ]
     return [heads, rule, *others]
-
-
-def _placed(text: str, width: int, is_right: bool) -> str:
-    return text.rjust(width) if is_right else text.ljust(width)
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -306,7 +306,14 @@ class Format(str, Enum):
 
 def render(sections: Sequence[Section], how: Format) -> str:
     """Return a report as text; a section with a conclusion opens with it."""
-    return _RENDERERS[how](sections)
+    if how is Format.MARKDOWN:
+        return "\n".join(line for section in sections for line in _markdown_section(section))
+    if how is Format.CSV:
+        return _csv(sections)
+    if how is Format.LATEX:
+        tables = [(section, table) for section in sections for table in section.all_tables if table.rows]
+        return "\n\n".join(_tabular(section, table) for section, table in tables)
+    return json_text([_json_section(section) for section in sections])
 
 
 def coded(text: str) -> Markup:
@@ -320,10 +327,6 @@ def coded(text: str) -> Markup:
 def _code_pieces(text: str) -> list[tuple[str, bool]]:
     """Return the pieces of a text in order, each with whether it stands between backticks."""
     return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
-
-
-def _markdown(sections: Sequence[Section]) -> str:
-    return "\n".join(line for section in sections for line in _markdown_section(section))
 
 
 def _markdown_section(section: Section) -> Iterator[str]:
@@ -376,14 +379,12 @@ def _caption(table: Table) -> str:
     return " ".join(filter(None, (table.note, *table.legend)))
 
 
-def _latex(sections: Sequence[Section]) -> str:
-    """Return `tabular`s for the package booktabs, each with its title and note as a caption."""
-    return "\n\n".join(_tabular(section, table) for section in sections for table in section.all_tables if table.rows)
-
-
 def _tabular(section: Section, table: Table) -> str:
+    """Return a `tabular` for the package booktabs, with the title and note of the table as its caption."""
     title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(heading("", section.provenance))
-    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_caption(table)), provenance) if part)
+    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(_caption(table)))
+    note = "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
+    caption = ". ".join(part.rstrip(".") for part in (title, note, provenance) if part)
     heads, *lines = [
         " & ".join(_latex_text(cell_text(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
     ]
@@ -400,16 +401,6 @@ def _latex_text(text: str) -> str:
     return f"{{}}{words}" if words.startswith(("[", "*")) else words  # after `\\\\` these would be its arguments
 
 
-def _latex_note(text: str) -> str:
-    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(text))
-    return "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
-
-
-def _json(sections: Sequence[Section]) -> str:
-    """Return a list of sections, each table with its rows as objects; a score is an object."""
-    return json_text([_json_section(section) for section in sections])
-
-
 def json_text(value: object) -> str:
     """Return a value as indented JSON that a terminal and a runner print without acting on it."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
@@ -422,7 +413,10 @@ def _json_section(section: Section) -> dict[str, object]:
             "title": table.title,
             "note": _caption(table),
             "rows": [
-                {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
+                {
+                    column: asdict(cell) if isinstance(cell, Value) else cell
+                    for column, cell in zip(table.columns, row, strict=True)
+                }
                 for row in table.rows
             ],
         }
@@ -430,15 +424,3 @@ def _json_section(section: Section) -> dict[str, object]:
     ]
     opening = {"sentence": section.sentence} if section.sentence else {}
     return {"title": section.title, **opening, "provenance": dict(section.provenance), "tables": tables}
-
-
-def _json_cell(cell: Cell) -> object:
-    return asdict(cell) if isinstance(cell, Value) else cell
-
-
-_RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
-    Format.MARKDOWN: _markdown,
-    Format.CSV: _csv,
-    Format.LATEX: _latex,
-    Format.JSON: _json,
-}

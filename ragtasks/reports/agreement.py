@@ -168,21 +168,19 @@ def calibrate(
     ]
     every = (*published, *columns)
     _check(answers, every, verdicts)
+    # The raters of the reference answers do not count, as the paper's values (section 7) show.
+    of_models = [row for row in answers if row.model_id != REFERENCE_MODEL]
+    agreement = {
+        name: rater_agreement([tuple(row.ratings[name].values()) for row in of_models], _STEPS[name]) for name in HUMAN
+    }
     chosen = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE]
     return Calibration(
         tuple(_correlations(chosen, every)),
         tuple(_means(chosen, every)),
         tuple(_idk(source, answers, found) for source, found in verdicts.items()),
         {name: krippendorff_alpha([tuple(r.ratings[name].values()) for r in chosen], Level.ORDINAL) for name in HUMAN},
-        _rater_agreement(answers),
+        {name: shares for name, shares in agreement.items() if shares is not None},
     )
-
-
-def _rater_agreement(answers: Sequence[RatedResponse]) -> dict[str, RaterAgreement]:
-    """Return how often the raters agree: not on the reference answers, as the paper's values (section 7) show."""
-    rows = [row for row in answers if row.model_id != REFERENCE_MODEL]
-    found = {name: rater_agreement([tuple(row.ratings[name].values()) for row in rows], _STEPS[name]) for name in HUMAN}
-    return {name: shares for name, shares in found.items() if shares is not None}
 
 
 def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) -> float:
@@ -204,8 +202,9 @@ def _check(
 ) -> None:
     """Raise ConfigurationError for scores that cannot be those of these answers."""
     names = [(column.metric, column.source) for column in columns]
-    for metric, source in {name for name in names if names.count(name) > 1}:
-        raise _error(f"{metric} by {source}", "each column once", "several columns of that name", "rename one")
+    for column_name in names:
+        if names.count(column_name) > 1:
+            raise _error(" by ".join(column_name), "each column once", "several columns of that name", "rename one")
     keys = {row.key for row in answers}
     given = {f"{c.metric} by {c.source}": c.values.keys() for c in columns} | {k: v.keys() for k, v in verdicts.items()}
     for name, found in given.items():

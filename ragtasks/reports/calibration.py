@@ -63,7 +63,7 @@ from ragtasks.reports.judge_card import (
 )
 from ragtasks.reports.panels import Panel, Picture
 from ragtasks.reports.plots import draw_picture
-from ragtasks.statistics import Repeatability, estimate_mean, repeatability
+from ragtasks.statistics import estimate_mean, repeatability
 from ragtasks.suites import suite_named
 from ragtasks.tables import Format, Section, Table, Value, render
 
@@ -91,12 +91,15 @@ def calibrate_judges(
     """
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
-    rubrics = _rubrics(metrics)
+    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
+    if unknown := [metric for metric in metrics if metric not in {rubric.name for rubric in rubrics}]:
+        raise ConfigurationError(f"calibrate: judges are not asked for {unknown[0]!r}; take rl_mtb or rl_r")
     known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
     with step("answers that people rated, and who refuses by n-grams"):
         answers = load_human_evaluation(root)
-        idk = {"ngrams": _refusals(answers, NgramIdk().detect([row.response for row in answers]))}
+        responses = [row.response for row in answers]
+        idk = {"ngrams": _refusals(answers, NgramIdk().detect(responses))}
     columns: list[MetricScores] = []
     found: Verdicts | None = None
     made: list[JudgeCard] = []
@@ -110,23 +113,26 @@ def calibrate_judges(
     if judges:
         begin = time.monotonic()
         with progress_bars() as progress:
-            found = ask([row.response for row in answers], progress=progress)
+            found = ask(responses, progress=progress)
         seconds = time.monotonic() - begin
         idk["judges"] = _refusals(answers, found.idk_labels())
-        columns = _columns(answers, found, idk["judges"], metrics)
+        columns = [
+            MetricScores(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk["judges"]))
+            for name in (RB_LLM, RL_F, *metrics)
+            for judge in found.judges
+        ]
     with step("agreement with people, with intervals"):
         calibration = calibrate(answers, columns, idk)
     if found is not None:
-        judgings = [found, *_again(answers, ask, repeats)]
+        with progress_bars() as progress:
+            again = [ask(responses, judging=f"repeat {n}", progress=progress) for n in range(2, repeats + 1)]
         shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
         with step("cards of the judges, with intervals"):
-            made = [
-                _stored(
-                    replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ())))),
-                    cards,
-                )
-                for card in _cards(answers, columns, idk["judges"], judgings, rubrics=rubrics, seconds=seconds)
-            ]
+            for card in _cards(answers, columns, idk["judges"], [found, *again], rubrics=rubrics, seconds=seconds):
+                whole = replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
+                made.append(whole.with_cost_of(latest_card(cards, card.judge, card.rubrics)))
+                if made[-1].is_of_verdicts:
+                    store_card(cards, made[-1])
     if picture is not None:
         draw_picture(calibration_picture(calibration), picture)
     sections = [calibration_section(calibration)]
@@ -138,35 +144,6 @@ def calibrate_judges(
 def _refusals(answers: Sequence[RatedResponse], labels: Sequence[IdkLabel]) -> dict[AnswerKey, IdkVerdict | None]:
     """Return answer -> whether it refuses, by its label."""
     return {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
-
-
-def _columns(
-    answers: Sequence[RatedResponse],
-    found: Verdicts,
-    idk: Mapping[AnswerKey, IdkVerdict | None],
-    metrics: Sequence[str],
-) -> list[MetricScores]:
-    """Return the scores of each judge by each metric."""
-    return [
-        MetricScores(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk))
-        for name in (RB_LLM, RL_F, *metrics)
-        for judge in found.judges
-    ]
-
-
-def _again(answers: Sequence[RatedResponse], ask: Callable[..., Verdicts], repeats: int) -> list[Verdicts]:
-    """Return what the judges say of the same answers the second time and later."""
-    responses = [row.response for row in answers]
-    with progress_bars() as progress:
-        return [ask(responses, judging=f"repeat {number}", progress=progress) for number in range(2, repeats + 1)]
-
-
-def _stored(card: JudgeCard, folder: Path) -> JudgeCard:
-    """Return a card, with the cost of the one before where all was in the cache, and store it if it says anything."""
-    complete = card.with_cost_of(latest_card(folder, card.judge, card.rubrics))
-    if complete.is_of_verdicts:
-        store_card(folder, complete)
-    return complete
 
 
 def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: str = "") -> dict[str, list[CardRow]]:
@@ -197,31 +174,15 @@ def _cards(
     # Ratings of one's own are read from the same layout.
     data = "MTRAG's human evaluation" if len(answers) == _OFFICIAL else f"{len(answers)} rated answers"
     fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
+    clusters = [row.response.task.conversation_id for row in answers]
     for judge in judgings[0].judges:
         scores = {column.metric: column.values for column in columns if column.source == judge}
-        repeated = _repeated(answers, judgings, judge, list(scores)) if len(judgings) > 1 else {}
+        repeated = {}
+        for name in scores if len(judgings) > 1 else ():
+            values = [[score.value for score in one.judge_scores(name, judge)] for one in judgings]
+            repeated[name] = repeatability(values, clusters, estimate_mean(values[0], clusters), (0.0, 1.0))
         judged = JudgeResults(judge, scores, idk, judgings[0], seconds, repeated)
         yield judge_card(answers, judged, time=now, data=data, rubrics=fingerprints)
-
-
-def _repeated(
-    answers: Sequence[RatedResponse], judgings: Sequence[Verdicts], judge: str, names: Sequence[str]
-) -> dict[str, Repeatability]:
-    """Return rubric -> how far a judge's values repeat on the same answers."""
-    clusters = [row.response.task.conversation_id for row in answers]
-    values = {name: [[score.value for score in one.judge_scores(name, judge)] for one in judgings] for name in names}
-    return {
-        name: repeatability(found, clusters, estimate_mean(found[0], clusters), (0.0, 1.0))
-        for name, found in values.items()
-    }
-
-
-def _rubrics(metrics: Sequence[str]) -> Sequence[Rubric]:
-    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
-    for metric in metrics:
-        if metric not in {rubric.name for rubric in rubrics}:
-            raise ConfigurationError(f"calibrate: judges are not asked for {metric!r}; take rl_mtb or rl_r")
-    return rubrics
 
 
 def _conditioned(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import TURN_ERROR_METRICS
-from ragtasks.records import Setting
-from ragtasks.reports.tables import METRICS, column_of, doubt_lines, means_table, missing_from
+from ragtasks.reports.tables import METRICS, by_setting, column_of, doubt_lines, means_table, missing_from
 from ragtasks.results import (
     Evaluation,
-    ScoredAnswer,
     comparable_evaluations,
     request_differences,
     scored_on,
@@ -33,26 +31,7 @@ PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
 
 _BESIDE = ("seconds", "tokens", "cost_per_1000")
 """What is compared beside these where it was counted."""
-_ORDER = {setting.value: place for place, setting in enumerate(Setting)}
-
-
 _LOOKED_AT = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
-
-
-@dataclass(frozen=True, slots=True)
-class _ModelAnswers:
-    """The rows of one model in one setting."""
-
-    context: str
-    """What they were scored on and with, and what else differs from the rows that they are compared with."""
-    suite: str
-    setting: str
-    model: str
-    rows: Mapping[str, ScoredAnswer]
-    n_tasks: int | None
-    """Tasks that the setting has, where these are fewer."""
-    stopped: str
-    """What was judged only until a decision; empty where all was."""
 
 
 def compare_evaluations(
@@ -65,24 +44,21 @@ def compare_evaluations(
     if by not in {MODEL, SETTING}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
     _check(evaluations, metrics)
-    named = list(dict.fromkeys(metrics))
-    parts = _parts(evaluations)
-    columns = [item for part in parts for item in _columns(part, named or (*_usual(part), *_BESIDE), by)]
+    columns = [
+        column
+        for alike in comparable_evaluations(evaluations)
+        for column in _columns(alike, list(dict.fromkeys(metrics)), by)
+    ]
     # What answers took is tested for itself: it does not weigh on the tests of what they are worth.
     usage = [column for column in columns if column.metric in METRICS]
     scores = [column for column in columns if column.metric not in METRICS]
-    if not scores or not _has_pair(usage, baseline):
+    groups: dict[tuple[str, str, str], set[str]] = {}
+    for column in usage:
+        groups.setdefault((column.context, column.group, column.metric), set()).add(column.name)
+    if not scores or not any(len(names) > 1 and baseline in {None, *names} for names in groups.values()):
         return compare_columns(scores or usage, baseline)
-    both = compare_columns(scores, baseline), compare_columns(usage, baseline)
-    means, pairs = ([item for found in both for item in getattr(found, name)] for name in ("means", "pairs"))
-    return Comparisons(tuple(means), tuple(pairs))
-
-
-def _has_pair(columns: Sequence[Column], baseline: str | None) -> bool:
-    names: dict[tuple[str, str, str], set[str]] = {}
-    for column in columns:
-        names.setdefault((column.context, column.group, column.metric), set()).add(column.name)
-    return any(len(found) > 1 and baseline in {None, *found} for found in names.values())
+    first, second = compare_columns(scores, baseline), compare_columns(usage, baseline)
+    return Comparisons(first.means + second.means, first.pairs + second.pairs)
 
 
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
@@ -97,49 +73,28 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
             raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
 
 
-def _usual(part: _ModelAnswers) -> Sequence[str]:
-    """Return what is compared where nothing is named: `PAPER_METRICS`, or the first that the responses have."""
-    given = {name for row in part.rows.values() for name in row.values}
-    names = [item.name for item in suite_named(part.suite).metrics if item.aggregate is None and item.name in given]
-    return [name for name in PAPER_METRICS if name in names] or names[:1]
+def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str) -> Iterator[Column]:
+    """Yield a column for each metric that the rows of a model in a setting know, if only as unscored.
 
-
-def _parts(evaluations: Sequence[Evaluation]) -> list[_ModelAnswers]:
-    """Return the parts in the order of what compares, settings and evaluations."""
-    parts = []
-    for alike in comparable_evaluations(evaluations):
-        context = heading(alike[0].kind[0], {**scored_on(alike[0]), **request_differences(alike)})
-        rows_of: dict[tuple[str, str], dict[str, ScoredAnswer]] = {}
-        for evaluation in alike:
-            for row in evaluation.rows:
-                rows_of.setdefault((row.setting, evaluation.model), {})[row.task.task_id] = row
-        offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
-        stopped = {item.model: stopped_judging(item.provenance.values()) for item in alike}
-        metrics_of = [
-            _ModelAnswers(
-                context,
-                alike[0].suite,
-                *key,
-                rows,
-                missing_from(list(rows.values()), offered.get(key)),
-                stopped[key[1]],
-            )
-            for key, rows in rows_of.items()
-        ]
-        parts += sorted(metrics_of, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
-    return parts
-
-
-def _columns(part: _ModelAnswers, metrics: Sequence[str], by: str) -> Iterator[Column]:
-    """Yield a column for each metric that the rows know, if only as unscored."""
-    group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    more = (*suite_named(part.suite).metrics, *TURN_ERROR_METRICS)
-    by_name = {item.name: item for item in more} | METRICS
-    rows = list(part.rows.values())
-    for metric in metrics:
-        if any(metric in row.values for row in rows):
-            column = column_of(rows, by_name[metric], name, group=group, context=part.context, n_offered=part.n_tasks)
-            yield replace(column, note=f"{part.stopped}. {_LOOKED_AT}" if part.stopped else column.note)
+    Where no metric is named it is `PAPER_METRICS`, or the first of the suite that the responses have.
+    """
+    first = evaluations[0]
+    # What all are scored on and with, and what else differs between them.
+    context = heading(first.kind[0], {**scored_on(first), **request_differences(evaluations)})
+    suite = suite_named(first.suite).metrics
+    by_name = {item.name: item for item in (*suite, *TURN_ERROR_METRICS)} | METRICS
+    of_model = {item.model: item for item in evaluations}
+    for (setting, model), rows in by_setting(evaluations):
+        group, name = (setting, model) if by == MODEL else (model, setting)
+        n_tasks = missing_from(rows, of_model[model].n_tasks.get(setting))
+        stopped = stopped_judging(of_model[model].provenance.values())
+        given = {name for row in rows for name in row.values}
+        names = [item.name for item in suite if item.aggregate is None and item.name in given]
+        usual = [name for name in PAPER_METRICS if name in names] or names[:1]
+        for metric in metrics or (*usual, *_BESIDE):
+            if metric in given:
+                column = column_of(rows, by_name[metric], name, group=group, context=context, n_offered=n_tasks)
+                yield replace(column, note=f"{stopped}. {_LOOKED_AT}" if stopped else column.note)
 
 
 # Comparisons as tables for people, or as CSV for programs.
@@ -179,7 +134,7 @@ def comparisons_text(
 ) -> str:
     """Return comparisons as they are printed: tables, or a line of CSV a comparison."""
     if how is Format.CSV:
-        return comparisons_csv(found)
+        return csv_lines(_CSV_COLUMNS, map(_csv_row, found.pairs))
     return render(comparison_sections(found, group=group, name=name, items=items, doubts=doubts), how)
 
 
@@ -203,11 +158,6 @@ def comparison_sections(
     *others, last = sections
     distrust = [Table("What to distrust", (), (), legend=tuple(doubts))] if doubts else []
     return [*others, replace(last, tables=(*last.tables, *distrust, Table("How to read these", (), (), legend=notes)))]
-
-
-def comparisons_csv(found: Comparisons) -> str:
-    """Return one line a comparison, with a header, scores in full; an empty field is a score that is not there."""
-    return csv_lines(_CSV_COLUMNS, map(_csv_row, found.pairs))
 
 
 def _csv_row(pair: Comparison) -> Iterator[object]:
@@ -246,9 +196,16 @@ def concluded_runs(section: Section, found: Comparisons) -> Section:
     of_runs = {mean.column.name: mean for mean in found.means if mean.column.metric == _NDCG}
     recall = {mean.column.name: mean for mean in found.means if mean.column.metric == _RECALL}
     best, *others = sorted(of_runs, key=lambda name: -(of_runs[name].estimate.value or 0.0))
-    pairs = {name: _pair(found, best, name) for name in others}
+    # Whichever of the two came first.
+    compared = [pair for pair in found.pairs if pair.first.metric == _NDCG]
+    pairs = {
+        name: next(pair for pair in compared if {pair.first.name, pair.second.name} == {best, name}) for name in others
+    }
     rows = tuple(
-        (mean.column.context, name, mean.estimate.n_values, mean.cell, recall[name].cell, _behind(pairs.get(name)))
+        (
+            *(mean.column.context, name, mean.estimate.n_values, mean.cell, recall[name].cell),
+            f"-{_gap(pairs[name])}, {_certainty(pairs[name])}" if name in pairs else "best",
+        )
         for name, mean in of_runs.items()
     )
     notes = next((table.legend for table in section.tables if not table.columns), ())
@@ -258,16 +215,6 @@ def concluded_runs(section: Section, found: Comparisons) -> Section:
     lead = f", {_gap(pairs[others[0]])} ahead of {others[0]} ({_certainty(pairs[others[0]])})" if others else ""
     sentence = f"{best} has nDCG@5 {dashed(top.value)} over {top.n_values} queries{lead}."
     return replace(section, tables=tables, conclusion=conclusion, sentence=sentence)
-
-
-def _pair(found: Comparisons, best: str, other: str) -> Comparison:
-    pairs = (pair for pair in found.pairs if pair.first.metric == _NDCG)
-    return next(pair for pair in pairs if {pair.first.name, pair.second.name} == {best, other})
-
-
-def _behind(pair: Comparison | None) -> str:
-    """Return how far a run is behind the best one, whichever of the two came first."""
-    return "best" if pair is None else f"-{_gap(pair)}, {_certainty(pair)}"
 
 
 def _gap(pair: Comparison) -> str:

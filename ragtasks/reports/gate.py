@@ -288,7 +288,9 @@ class _Test:
 
 def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
-    is_anchored = baseline.judges <= set(config.anchored_judges) | _anchored(candidate, baseline)
+    sides = (baseline,) if candidate is baseline else (baseline, candidate)
+    anchored = {name for name in baseline.judges if not why_not_anchored([side.anchors.get(name) for side in sides])}
+    is_anchored = baseline.judges <= set(config.anchored_judges) | anchored
     for setting, rows in baseline.rows.items():
         others = {row.task.task_id: row for row in candidate.rows[setting]}
         for part in row_slices(rows):
@@ -309,20 +311,6 @@ def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -
                     pairs=pairs,
                     implausible=candidate.implausible.get(setting, ""),
                 )
-
-
-def _anchored(candidate: GatedSystem, baseline: GatedSystem) -> set[str]:
-    """Return the judges whose verdicts on the anchors are alike on both sides."""
-    sides = (baseline,) if candidate is baseline else (baseline, candidate)
-    return {name for name in baseline.judges if not why_not_anchored([side.anchors.get(name) for side in sides])}
-
-
-def _changed_judges(candidate: GatedSystem, baseline: GatedSystem) -> Iterator[str]:
-    """Yield a line for each judge of both sides whose verdicts on the same anchors moved."""
-    for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
-        why = why_not_anchored([baseline.anchors[name], candidate.anchors[name]])
-        if why.startswith(DRIFT):
-            yield f"judge {name}: {why}"
 
 
 def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedSystem, list[str]]:
@@ -408,14 +396,9 @@ def _judged(row: GateRow, alpha: float) -> GateRow:
         return replace(row, why=change.reason)
     if change.p <= alpha:
         return replace(row, verdict=GateStatus.NOT_WORSE if change.value > -row.margin else GateStatus.WORSE)
-    return replace(row, why=_why_open(row))
-
-
-def _why_open(row: GateRow) -> str:
-    """Return why the drop of the margin lies in the interval: too few answers, or a change that is too near to it."""
-    is_below = row.change.high is not None and row.change.high < 0
+    is_below = change.high is not None and change.high < 0
     below = "below the baseline, though not by the margin for sure" if is_below else ""
-    return "; ".join(filter(None, (below, shortage(row)))) or "too near to the margin"
+    return replace(row, why="; ".join(filter(None, (below, shortage(row)))) or "too near to the margin")
 
 
 def shortage(row: GateRow) -> str:
@@ -569,7 +552,10 @@ def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfi
     notes += [f"not tested: setting {setting}, which the baseline has not" for setting in more]
     is_judged = any(baseline.is_judged(metric) for name, metric in baseline.metrics.items() if name in config.margins)
     decides_too = is_judged and baseline.judges <= set(config.anchored_judges)
-    (problems if decides_too else notes).extend(_changed_judges(candidate, baseline))
+    for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
+        why = why_not_anchored([baseline.anchors[name], candidate.anchors[name]])
+        if why.startswith(DRIFT):
+            (problems if decides_too else notes).append(f"judge {name}: {why}")
     if not problems:
         for decides, line in _drift(candidate, baseline, config):
             (problems if decides else notes).append(line)
@@ -614,6 +600,10 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
         setting: provenance_of(evaluation, evaluation.tasks_in(setting), summary, {})
         for setting, summary in summaries_of(evaluation.rows).items()
     }
+    limits = [value_at(one, "configuration", "max_implausible") for one in evaluation.provenance.values()]
+    given = [value for value in limits if isinstance(value, int | float)]
+    limit = max(given, default=EvaluationConfig().max_implausible)
+    checked = {setting: checked_answers(found, setting) for setting, found in rows.items()}
     return GatedSystem(
         name=evaluation.model,
         suite=evaluation.suite,
@@ -621,20 +611,8 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
         rows={setting: tuple(found) for setting, found in rows.items()},
         anchors=anchors_in(evaluation),
         doubts=tuple(doubt_lines([evaluation])),
-        implausible=dict(_implausible(evaluation, rows)),
+        implausible={setting: str(found) for setting, found in checked.items() if found.estimated_share > limit},
     )
-
-
-def _implausible(evaluation: Evaluation, rows: Mapping[str, Sequence[ScoredAnswer]]) -> Iterator[tuple[str, str]]:
-    """Yield each setting with more answers that cannot be answers than the evaluation allowed, and how many."""
-    limits = [value_at(one, "configuration", "max_implausible") for one in evaluation.provenance.values()]
-    limit = max(
-        (value for value in limits if isinstance(value, int | float)), default=EvaluationConfig().max_implausible
-    )
-    for setting, answers in rows.items():
-        checked = checked_answers(answers, setting)
-        if checked.estimated_share > limit:
-            yield setting, str(checked)
 
 
 # The systems that a gate compares, from results, or from a baseline that was saved: a fixed copy of what it needs.

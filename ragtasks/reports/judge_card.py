@@ -126,34 +126,27 @@ def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
     for row in answers:
         if row.model_id != REFERENCE_MODEL:
             by_task.setdefault(row.response.task.task_id, []).append(row)
-    return [_rated_pair(*pair) for rows in by_task.values() for pair in itertools.combinations(rows, 2)]
-
-
-def _rated_pair(one: RatedResponse, other: RatedResponse) -> RatedPair:
-    return RatedPair(
-        one.response,
-        other.response,
-        (one.model_id, other.model_id),
-        {name: one.rating(name) - other.rating(name) for name in _RATED},
-        None if one.refuses is None or other.refuses is None else (one.refuses, other.refuses),
-    )
-
-
-def _by_scores(pairs: Sequence[RatedPair], scores: Mapping[AnswerKey, float | None]) -> _Preferences:
-    """Return the pairs whose two answers have a score."""
-    found = []
-    for pair in pairs:
-        one, other = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
-        if one is not None and other is not None:
-            found.append((pair, _preference(one - other)))
-    return found
+    return [
+        RatedPair(
+            one.response,
+            other.response,
+            (one.model_id, other.model_id),
+            {name: one.rating(name) - other.rating(name) for name in _RATED},
+            None if one.refuses is None or other.refuses is None else (one.refuses, other.refuses),
+        )
+        for rows in by_task.values()
+        for one, other in itertools.combinations(rows, 2)
+    ]
 
 
 def _of_rubric(
     answers: Sequence[RatedResponse], pairs: Sequence[RatedPair], judged: JudgeResults, rubric: str
 ) -> Iterator[CardRow]:
-    scores = judged.scores[rubric]
-    preferences = _by_scores(pairs, scores)
+    scores, preferences = judged.scores[rubric], []
+    for pair in pairs:
+        one, other = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
+        if one is not None and other is not None:
+            preferences.append((pair, _preference(one - other)))
     yield from _agreements(rubric, preferences, _RATED)
     for name in (*FANC, WIN_RATE):
         yield _rank_row(answers, scores, rubric, name)
@@ -203,24 +196,18 @@ def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> It
     longer = favours(_doublings)
     yield _mean_row(rubric, "favours longer", longer, -1.0)
     yield _mean_row(rubric, "favours twice as long", _slope(longer), -math.inf, math.inf)
-    if refusals := favours(_refusing):
+    if refusals := favours(lambda pair: 0 if pair.refuses is None else pair.refuses[0] - pair.refuses[1]):
         yield _mean_row(rubric, "favours refusals", refusals, -1.0)
-    family = _family(judge)
-    if family and (kin := favours(lambda pair: _is_of(family, pair.models[0]) - _is_of(family, pair.models[1]))):
-        yield _mean_row(rubric, f"favours its own family, {family}", kin, -1.0)
+    if family := _family(judge):
+        kin = favours(lambda pair: (_family(pair.models[0]) == family) - (_family(pair.models[1]) == family))
+        if kin:
+            yield _mean_row(rubric, f"favours its own family, {family}", kin, -1.0)
 
 
 def _doublings(pair: RatedPair) -> float:
     """Return how many times twice as long the first is; negative where the second is longer."""
-    return math.log2(_n_words(pair.first) / _n_words(pair.second))
-
-
-def _refusing(pair: RatedPair) -> int:
-    return 0 if pair.refuses is None else pair.refuses[0] - pair.refuses[1]
-
-
-def _n_words(answer: Response) -> int:
-    return max(1, len(answer.text.split()))
+    first, second = (max(1, len(answer.text.split())) for answer in (pair.first, pair.second))
+    return math.log2(first / second)
 
 
 def _slope(favours: Sequence[tuple[RatedPair, float]]) -> list[tuple[RatedPair, float]]:
@@ -243,10 +230,6 @@ _FAMILIES = {
 def _family(model: str) -> str | None:
     """Return the family of a model by its name; None where the name does not say."""
     return next((name for name, words in _FAMILIES.items() if re.search(words, model.lower())), None)
-
-
-def _is_of(family: str, model: str) -> int:
-    return int(_family(model) == family)
 
 
 def _preference(gap: float) -> float:

@@ -19,6 +19,7 @@ from ragtasks.statistics._means import (
     Estimate,
     Floats,
     estimate_mean,
+    jackknife_error,
 )
 from ragtasks.tables import Value
 
@@ -103,17 +104,13 @@ def repeatability(
         mean_move=None,
         again=None,
     )
-    if reason := _no_noise(found, gaps):
-        return replace(found, reason=reason)
-    return _with_errors(found, values, names, whole, bounds)
-
-
-def _no_noise(found: Repeatability, gaps: Floats) -> str:
     if not found.n_answers:
-        return NO_SHARED
+        return replace(found, reason=NO_SHARED)
     if found.n_clusters < MIN_CLUSTERS:
-        return TOO_FEW_CLUSTERS
-    return EXACT if gaps.max() <= TIE else ""
+        return replace(found, reason=TOO_FEW_CLUSTERS)
+    if gaps.max() <= TIE:
+        return replace(found, reason=EXACT)
+    return _with_errors(found, values, names, whole, bounds)
 
 
 def _with_errors(
@@ -216,7 +213,7 @@ def assisted_mean(
         return replace(fallback, reason=alone.reason or "every answer is rated")
     value, weight, _ = _tuned(sums)
     jackknife = np.array([_tuned(sums.without(place)) for place in range(len(sums.rated))])
-    error, plain_error = (_jackknife_error(jackknife[:, column]) for column in (0, 2))
+    error, plain_error = (jackknife_error(jackknife[:, column]) for column in (0, 2))
     if weight <= 0 or error >= _WORTH * plain_error:
         return replace(fallback, reason=NO_PROXY)
     from scipy.special import stdtrit
@@ -258,8 +255,3 @@ def _tuned(sums: _Sums) -> tuple[float, float, float]:
     moves = (sums.judge - judge * sums.rated) / n - (sums.judge_rest - rest * sums.rest) / n_rest
     weight = max(0.0, float(gaps @ moves) / float(moves @ moves)) if (moves @ moves) > ROUNDING else 0.0
     return float(people - weight * (judge - rest)), weight, float(people)
-
-
-def _jackknife_error(values: Floats) -> float:
-    n = len(values)
-    return float(np.sqrt((n - 1) / n * ((values - values.mean()) ** 2).sum()))

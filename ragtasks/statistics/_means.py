@@ -115,9 +115,13 @@ def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
     columns = list(moves)
     if not columns or not n:
         return 0.0
-    replicates = np.asarray(columns, dtype=np.float64).sum(axis=0) / n
-    k = len(replicates)
-    return float(np.sqrt((k - 1) / k * ((replicates - replicates.mean()) ** 2).sum()))
+    return jackknife_error(np.asarray(columns, dtype=np.float64).sum(axis=0) / n)
+
+
+def jackknife_error(replicates: Floats) -> float:
+    """Return the standard error of a value from what it is without each cluster in turn."""
+    n = len(replicates)
+    return float(np.sqrt((n - 1) / n * ((replicates - replicates.mean()) ** 2).sum()))
 
 
 def _estimate(column: Clustered, level: float, tested: float | None, *, is_discrete: bool = False) -> Estimate:
@@ -519,6 +523,11 @@ class Column:
     moves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Item whose score was mapped -> how far it moves when a cluster of the map's data is left out (`shared_error`)."""
 
+    def map_error(self, values: Mapping[str, float | None]) -> float:
+        """Return the standard error that the map of this column's scores brings into the mean of some values."""
+        scored = [item for item, value in values.items() if value is not None]
+        return shared_error((self.moves[item] for item in scored if item in self.moves), len(scored))
+
     @property
     def metric_text(self) -> str:
         """The metric, with its direction where that is not the usual one."""
@@ -626,11 +635,8 @@ def compare(
     """
     gaps = _gaps_of(first, second)
     (smallest, largest), (lowest, highest) = first.bounds, second.bounds
-    scored = [item for item, gap in gaps.items() if gap is not None]
     # Two sides that were mapped have maps of their own.
-    extra = math.hypot(
-        *(shared_error((side.moves[i] for i in scored if i in side.moves), len(scored)) for side in (first, second))
-    )
+    extra = math.hypot(first.map_error(gaps), second.map_error(gaps))
     bounds = (lowest - largest, highest - smallest)
     clustered = cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
     (difference,) = estimate_means([clustered], tested=tested, level=level, is_discrete=is_discrete)
@@ -648,14 +654,11 @@ def compare(
 
 def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
     """Return each column's mean, in order."""
-    return tuple(Mean(column, _mean_of(column)) for column in columns)
-
-
-def _mean_of(column: Column) -> Estimate:
-    labels = [column.cluster_of[item] for item in column.values]
-    scored = [item for item, value in column.values.items() if value is not None]
-    extra = shared_error((column.moves[item] for item in scored if item in column.moves), len(scored))
-    return estimate_mean(list(column.values.values()), labels, column.bounds, extra)
+    means = []
+    for column in columns:
+        labels, values = [column.cluster_of[item] for item in column.values], list(column.values.values())
+        means.append(Mean(column, estimate_mean(values, labels, column.bounds, column.map_error(column.values))))
+    return tuple(means)
 
 
 def _check(columns: Sequence[Column], baseline: str | None) -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, doubts_of
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_text, doubts_of
 from ragtasks.results import Evaluation, Kind, ScoredAnswer, read_evaluations
 from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
@@ -53,6 +53,10 @@ def facts_added(given: Evaluation, **facts: Any) -> Evaluation:
 def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str, str]]:
     found = compare_evaluations(evaluations, **options)
     return [(p.first.group, p.first.metric, p.first.name, p.second.name) for p in found.pairs]
+
+
+def csv_of(found: Comparisons) -> str:
+    return comparisons_text(found, Format.CSV, group="", name="", items="")
 
 
 def text_of(found: Comparisons, doubts: tuple[str, ...] = ()) -> str:
@@ -130,7 +134,7 @@ def test_what_was_asked_otherwise_is_compared_and_said() -> None:
     found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
     assert [(p.first.name, p.second.name) for p in found.pairs] == [("a", "a #2"), ("a", "b"), ("a #2", "b")]
     assert text_of(found).splitlines()[0].endswith(said)
-    assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(comparisons_csv(found))))
+    assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(csv_of(found))))
 
 
 def test_parts_of_one_model_are_put_together_and_repeats_are_told_apart() -> None:
@@ -186,7 +190,7 @@ def test_a_missing_interval_gives_its_reason() -> None:
 
 def test_csv_holds_the_scores_in_full() -> None:
     found = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
-    first, second, _ = csv.DictReader(io.StringIO(comparisons_csv(found)))
+    first, second, _ = csv.DictReader(io.StringIO(csv_of(found)))
     pair = found.pairs[0]
     assert (first["first"], first["second"], first["context"]) == ("a, b", "c", pair.first.context)
     assert float(first["difference"]) == pair.difference.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv, concluded_runs
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_text, concluded_runs
 from ragtasks.statistics import Column, Comparisons, compare_columns
 from ragtasks.tables import Format, p_text, render
 from tests.reports._rows import changed, evaluation, row
@@ -17,6 +17,10 @@ def column(name: str, *values: float, metric: str = "rb_alg", context: str = "mt
     """Return a column with one value a conversation."""
     scores = {f"c{number}": value for number, value in enumerate(values)}
     return Column(context, "reference", metric, name, scores, {item: item for item in scores})
+
+
+def csv_of(found: Comparisons) -> str:
+    return comparisons_text(found, Format.CSV, group="", name="", items="")
 
 
 def text_of(found: Comparisons) -> str:
@@ -72,12 +76,12 @@ def test_p_says_what_the_interval_beside_it_says() -> None:
     text = text_of(found)
     assert "(!)" not in text
     assert "by the same statistic as the interval: at most 0.05 where that leaves 0 out" in text
-    assert comparisons_csv(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
+    assert csv_of(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
 
 
 def test_csv_holds_no_formulas() -> None:
     found = compare_columns([column("=cmd()", 0.5), column("-", 0.25)])
-    assert [line.split(",")[3:5] for line in comparisons_csv(found).splitlines()[1:]] == [["'=cmd()", "-"]]
+    assert [line.split(",")[3:5] for line in csv_of(found).splitlines()[1:]] == [["'=cmd()", "-"]]
 
 
 def test_a_difference_that_rounds_to_zero_has_no_sign() -> None:
@@ -104,7 +108,7 @@ def test_every_number_of_a_pair_stands_under_its_name() -> None:
     named = dict(zip(heads, shown, strict=True))
     assert (named["n"], named["conversations"], named["unshared"]) == ("20", "20", "0")
     assert named["detectable"] == f"{pair.detectable:.3f}"
-    head, line = (text.split(",") for text in comparisons_csv(found).splitlines())
+    head, line = (text.split(",") for text in csv_of(found).splitlines())
     full = dict(zip(head, line, strict=True))
     assert (full["context"], full["group"], full["metric"]) == ("mtrag", "reference", "rb_alg")
     assert (full["first"], full["second"]) == ("a", "b")

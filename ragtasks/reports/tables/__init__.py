@@ -8,6 +8,7 @@ from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     EMPTY,
+    by_setting,
     checked_answers,
     column_of,
     empty_note,
@@ -36,6 +37,7 @@ __all__ = [
     "ReportOptions",
     "ReportTable",
     "benchmark_section",
+    "by_setting",
     "checked_answers",
     "column_of",
     "doubt_lines",

@@ -95,19 +95,16 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
         "references": lambda task: (str(len(task.references)),),
         "turn": lambda task: (str(task.turn),),
     }
-    rows = [row for dimension, of in labels.items() for row in _labelled(dimension, tasks, of)]
+    rows: list[tuple[str, str, int, Value]] = []
+    n = len(tasks)
+    for dimension, labels_of in labels.items():
+        counts = Counter(label for task in tasks for label in labels_of(task))
+        order = [label for label, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+        if all(label.isdecimal() for label in counts):
+            order.sort(key=int)
+        rows += [(dimension, label, counts[label], Value(counts[label] / n, n, n)) for label in order[:_MOST_TURNS]]
     note = "Shares are of all tasks; a task may have several question types."
     return Table("Tasks by dimension", ("dimension", "value", "tasks", "share"), tuple(rows), note)
-
-
-def _labelled(
-    dimension: str, tasks: Sequence[Task], labels: Callable[[Task], tuple[str, ...]]
-) -> Iterator[tuple[str, str, int, Value]]:
-    counts = Counter(label for task in tasks for label in labels(task))
-    is_number = all(label.isdecimal() for label in counts)
-    order = sorted(counts, key=int) if is_number else sorted(counts, key=lambda label: (-counts[label], label))
-    for label in order[:_MOST_TURNS]:
-        yield dimension, label, counts[label], Value(counts[label] / len(tasks), len(tasks), len(tasks))
 
 
 # What judges say of its questions: how many of each kind, and how far that agrees with the labels they had.
@@ -125,13 +122,12 @@ def question_labels_table(
     tasks: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, compared: bool
 ) -> Table:
     """Return how many questions judges gave each kind; `compared`, beside the labels that questions had before."""
-    n_labelled = len(labels)
+    n = len(labels)
     both = [task for task in tasks if compared and task.question_types and task.task_id in labels]
     rows = []
     for kind in kinds:
         n_given = sum(kind in given for given in labels.values())
-        share = Value(n_given / n_labelled, n_labelled, len(tasks)) if n_labelled else "-"
-        rows.append((kind, n_given, share, *_agreement(both, labels, kind)))
+        rows.append((kind, n_given, Value(n_given / n, n, len(tasks)) if n else "-", *_agreement(both, labels, kind)))
     n_columns = len(_KIND_COLUMNS) if both else 3
     cells = tuple(row[:n_columns] for row in rows)
     return Table("Kinds of questions", _KIND_COLUMNS[:n_columns], cells, _KIND_NOTE if both else "")

@@ -6,8 +6,7 @@ random. So each judge has a column of its own, and agreement stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
 from ragtasks.metrics import EncoderIdk, IdkLabel, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
@@ -32,24 +31,6 @@ _DETECTORS_NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Agreement:
-    """One line of the table of agreement."""
-
-    model: str
-    rubric: str
-    between: str
-    """Measure, and judges."""
-    score: Score
-    n_items: int
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """As in the table."""
-        value = Value(self.score.value, self.n_items, self.n_items)
-        return (self.model, self.rubric, self.between, value, self.n_items, self.score.reason)
-
-
 def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return each judge's means and the judges' agreement; [] without verdicts, no agreement with one judge.
 
@@ -59,11 +40,13 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     judged = [item for item in evaluations if any(row.verdict_values for row in item.rows)]
     if not judged:
         return []
-    lines = tuple(line.cells for item in judged for line in _agreements(item))
-    if not lines:
-        return [_means(judged)]
+    lines: list[tuple[Cell, ...]] = []
+    for item in judged:
+        for rubric, between, score, n in _agreements(item.rows):
+            lines.append((item.model, rubric, between, Value(score.value, n, n), n, score.reason))
     columns = ("model", "rubric", "agreement", "value", "items", "why there is none")
-    return [_means(judged), Table("Agreement of judges", columns, lines, _AGREEMENT_NOTE)]
+    agreement = [Table("Agreement of judges", columns, tuple(lines), _AGREEMENT_NOTE)] if lines else []
+    return [_means(judged), *agreement]
 
 
 def _means(evaluations: Sequence[Evaluation]) -> Table:
@@ -75,7 +58,11 @@ def _means(evaluations: Sequence[Evaluation]) -> Table:
         for item in evaluations:
             chosen = [row for row in item.rows if row.setting == setting]
             for rubric in _rubrics_and_judges(chosen)[0]:
-                rows.append((setting, item.model, rubric, *(_mean(chosen, rubric, judge) for judge in judges)))
+                keys = [(rubric, judge) for judge in judges]
+                means = (
+                    plain_mean([row.verdict_values[key] for row in chosen if key in row.verdict_values]) for key in keys
+                )
+                rows.append((setting, item.model, rubric, *means))
     return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
 
 
@@ -85,27 +72,18 @@ def _rubrics_and_judges(rows: Sequence[ScoredAnswer]) -> tuple[list[str], list[s
     return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
 
 
-def _mean(rows: Sequence[ScoredAnswer], rubric: str, judge: str) -> Value:
-    return plain_mean([row.verdict_values[rubric, judge] for row in rows if (rubric, judge) in row.verdict_values])
-
-
-def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:
-    rubrics, judges = _rubrics_and_judges(evaluation.rows)
+def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score, int]]:
+    """Yield rubric, measure with its judges, agreement, and the responses that it is of; nothing for one judge."""
+    rubrics, judges = _rubrics_and_judges(rows)
     for rubric in rubrics if len(judges) > 1 else ():
-        columns = {judge: [row.verdict_values.get((rubric, judge)) for row in evaluation.rows] for judge in judges}
-        yield from _of_rubric(evaluation.model, rubric, columns)
-
-
-def _of_rubric(model: str, rubric: str, columns: Mapping[str, Sequence[float | None]]) -> Iterator[_Agreement]:
-    items = list(zip(*columns.values(), strict=True))
-    level = _LEVELS.get(rubric, Level.INTERVAL)
-    n_rated = sum(sum(value is not None for value in item) > 1 for item in items)
-    alpha = f"Krippendorff's alpha ({level.value})"
-    yield _Agreement(model, rubric, alpha, krippendorff_alpha(items, level), n_rated)
-    for (one, other), rho in pairwise_spearman(columns).items():
-        pairs = zip(columns[one], columns[other], strict=True)
-        n_both = sum(first is not None and second is not None for first, second in pairs)
-        yield _Agreement(model, rubric, f"Spearman: {one}, {other}", rho, n_both)
+        columns = {judge: [row.verdict_values.get((rubric, judge)) for row in rows] for judge in judges}
+        items = list(zip(*columns.values(), strict=True))
+        level = _LEVELS.get(rubric, Level.INTERVAL)
+        n_rated = sum(sum(value is not None for value in item) > 1 for item in items)
+        yield rubric, f"Krippendorff's alpha ({level.value})", krippendorff_alpha(items, level), n_rated
+        for (one, other), rho in pairwise_spearman(columns).items():
+            both = [None not in pair for pair in zip(columns[one], columns[other], strict=True)]
+            yield rubric, f"Spearman: {one}, {other}", rho, sum(both)
 
 
 def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:

@@ -89,6 +89,11 @@ class _ModelLosses:
         values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
         return estimate_mean(values, [item.row.task.conversation_id for item in self.losses], self.bounds).cell
 
+    @property
+    def parts(self) -> dict[str, float]:
+        """Class -> what it contributes; they add up to the mean loss."""
+        return {name: math.fsum(item.loss for item in self.of(name)) / len(self.losses) for name in CLASSES}
+
 
 def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Table]:
     """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
@@ -128,7 +133,7 @@ def largest_loss(evaluation: Evaluation, metric: str) -> str:
     split = _split(evaluation, metric)
     if _is_undirected(evaluation, metric) or not split.losses:
         return ""
-    parts = {name: math.fsum(item.loss for item in split.of(name)) / len(split.losses) for name in CLASSES}
+    parts = split.parts
     name = max(_PHRASES, key=lambda name: parts[name])
     if float(fixed(parts[name])) <= 0:
         return f"; against the reference passages {evaluation.model} loses nothing"
@@ -138,8 +143,7 @@ def largest_loss(evaluation: Evaluation, metric: str) -> str:
 
 def _summary(split: _ModelLosses) -> str:
     """Return what a model loses; what its classes lose and gain apart, where some gain: these add up to the whole."""
-    n = len(split.losses)
-    parts = {name: math.fsum(item.loss for item in split.of(name)) / n for name in CLASSES}
+    parts = split.parts
     whole = math.fsum(parts.values())
     lost = sorted((name for name in parts if float(fixed(parts[name])) > 0), key=lambda name: -parts[name])
     reasons = [f"{name} {fixed(parts[name])}" for name in lost[:_MAX_CLASSES]]
@@ -184,8 +188,7 @@ def _split(evaluation: Evaluation, metric: str) -> _ModelLosses:
     declared = next((item for item in evaluation.metrics if item.name == metric), None)
     sign = -1 if declared and declared.higher_is_better is False else 1
     low, high = declared.bounds if declared else UNBOUNDED
-    before, after = (_by_task(evaluation, setting) for setting in (Setting.REFERENCE, Setting.FULL_RAG))
-    shared = [(before[task_id], row) for task_id, row in after.items() if task_id in before]
+    shared = paired_rows(evaluation, Setting.REFERENCE, evaluation, Setting.FULL_RAG)
     losses = []
     for reference, row in shared:
         first, second = reference.values.get(metric), row.values.get(metric)
@@ -195,8 +198,13 @@ def _split(evaluation: Evaluation, metric: str) -> _ModelLosses:
     return _ModelLosses(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
 
 
-def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, ScoredAnswer]:
-    return {row.task.task_id: row for row in evaluation.rows if row.setting == setting.value}
+def paired_rows(
+    first: Evaluation, first_setting: str, second: Evaluation, second_setting: str
+) -> list[tuple[ScoredAnswer, ScoredAnswer]]:
+    """Return the rows of two evaluations, each in a setting, on the tasks that both have, in the second's order."""
+    firsts = {row.task.task_id: row for row in first.rows if row.setting == first_setting}
+    seconds = [row for row in second.rows if row.setting == second_setting]
+    return [(firsts[row.task.task_id], row) for row in seconds if row.task.task_id in firsts]
 
 
 def _side_by_side(splits: Sequence[_ModelLosses], metric: str) -> Table:
@@ -214,17 +222,13 @@ def _side_by_side(splits: Sequence[_ModelLosses], metric: str) -> Table:
 
 
 def _by_class(split: _ModelLosses, metric: str, n_examples: int) -> Table:
-    n = len(split.losses)
-    counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have"
-    note = (
-        f"{counts}: the others have no value in one of them. {_LEGEND}"
-        if n < split.n_shared
-        else f"{counts}. {_LEGEND}"
-    )
-    rows = tuple(_lines(split, n_examples)) if n else ()
+    n, title = len(split.losses), f"Where the loss is: {metric}, {split.model}"
     if not n:
         note = f"Not classified: none of the {split.n_shared} tasks that both settings have has a value in both."
-    return Table(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
+        return Table(title, _COLUMNS, (), note)
+    others = ": the others have no value in one of them" if n < split.n_shared else ""
+    counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have{others}"
+    return Table(title, _COLUMNS, tuple(_lines(split, n_examples)), f"{counts}. {_LEGEND}")
 
 
 def _lines(split: _ModelLosses, n_examples: int) -> Iterator[tuple[Cell, ...]]:
@@ -265,18 +269,9 @@ def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, settin
     for own in evaluations:
         for gold in evaluations:
             if has_own_history(own) and not has_own_history(gold) and gold_model(own) == gold_model(gold):
-                pairs = _pairs(gold, own, setting)
+                pairs = paired_rows(gold, setting, own, setting)
                 if any(_values(pair, metric.name)[0] is not None for pair in pairs):
                     yield _table(f"{gold.model} beside {own.model}", pairs, metric, setting)
-
-
-def _pairs(gold: Evaluation, own: Evaluation, setting: str) -> list[tuple[ScoredAnswer, ScoredAnswer]]:
-    gold_rows = {row.task.task_id: row for row in gold.rows if row.setting == setting}
-    return [
-        (gold_rows[row.task.task_id], row)
-        for row in own.rows
-        if row.setting == setting and row.task.task_id in gold_rows
-    ]
 
 
 def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, setting: str) -> Table:

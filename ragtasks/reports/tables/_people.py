@@ -8,6 +8,7 @@ shape of the paper's Table 6 with the paper's own rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag import (
@@ -65,21 +66,22 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
 
 def rated_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return the paper's Table 6: ours, then the paper's row where it has one."""
-    return Table("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), tuple(_lines(evaluations)), _NOTE)
-
-
-def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
-    for evaluation in evaluations:
-        rows = [row for row in evaluation.rows if row.task.answerability is Answerability.ANSWERABLE]
-        yield (evaluation.model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS))
-        if paper := PAPER_TABLE_6.get(evaluation.model):
+    lines: list[tuple[Cell, ...]] = []
+    for model, every in ((item.model, item.rows) for item in evaluations):
+        rows = [row for row in every if row.task.answerability is Answerability.ANSWERABLE]
+        lines.append((model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS)))
+        if paper := PAPER_TABLE_6.get(model):
             shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
-            yield (evaluation.model, "paper", "", *shown)
+            lines.append((model, "paper", "", *shown))
+    return Table("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), tuple(lines), _NOTE)
 
 
 def _row(answer: RatedResponse) -> ScoredAnswer:
     task = answer.response.task
-    human: dict[str, float | None] = {name: _human(answer, name) for name in (*HUMAN, ALL)}
+    human: dict[str, float | None] = dict.fromkeys((*HUMAN, ALL))
+    for name in human:
+        with suppress(ValueError):  # nobody rated all that the score is made of
+            human[name] = consolidated(answer, name, _CONSOLIDATION)
     metrics: dict[str, float | None] = {**answer.metrics, "ans_acc": float(answer.idk_is_right)}
     left_out: dict[str, str] = {}
     if task.answerability is Answerability.CONVERSATIONAL:
@@ -91,14 +93,6 @@ def _row(answer: RatedResponse) -> ScoredAnswer:
         unscored=left_out | {name: _NO_RATER for name, value in human.items() if value is None},
         idk=IdkVerdict.YES.value if answer.refuses else None,
     )
-
-
-def _human(answer: RatedResponse, name: str) -> float | None:
-    """Return what people made of an answer; None where nobody rated all that the score is made of."""
-    try:
-        return consolidated(answer, name, _CONSOLIDATION)
-    except ValueError:
-        return None
 
 
 # People's ratings of some answers beside a judge's scores of all: what people would say of the whole.
@@ -138,7 +132,8 @@ def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: s
     people = [None if found is None else found.rating(name) for _, found in answers]
     clusters = [row.task.conversation_id for row, _ in answers]
     bounds = (0.0, 100.0) if name == WIN_RATE else (1.0, 4.0)
-    judge = _judge_of([row for row, _ in answers], name)
+    preferred = (RL_F, RB_LLM) if name == FANC[0] else (RB_LLM, RL_F)
+    judge = next((one for one in preferred if any(row.values.get(one) is not None for row, _ in answers)), "")
     scores = [row.values.get(judge) for row, _ in answers]
     given = [score for score in scores if score is not None]
     # An answer without a score counts as an average one: a judge that says nothing must not choose who is counted.
@@ -150,9 +145,3 @@ def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: s
     saved = Value(found.saved, n, n) if found.weight else "-"
     rated = Value(alone.value, n_rated, n_rated, alone.low, alone.high)
     return (n_rated, n, rated, whole, judge or "-", saved, found.reason)
-
-
-def _judge_of(rows: Sequence[ScoredAnswer], name: str) -> str:
-    """Return the judges' score that is used with people's ratings of a property; empty if nothing is judged."""
-    metrics = (RL_F, RB_LLM) if name == FANC[0] else (RB_LLM, RL_F)
-    return next((metric for metric in metrics if any(row.values.get(metric) is not None for row in rows)), "")

@@ -7,7 +7,7 @@ from functools import partial
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables._losses import means_of_pairs
+from ragtasks.reports.tables._losses import means_of_pairs, paired_rows
 from ragtasks.reports.tables._scores import by_setting, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
 from ragtasks.statistics import estimate_mean
@@ -76,13 +76,11 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
 
 
 def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:
-    full = {row.task.task_id: row for row in given.rows if row.setting == Setting.FULL_RAG.value}
-    searching = [row for row in agentic.rows if row.setting == Setting.AGENTIC.value and row.task.task_id in full]
-    pairs = [(full[row.task.task_id], row) for row in searching]
+    pairs = paired_rows(given, Setting.FULL_RAG, agentic, Setting.AGENTIC)
     if not any(metric.name in row.values for pair in pairs for row in pair):
         return
     rows: list[tuple[Cell, ...]] = []
-    for part in row_slices(searching):
+    for part in row_slices([row for _, row in pairs]):
         if part.dimension in _DIMENSIONS:
             chosen = [pair for pair in pairs if part.holds(pair[1])]
             rows.append((part.dimension, part.value, len(chosen), *means_of_pairs(chosen, metric)))
