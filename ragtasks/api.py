@@ -60,7 +60,7 @@ from ragtasks.scoring import (
     LocalJudge,
     Place,
     Plausibility,
-    Question,
+    RaceOptions,
     ResponseScorer,
     check_answers,
     decide,
@@ -829,15 +829,15 @@ def compare_until_decided(
         data: `sample` or the benchmark's folder, where the results do not say.
 
     Raises:
-        ConfigurationError: systems that cannot be compared, before anything is asked; an output of another question.
+        ConfigurationError: systems that cannot be compared, before anything is asked; an output of other options.
         RagtasksError: judges failed, or gave too few verdicts; what they gave is saved.
     """
     given: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
-    question = Question(metric, setting, margin, seed)
+    wanted = RaceOptions(metric, setting, margin, seed)
     place = Place(data_folder(), run_store())
     local_judge = _local_judge(config_from_options(given))
     return Decision(
-        decide([Path(item) for item in results], given, question, Path(output), place, local_judge=local_judge)
+        decide([Path(item) for item in results], given, wanted, Path(output), place, local_judge=local_judge)
     )
 
 

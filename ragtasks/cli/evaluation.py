@@ -184,7 +184,7 @@ class _Place:
 
     def _decide(self, wanted: UntilDecidedSection) -> None:
         """Ask judges about this system beside others, until it can be told which is better."""
-        from ragtasks.scoring import Question
+        from ragtasks.scoring import RaceOptions
 
         given = self.evaluation.given_options
         names = ("data", "prompts", "idk", "skip_settled", "min_judge_coverage")
@@ -193,7 +193,7 @@ class _Place:
         decide_as_named(
             [*wanted.against, self.folder],
             {"judges": list(self.evaluation.judges), **options},
-            Question(wanted.metric, None, wanted.margin, wanted.seed),
+            RaceOptions(wanted.metric, None, wanted.margin, wanted.seed),
             self.folder.with_name(f"{self.folder.name}-decided"),
             force=self.force,
         )

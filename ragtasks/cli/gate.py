@@ -19,7 +19,7 @@ from ragtasks.cli.options import (
     FORMAT,
     decide_as_named,
     given_options,
-    question_of,
+    race_options,
 )
 from ragtasks.config import GateConfig, read_evaluation_file
 from ragtasks.config.environment import data_folder, github_summary_file, is_github_action
@@ -119,8 +119,8 @@ def _gate_until_decided(
     if known is not None:
         echo(f"{known[0].value}: {known[1]}; judges were asked nothing")
         return known[0].status
-    question = question_of(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
-    found = decide_as_named([Path(config.baseline), results], options, question, output, force=force)
+    wanted = race_options(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
+    found = decide_as_named([Path(config.baseline), results], options, wanted, output, force=force)
     verdict, why = verdict_of(found.race, config.most_unscored)
     echo(*([f"{verdict.value}: {why}"] if why else []))
     return verdict.status

@@ -164,15 +164,15 @@ def asking(judges: Sequence[Any]) -> Iterator[Any]:
 # Judges asked until decided, for every command that does.
 
 
-def question_of(options: dict[str, Any], **more: Any) -> Any:
+def race_options(options: dict[str, Any], **more: Any) -> Any:
     """Return what is to be decided; its keys are taken out of the options."""
-    from ragtasks.scoring import Question
+    from ragtasks.scoring import RaceOptions
 
     given = {key: options.pop(key) for key in ("margin", "setting", "seed") if key in options}
-    return validated(Question, given | more)
+    return validated(RaceOptions, given | more)
 
 
-def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any, output: Path, *, force: bool) -> Any:
+def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, output: Path, *, force: bool) -> Any:
     """Ask judges about saved answers until decided, show each wave, print the decision, and return it."""
     from functools import partial
 
@@ -183,7 +183,7 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], question: Any,
     found = decide(
         paths,
         given,
-        question,
+        wanted,
         output,
         Place(data_folder(), run_store()),
         may_replace=partial(may_be_replaced, force=force),

@@ -22,7 +22,7 @@ from ragtasks.cli.options import (
     decide_as_named,
     given_options,
     names_results,
-    question_of,
+    race_options,
     retrieval_place,
 )
 from ragtasks.config.environment import data_folder, run_store
@@ -249,8 +249,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
                 "and leave out --by and --baseline"
             )
         options = given_options(metadata, judges=judge, data=data)
-        question = question_of(options, metric=metric[0] if metric else None)
-        decide_as_named([Path(name) for name in names], options, question, output, force=force)
+        wanted = race_options(options, metric=metric[0] if metric else None)
+        decide_as_named([Path(name) for name in names], options, wanted, output, force=force)
         return
     if metadata:
         raise ConfigurationError("--metadata is used with --judge only. Next step: leave it out, or add --judge")

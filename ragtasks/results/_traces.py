@@ -87,17 +87,17 @@ class _Span:
 
 def read_traces(file: Path) -> Traces:
     """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up."""
-    reader = _Reader()
+    spans = _Spans()
     try:
         with file.open("rb") as stream:
             for number, line in enumerate(bounded_lines(stream), start=1):
-                reader.read(number, line)
+                spans.read(number, line)
     except OSError as error:
         raise _unusable(file, error.strerror or str(error), "check the path") from error
     except ValueError as error:  # a line without an end, or too many spans
         raise _unusable(file, str(error), "export fewer spans a file, one JSON object a line") from error
-    made = _made(reader.by_trace)
-    notes = (*reader.notes, *made.notes)
+    made = _made(spans.by_trace)
+    notes = (*spans.notes, *made.notes)
     if not made.rows:
         found = "; ".join(notes) or "no span"
         step = "export the traces of your system's requests (docs/score-your-system.md, Traces)"
@@ -110,8 +110,8 @@ def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
     return BenchmarkFileError("traces", where=str(file), expected=expected, found=found, next_step=next_step)
 
 
-class _Reader:
-    """Reads lines of spans, of whichever form, and notes those that hold none."""
+class _Spans:
+    """The spans of the lines that were read, whatever their form, and the lines without one."""
 
     def __init__(self) -> None:
         self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # a repeated line is one span

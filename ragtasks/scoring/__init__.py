@@ -1,7 +1,7 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._anchors import frozen_anchors
-from ragtasks.scoring._deciding import DECISION_FILE, Decided, Question, decide
+from ragtasks.scoring._deciding import DECISION_FILE, Decided, RaceOptions, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
 from ragtasks.scoring._judge import Place, open_named, rescore
 from ragtasks.scoring._judging import LocalJudge, given_metrics
@@ -43,7 +43,7 @@ __all__ = [
     "LocalJudge",
     "Place",
     "Plausibility",
-    "Question",
+    "RaceOptions",
     "ResponseScorer",
     "ScoredSystem",
     "System",

@@ -41,7 +41,7 @@ Scored = tuple[ScoredAnswer, ResponseScorer]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RaceOptions:
     """What is to be decided."""
 
     metric: str | None = None
@@ -85,7 +85,7 @@ class Decided:
 def decide(
     paths: Sequence[Path],
     given: Mapping[str, Any],
-    question: Question,
+    wanted: RaceOptions,
     output: Path,
     place: Place,
     *,
@@ -96,16 +96,16 @@ def decide(
     """Return which system is better, once judges have been asked about as many conversations as that takes.
 
     Each model in each of the saved results is a system. The output gets the scores of what was asked, and
-    `DECISION_FILE`; results of another question in it are replaced where `may_replace` lets that be. Where judges fail,
+    `DECISION_FILE`; results of other options in it are replaced where `may_replace` lets that be. Where judges fail,
     or give too few verdicts, what they gave is saved.
     """
     take_failures()
-    pool = _pool(paths, given, question, place)
-    race = _race(pool, question)
+    pool = _pool(paths, given, wanted, place)
+    race = _race(pool, wanted)
     files = [results_file(output, evaluation) for evaluation in pool.evaluations]
     refuse_replacing(paths, output, pool.evaluations, files)
-    asked = _question_of(pool, race, question)
-    if not _is_same_question(output, asked):
+    asked = _recorded_options(pool, race, wanted)
+    if not _has_same_options(output, asked):
         require_leave(output, files, may_replace)
     done: dict[Row, Scored] = {}
     notes: list[str] = []
@@ -137,7 +137,7 @@ class _Pool:
     judges: tuple[str, ...]
 
 
-def _pool(paths: Sequence[Path], given: Mapping[str, Any], question: Question, place: Place) -> _Pool:
+def _pool(paths: Sequence[Path], given: Mapping[str, Any], wanted: RaceOptions, place: Place) -> _Pool:
     evaluations: list[SavedEvaluation] = []
     found: dict[tuple[str, Path], dict[tuple[str, str], Row]] = {}
     for path in paths:
@@ -149,7 +149,7 @@ def _pool(paths: Sequence[Path], given: Mapping[str, Any], question: Question, p
     if len(systems) < 2:
         raise _not_comparable(paths, "answers of two systems or more", ", ".join(systems) or "none")
     _require_same_data(evaluations, paths)
-    setting = _setting(systems, question, paths)
+    setting = _setting(systems, wanted, paths)
     shared = set.intersection(*({task for at, task in rows if at == setting} for rows in systems.values()))
     chosen = {name: {task: rows[setting, task] for task in sorted(shared)} for name, rows in systems.items()}
     responses = {
@@ -161,7 +161,7 @@ def _pool(paths: Sequence[Path], given: Mapping[str, Any], question: Question, p
         )
     conversations = {task: one.task.conversation_id for task, one in next(iter(responses.values())).items()}
     judges = tuple(judge.model for judge in evaluations[0].tasks[0].config.judges)
-    return _Pool(evaluations, chosen, conversations, _metric(evaluations[0].tasks[0], question), setting, judges)
+    return _Pool(evaluations, chosen, conversations, _metric(evaluations[0].tasks[0], wanted), setting, judges)
 
 
 def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple[str, str], Row]]:
@@ -195,26 +195,26 @@ def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[P
         raise _not_comparable(paths, "answers to the same data", ", ".join(sorted(origins)))
 
 
-def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], question: Question, paths: Sequence[Path]) -> str:
+def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], wanted: RaceOptions, paths: Sequence[Path]) -> str:
     """Return the setting that is compared: the one named, or the only one in which all answered the same tasks."""
     shared = set.intersection(*(set(rows) for rows in systems.values()))
     settings = sorted({setting for setting, _ in shared})
     if not settings:
         raise _not_comparable(paths, "tasks that all systems answered", "no task in common")
-    if question.setting is None and len(settings) > 1:
+    if wanted.setting is None and len(settings) > 1:
         raise ConfigurationError(
             f"these systems share {len(settings)} settings ({', '.join(settings)}), and one is decided at a time. "
             "Next step: name it with --metadata setting=NAME"
         )
-    if question.setting not in {None, *settings}:
+    if wanted.setting not in {None, *settings}:
         raise ConfigurationError(
-            f"setting {question.setting}: {close_matches(str(question.setting), settings)}; the systems share "
+            f"setting {wanted.setting}: {close_matches(str(wanted.setting), settings)}; the systems share "
             + ", ".join(settings)
         )
-    return question.setting or settings[0]
+    return wanted.setting or settings[0]
 
 
-def _metric(task: SavedTask, question: Question) -> Metric:
+def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
     """Return the metric that decides, which has to be one of the judges."""
     metrics = [metric for metric in suite_named(task.provenance["suite"]).metrics if metric.aggregate is None]
     official = task.config.prompts == "official"
@@ -226,21 +226,21 @@ def _metric(task: SavedTask, question: Question) -> Metric:
         and metric.higher_is_better is not None
         and metric.is_given(judges=True, official_prompts=official)
     }
-    if question.metric is None and judged:
+    if wanted.metric is None and judged:
         return next(iter(judged.values()))
-    if question.metric in judged and task.config.skip_settled and str(question.metric).endswith("_raw"):
+    if wanted.metric in judged and task.config.skip_settled and str(wanted.metric).endswith("_raw"):
         raise ConfigurationError(
-            f"metric {question.metric!r} needs the verdicts that skip_settled leaves out. Next step: leave that "
-            f"out, or decide by {str(question.metric).removesuffix('_raw')}"
+            f"metric {wanted.metric!r} needs the verdicts that skip_settled leaves out. Next step: leave that "
+            f"out, or decide by {str(wanted.metric).removesuffix('_raw')}"
         )
-    if question.metric in judged:
-        return judged[question.metric]
-    if question.metric in {metric.name for metric in metrics}:
+    if wanted.metric in judged:
+        return judged[wanted.metric]
+    if wanted.metric in {metric.name for metric in metrics}:
         raise ConfigurationError(
-            f"metric {question.metric!r} needs no judge calls, or none is better for it. Next step: compare without "
+            f"metric {wanted.metric!r} needs no judge calls, or none is better for it. Next step: compare without "
             f"--until-decided, or name one of {', '.join(judged)}"
         )
-    raise ConfigurationError(f"unknown metric {question.metric!r}: {close_matches(str(question.metric), judged)}")
+    raise ConfigurationError(f"unknown metric {wanted.metric!r}: {close_matches(str(wanted.metric), judged)}")
 
 
 def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> ConfigurationError:
@@ -253,14 +253,14 @@ def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> Configu
     )
 
 
-def _race(pool: _Pool, question: Question) -> Race:
+def _race(pool: _Pool, wanted: RaceOptions) -> Race:
     race = Race(
         list(pool.systems),
         pool.conversation_of,
-        margin=question.margin,
-        level=question.level,
-        is_gate=question.is_gate,
-        seed=question.seed,
+        margin=wanted.margin,
+        level=wanted.level,
+        is_gate=wanted.is_gate,
+        seed=wanted.seed,
         bounds=pool.metric.bounds,
         higher_is_better=bool(pool.metric.higher_is_better),
     )
@@ -409,10 +409,10 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
     )
 
 
-# The file that says what was asked: a call with the same question goes on in its folder.
+# The file that says what was asked: a call with the same options continues in its folder.
 
 
-def _question_of(pool: _Pool, race: Race, question: Question) -> dict[str, Any]:
+def _recorded_options(pool: _Pool, race: Race, wanted: RaceOptions) -> dict[str, Any]:
     return {
         "systems": list(pool.systems),
         "answers": sorted(str(evaluation.source) for evaluation in pool.evaluations),
@@ -420,13 +420,13 @@ def _question_of(pool: _Pool, race: Race, question: Question) -> dict[str, Any]:
         "setting": pool.setting,
         "judges": list(pool.judges),
         "margin": race.margin,
-        "seed": question.seed,
-        "level": question.level,
-        "is_gate": question.is_gate,
+        "seed": wanted.seed,
+        "level": wanted.level,
+        "is_gate": wanted.is_gate,
     }
 
 
-def _is_same_question(output: Path, asked: Mapping[str, Any]) -> bool:
+def _has_same_options(output: Path, asked: Mapping[str, Any]) -> bool:
     file = output / DECISION_FILE
     try:
         return bool(parse_json(file.read_bytes())["question"] == asked)

@@ -21,7 +21,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.reports.outcome import decision_text
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import Place, Question
+from ragtasks.scoring import Place, RaceOptions
 from ragtasks.scoring import decide as decide_between
 from ragtasks.scoring._deciding import _require_verdicts
 from ragtasks.suites import suite_named
@@ -158,7 +158,7 @@ def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, jud
     given = {"judges": [json.loads(named)], "skip_settled": True, "encoder": "none", "data": "sample"}
     given |= {"idk": "ngrams"} if idk == "ngrams" else {}
     place = Place(Path("data"), Path("runs"))
-    found = decide_between([refusing, good], given, Question("rb_llm"), Path("decided"), place)
+    found = decide_between([refusing, good], given, RaceOptions("rb_llm"), Path("decided"), place)
     assert found.n_verdicts == len(server.asked) > 0
     assert found.n_settled == (found.n_asked["good"] if idk == "ngrams" else 0)
     assert found.n_asked["refusing"] == (0 if idk == "ngrams" else found.n_asked["good"])
@@ -426,7 +426,7 @@ def test_what_cannot_be_decided_is_said_in_full(
     folders = make(saved)
     given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none"}
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, Question("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
     assert str(caught.value) == (
         f"comparison: {', '.join(map(str, folders))}\n"
         f"  expected: {expected}\n"
@@ -444,7 +444,7 @@ def test_answers_to_other_data_are_not_compared(saved: Any) -> None:
     file.write_text(json.dumps(content), "utf-8")
     given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none", "data": "sample"}
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, Question("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
     assert f"comparison: {folders[0]}, {folders[1]}\n" in str(caught.value)
     assert "expected: answers to the same data\n" in str(caught.value)
     assert "mtrag (sample) (other, metrics: mtrag)" in str(caught.value) or "(other, metrics: mtrag)" in str(
@@ -461,7 +461,7 @@ def test_a_raw_score_is_not_decided_by_where_its_verdicts_are_left_out(saved: An
         "skip_settled": True,
     }
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, Question("rb_llm_raw"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm_raw"), Path("decided"), Place(Path("data"), Path("runs")))
     assert str(caught.value) == (
         "metric 'rb_llm_raw' needs the verdicts that skip_settled leaves out. Next step: leave that out, or decide by "
         "rb_llm"
