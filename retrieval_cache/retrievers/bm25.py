@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
@@ -19,11 +20,73 @@ from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import importing
-from retrieval_cache.retrievers.protocol import not_indexed
+from retrieval_cache.retrievers.protocol import Retriever, not_indexed
 
 if TYPE_CHECKING:
-    import numpy as np
     import tantivy
+
+_IDS = "ids.json"
+"""Passage id of every row, and what the index was built as."""
+_EVERY = 5000
+"""Passages between two calls of the progress callback."""
+
+
+class LexicalRetriever(Retriever):
+    """BM25 over one corpus, whose index is a folder that is complete or missing."""
+
+    _folder: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._ids: Sequence[str] = ()
+        self._index: Any = None
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Build the index in `folder`, or open the complete one that exists; a killed build starts again."""
+        target, built_as = folder / self._folder, self.describe()
+        ids = _read_ids(target, built_as)
+        index = None if ids is None else self._opened(target, len(ids))
+        if ids is None or index is None:
+            ids = []
+            with built_whole(target) as part:
+                self._build(part, self._texts(passages, ids, progress))
+                write_atomically(part / _IDS, orjson.dumps({"built_as": built_as, "ids": ids}))
+            index = self._opened(target, len(ids))
+        self._ids, self._index = ids, index
+
+    def _texts(self, passages: Iterable[Passage], ids: list[str], progress: Progress) -> Iterator[str]:
+        """Yield the indexed text of every passage, and add its id to `ids`.
+
+        A passage without a word is kept, and matches nothing: official corpora have such, and its row counts in the
+        statistics as it does in Elasticsearch.
+        """
+        for passage in passages:
+            ids.append(passage.passage_id)
+            yield indexed_text(passage)
+            if len(ids) % _EVERY == 0:
+                progress(f"index {self.name}", len(ids), None)
+        progress(f"index {self.name}", len(ids), len(ids))
+
+    @abstractmethod
+    def _build(self, folder: Path, texts: Iterator[str]) -> None:
+        """Write the index of texts, a row each."""
+
+    @abstractmethod
+    def _opened(self, folder: Path, n_passages: int) -> Any:
+        """Return the index in a folder, None if its files are corrupt."""
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
+        if self._index is None:
+            raise not_indexed(self.name)
+        run: dict[str, tuple[Ranked, ...]] = {}
+        for query_id, text in queries.items():
+            run[query_id] = self._ranked(text, k) if k > 0 and self._ids else ()
+            progress(f"search {self.name}", len(run), len(queries))
+        return run
+
+    @abstractmethod
+    def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
+        """Return the best `k` passages of a query; `k` and the size of the corpus are at least 1."""
 
 
 # BM25 in tantivy, the default retriever: exact, embedded, and it ranks as Lucene does.
@@ -41,11 +104,12 @@ K1, B = 1.2, 0.75
 """What tantivy, and Lucene by default, set."""
 
 _HEAP_BYTES = 128_000_000
-_FOLDER = "tantivy"
 
 
-class Bm25Retriever:
+class Bm25Retriever(LexicalRetriever):
     """BM25 over one corpus; scores are tantivy's 32-bit floats, the same however its threads split the corpus."""
+
+    _folder = "tantivy"
 
     def __init__(self, name: str = "bm25", language: str = "english") -> None:
         """Choose one of `NAMES`, and for `bm25` the language of the corpus: an analyser of `ANALYSERS`."""
@@ -58,8 +122,7 @@ class Bm25Retriever:
         self._name = name
         self._chosen = NAMES[name] if language == "english" else _UNSPACED.get(language, language)
         self._analyser = text_analyser(self._chosen)
-        self._ids: tuple[str, ...] = ()
-        self._index: tantivy.Index | None = None
+        super().__init__()
 
     @property
     def name(self) -> str:
@@ -76,19 +139,8 @@ class Bm25Retriever:
             "tantivy": version("tantivy"),
         }
 
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew."""
-        target = folder / _FOLDER
-        ids = read_ids(target, self.describe())
-        index = None if ids is None else self._opened(target, len(ids))
-        if ids is None or index is None:
-            with built_whole(target) as part:
-                ids = self._built(passages, part, progress)
-            index = self._opened(target, len(ids))
-        self._ids, self._index = ids, index
-
-    def _built(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> tuple[str, ...]:
-        """Write the index and its ids; only term frequencies are kept, no text and no positions."""
+    def _build(self, folder: Path, texts: Iterator[str]) -> None:
+        """Write the index; only term frequencies are kept, no text and no positions."""
         from tantivy import Document, Index, SchemaBuilder
 
         builder = SchemaBuilder()
@@ -96,20 +148,16 @@ class Bm25Retriever:
         builder.add_unsigned_field("row", fast=True)
         index = _on_disk(folder, partial(Index, path=str(folder)), builder.build())
         index.register_tokenizer(self._name, text_analyser(self._chosen))
-        ids: list[str] = []
         writer = _on_disk(folder, index.writer, _HEAP_BYTES)
-        for row, text in enumerate(texts_with_ids(passages, ids, f"index {self.name}", progress)):
+        for row, text in enumerate(texts):
             document = Document()
             document.add_text("text", text)
             document.add_unsigned("row", row)
             _on_disk(folder, writer.add_document, document)
         _on_disk(folder, writer.commit)
         _on_disk(folder, writer.wait_merging_threads)
-        write_ids(folder, self.describe(), ids)
-        return tuple(ids)
 
     def _opened(self, folder: Path, n_passages: int) -> tantivy.Index | None:
-        """Return the index in a folder, or None where its files are corrupt."""
         from tantivy import Index
 
         try:
@@ -120,24 +168,14 @@ class Bm25Retriever:
         index.register_tokenizer(self._name, text_analyser(self._chosen))
         return index if n_found == n_passages else None
 
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
-        if self._index is None:
-            raise not_indexed(self.name)
-        searcher, schema = self._index.searcher(), self._index.schema
-        return searched(self.name, queries, lambda text: self._ranked(searcher, self._query(schema, text), k), progress)
-
-    def _query(self, schema: tantivy.Schema, text: str) -> tantivy.Query:
-        """Return the OR of the text's terms; a repeated term is there repeatedly, so its score is added each time."""
+    def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
+        """Return the best `k`; tantivy cuts among equal scores by place, so ties at the cut are fetched whole."""
         from tantivy import Occur, Query
 
+        searcher, schema = self._index.searcher(), self._index.schema
+        # A repeated term is there repeatedly, so its score is added each time.
         terms = self._analyser.analyze(encodable(text))
-        return Query.boolean_query([(Occur.Should, Query.term_query(schema, "text", term, "freq")) for term in terms])
-
-    def _ranked(self, searcher: tantivy.Searcher, query: tantivy.Query, k: int) -> tuple[Ranked, ...]:
-        """Return the best `k`; tantivy cuts among equal scores by place, so ties at the cut are fetched whole."""
-        if k < 1 or not self._ids:
-            return ()
+        query = Query.boolean_query([(Occur.Should, Query.term_query(schema, "text", term, "freq")) for term in terms])
         limit = k + 1
         while True:
             hits = searcher.search(query, min(limit, len(self._ids)), count=False).hits
@@ -161,11 +199,11 @@ def _on_disk(folder: Path, call: Any, *arguments: object) -> Any:
 # Lucene's formula with exact passage lengths. It keeps a score for every term of every passage, so building takes
 # several times the time and memory of `bm25`.
 
-_BM25S_FOLDER = "bm25s"
 
-
-class Bm25sRetriever:
+class Bm25sRetriever(LexicalRetriever):
     """BM25 over one corpus with k1 and b as given; scores are 32-bit floats."""
+
+    _folder = "bm25s"
 
     def __init__(self, k1: float = 1.2, b: float = 0.75, analyser: str = "english") -> None:
         self._k1, self._b = _checked("k1", k1, 100.0), _checked("b", b, 1.0)
@@ -173,8 +211,7 @@ class Bm25sRetriever:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")
         self._analyser = analyser
         self._terms = term_lister(analyser)
-        self._ids: tuple[str, ...] = ()
-        self._scorer: Any = None
+        super().__init__()
 
     @property
     def name(self) -> str:
@@ -193,44 +230,38 @@ class Bm25sRetriever:
             "tantivy": version("tantivy"),
         }
 
-    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the complete one that exists; a killed build starts again."""
-        import bm25s
-
-        target = folder / _BM25S_FOLDER
-        ids = read_or_built(target, self.describe(), lambda part: self._built(passages, part, progress))
-        # bm25s cannot store an index without any term; such a corpus has no scorer and matches nothing.
-        has_terms = (target / "params.index.json").is_file()
-        self._scorer = bm25s.BM25.load(str(target), mmap=True, show_progress=False) if has_terms else False
-        self._ids = ids
-
-    def _built(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> tuple[str, ...]:
-        """Write the index and its ids; terms are numbered in order, so equal corpora give equal files."""
-        ids: list[str] = []
+    def _build(self, folder: Path, texts: Iterator[str]) -> None:
+        """Write the index; terms are numbered in order, so equal corpora give equal files."""
         numbers: dict[str, int] = {}
-        rows = [
-            array("i", (numbers.setdefault(term, len(numbers)) for term in self._terms(text)))
-            for text in texts_with_ids(passages, ids, f"index {self.name}", progress)
-        ]
-        if numbers:
+        rows = [array("i", (numbers.setdefault(term, len(numbers)) for term in self._terms(text))) for text in texts]
+        if numbers:  # bm25s cannot store an index without any term
             import bm25s
 
             scorer = bm25s.BM25(k1=self._k1, b=self._b, method="lucene")
             tokenised = bm25s.tokenization.Tokenized(ids=rows, vocab=numbers)
             scorer.index(tokenised, create_empty_token=False, show_progress=False)
             scorer.save(str(folder), show_progress=False)
-        write_ids(folder, self.describe(), ids)
-        return tuple(ids)
 
-    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
-        if self._scorer is None:
-            raise not_indexed(self.name)
-        return searched(self.name, queries, lambda text: self._ranked(text, k), progress)
+    def _opened(self, folder: Path, n_passages: int) -> Any:
+        """Return the scorer in a folder, False for a corpus without any term, which matches nothing."""
+        import bm25s
+
+        has_terms = (folder / "params.index.json").is_file()
+        return has_terms and bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
-        numbers = self._scorer.get_tokens_ids(self._terms(text)) if self._scorer else []
-        return best(self._scorer.get_scores_from_ids(numbers), self._ids, k) if numbers and k > 0 else ()
+        """Return the best `k` passages whose score is not 0; the cut follows the rule for ties too."""
+        import numpy as np
+
+        numbers = self._index.get_tokens_ids(self._terms(text)) if self._index else []
+        if not numbers:
+            return ()
+        scores = self._index.get_scores_from_ids(numbers)
+        rows = np.flatnonzero(scores)
+        if len(rows) > k:
+            cut = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
+            rows = rows[scores[rows] >= cut]
+        return in_rank_order(Ranked(self._ids[row], float(scores[row])) for row in rows.tolist())[:k]
 
 
 def _checked(name: str, value: object, highest: float) -> float:
@@ -326,14 +357,6 @@ def indexed_text(passage: Passage) -> str:
     return encodable(f"{title}\n{passage.text}")
 
 
-# What the lexical retrievers keep on disk, and how: a folder that is whole or not there, with its ids beside it.
-# Scores come back as row numbers; `ids.json` turns them into passage ids and says what the index was built as.
-
-_IDS = "ids.json"
-_EVERY = 5000
-"""Passages between two calls of the progress callback."""
-
-
 @contextmanager
 def built_whole(folder: Path) -> Iterator[Path]:
     """Yield an empty folder to build in; once the block has ended well, it is `folder`.
@@ -364,62 +387,10 @@ def unwritable(folder: Path, error: Exception) -> CacheError:
     )
 
 
-def write_ids(folder: Path, description: Mapping[str, Any], ids: Sequence[str]) -> None:
-    """Write the passage id of every row, and what the index was built as."""
-    write_atomically(folder / _IDS, orjson.dumps({"built_as": description, "ids": ids}))
-
-
-def read_ids(folder: Path, description: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _read_ids(folder: Path, built_as: Mapping[str, Any]) -> list[str] | None:
     """Return the passage id of every row, or None where there is no whole index built just like this."""
     try:
         content = orjson.loads((folder / _IDS).read_bytes())
-        return tuple(content["ids"]) if content["built_as"] == description else None
+        return list(content["ids"]) if content["built_as"] == built_as else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def read_or_built(
-    folder: Path, description: Mapping[str, Any], build: Callable[[Path], tuple[str, ...]]
-) -> tuple[str, ...]:
-    """Return the passage id of every row of the whole index in `folder`, built first where there is none."""
-    ids = read_ids(folder, description)
-    if ids is None:
-        with built_whole(folder) as part:
-            ids = build(part)
-    return ids
-
-
-def searched(
-    name: str, queries: Mapping[str, str], ranked: Callable[[str], tuple[Ranked, ...]], progress: Progress
-) -> Run:
-    """Return what `ranked` finds for the text of each query, and tell `progress` after each."""
-    run: dict[str, tuple[Ranked, ...]] = {}
-    for query_id, text in queries.items():
-        run[query_id] = ranked(text)
-        progress(f"search {name}", len(run), len(queries))
-    return run
-
-
-def texts_with_ids(passages: Iterable[Passage], ids: list[str], what: str, progress: Progress) -> Iterator[str]:
-    """Yield the indexed text of every passage, add its id to `ids`, and tell `progress`.
-
-    A passage without a word is kept, and matches nothing: official corpora have such, and its row counts in the
-    statistics as it does in Elasticsearch.
-    """
-    for passage in passages:
-        ids.append(passage.passage_id)
-        yield indexed_text(passage)
-        if len(ids) % _EVERY == 0:
-            progress(what, len(ids), None)
-    progress(what, len(ids), len(ids))
-
-
-def best(scores: np.ndarray[Any, Any], ids: Sequence[str], k: int) -> tuple[Ranked, ...]:
-    """Return the best `k` passages whose score is not 0, in rank order; the cut follows the rule for ties too."""
-    import numpy as np
-
-    rows = np.flatnonzero(scores)
-    if len(rows) > k:
-        cut = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
-        rows = rows[scores[rows] >= cut]
-    return in_rank_order(Ranked(ids[row], float(scores[row])) for row in rows.tolist())[:k]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -30,7 +30,7 @@ from ragtasks.metrics import check_device, whole_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, library
-from retrieval_cache.retrievers.protocol import not_indexed
+from retrieval_cache.retrievers.protocol import Retriever, not_indexed
 from retrieval_cache.retrievers.vectors import BatchEncoder, Fill, Filled, Place, ShardFolder
 
 BATCH_TOKENS = 8192
@@ -234,7 +234,7 @@ def passage_text(passage: Passage) -> str:
     return passage.text
 
 
-class EncodedRetriever(BatchEncoder, ABC):
+class EncodedRetriever(Retriever, BatchEncoder):
     """Ranks passages by the vectors that a model makes of them and of the queries."""
 
     suffix: ClassVar[str]
@@ -259,11 +259,6 @@ class EncodedRetriever(BatchEncoder, ABC):
         self._fill: Fill | None = None
         self._place: Place | None = None
         self._index: tuple[tuple[str, ...], VectorIndex] | None = None
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The line that chooses the retriever."""
 
     @cached_property
     @abstractmethod
