@@ -25,18 +25,17 @@ from ragtasks.benchmarks import (
     NO_REWRITE,
     PARSER_VERSION,
     Benchmark,
-    QuestionClass,
     parse_rewrite,
     parse_searches,
     read_reply,
     retrieval_side,
 )
-from ragtasks.clients import Client, Outcome, Price, Prompt, Reply, Spending, joined_spending, spent_on
+from ragtasks.clients import Client, Outcome, Price, Prompt, Spending, joined_spending, spent_on
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import NO_CODE, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.progress import Progress, no_progress
-from ragtasks.prompts import PromptTemplate, shipped_template
+from ragtasks.prompts import shipped_template
 from ragtasks.records import Role, Task
 from ragtasks.requirements import importing
 
@@ -68,6 +67,8 @@ class Queries:
     """Task id -> why its text is the last turn instead."""
     n_requests: int = 0
     """How many were to be rewritten; 0 for a form that only selects turns."""
+    n_unanswered: int = 0
+    """Requests without a reply, which the next call sends again."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
     spending: Spending = field(default_factory=dict)
@@ -99,6 +100,21 @@ class Queries:
         counted = {"asked": n_requests, "fallbacks": dict(fallbacks), **({"spending": spending} if spending else {})}
         return counted if n_requests else {}
 
+    def require_share(self, least: float) -> None:
+        """Refuse queries of which too few are rewrites: last turns would pass for them."""
+        counts = self.counts()
+        n_requests, fallbacks = counts.get("asked", 0), Counter[str](counts.get("fallbacks", {}))
+        n_rewritten = n_requests - fallbacks.total()
+        if n_rewritten < least * n_requests:
+            reasons = "; ".join(f"{n}: {reason}" for reason, n in fallbacks.most_common(_MAX_REASONS))
+            raise JudgeError(
+                "rewriter",
+                where=str(self.made_with["client"]["model"]),
+                expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
+                found=f"{n_rewritten} of {n_requests} ({reasons})",
+                next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
+            )
+
 
 def needs_model(form: str) -> bool:
     """Return whether a query form, or one of several that are fused, is made by a model at an endpoint."""
@@ -116,36 +132,25 @@ def fused_queries(parts: Sequence[Queries]) -> Queries:
     return parts[0] if len(parts) == 1 else Queries(SEPARATOR.join(forms), parts[0].texts, parts=tuple(parts))
 
 
-def last_turn(task: Task) -> str:
-    """Return the question alone (paper, section 5)."""
-    return task.question
-
-
 def all_questions(task: Task) -> str:
     """Return the questions so far, one below the other, without the replies."""
-    return _joined(message.text for message in task.messages if message.role is Role.USER)
+    return "\n".join(message.text for message in task.messages if message.role is Role.USER)
 
 
 def full_conversation(task: Task) -> str:
     """Return everything said so far, one message below the other."""
-    return _joined(message.text for message in task.messages)
+    return "\n".join(message.text for message in task.messages)
 
 
 def last_k_turns(task: Task, k: int) -> str:
     """Return the last `k` turns (questions with their replies, the last one without); all where there are fewer."""
-    if k < 1:
-        raise ValueError(f"at least one turn is needed, asked for {k}")
     starts = [index for index, message in enumerate(task.messages) if message.role is Role.USER]
     begin = starts[-k] if k <= len(starts) else 0
-    return _joined(message.text for message in task.messages[begin:])
-
-
-def _joined(texts: Any) -> str:
-    return "\n".join(texts)
+    return "\n".join(message.text for message in task.messages[begin:])
 
 
 FORMS: Mapping[str, Callable[[Task], str]] = {
-    "last_turn": last_turn,
+    "last_turn": lambda task: task.question,
     "all_questions": all_questions,
     "full_conversation": full_conversation,
 }
@@ -217,160 +222,86 @@ _KINDS = {LLM_REWRITE: "rewrite", DECOMPOSE: "decompose"}
 """Form -> what its prompts are called in a reply cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """The query of one task."""
-
-    task_id: str
-    query: str
-    """The reworded question, or the last turn where there is a `fallback_reason`."""
-    question_class: QuestionClass | None
-    """None where no valid reply came."""
-    fallback_reason: str = ""
-    """Why the query is the last turn; empty where the reply was valid, or the task is a first turn."""
-    outcome: Outcome | None = None
-    """What became of the prompt; None for a first turn, which is not rewritten."""
-    further: tuple[str, ...] = ()
-    """What is searched for beside `query`, where the question was split."""
-
-
-@dataclass(frozen=True)
-class Rewrites:
-    """The rewritten queries of many tasks and what they were made with."""
-
-    rewrites: tuple[Rewrite, ...]
-    spec: Mapping[str, Any]
-    """Model, decoding, hash of the prompt, version of the parser."""
-    spending: Spending = field(default_factory=dict)
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the run's key says about the rewriting; the texts go into the key on their own."""
-        return dict(self.spec)
-
-    def queries(self) -> Queries:
-        """Return the texts as a query form: where questions were split, one part for the first searches, and so on."""
-        form = str(self.spec["form"])
-        texts = {rewrite.task_id: rewrite.query for rewrite in self.rewrites}
-        fallbacks = {rewrite.task_id: rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason}
-        further = itertools.zip_longest(*(rewrite.further for rewrite in self.rewrites))
-        names = list(texts)
-        rest = [{name: text for name, text in zip(names, row, strict=True) if text is not None} for row in further]
-        if not rest:
-            return Queries(form, texts, fallbacks, self.n_requests, self.spec, spending=self.spending)
-        parts = [Queries(f"{form} 1", texts, fallbacks, self.n_requests, spending=self.spending)]
-        parts += [Queries(f"{form} {number}", part) for number, part in enumerate(rest, start=2)]
-        return Queries(form, texts, made_with=self.spec, parts=tuple(parts))
-
-    def fallback_counts(self) -> Counter[str]:
-        """Return reason -> number of tasks that fell back to the last turn."""
-        return Counter(rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason)
-
-    @property
-    def n_requests(self) -> int:
-        """Tasks that a model was asked about: all but first turns."""
-        return sum(rewrite.outcome is not None for rewrite in self.rewrites)
-
-    @property
-    def n_unanswered(self) -> int:
-        """Tasks whose prompt got no reply: the next call asks them again before there can be a run."""
-        return sum(rewrite.outcome in {Outcome.FAILED, Outcome.MALFORMED} for rewrite in self.rewrites)
-
-    def require_share(self, least: float) -> None:
-        """Return where enough of the questions that were asked about are rewritten: last turns are no rewrites."""
-        counts = self.fallback_counts()
-        n_rewritten = self.n_requests - counts.total()
-        if n_rewritten >= least * self.n_requests:
-            return
-        reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_MAX_REASONS))
-        raise JudgeError(
-            "rewriter",
-            where=str(self.spec["client"]["model"]),
-            expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
-            found=f"{n_rewritten} of {self.n_requests} ({reasons})",
-            next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
-        )
+_READERS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    LLM_REWRITE: lambda text: parse_rewrite(text)[1:],
+    DECOMPOSE: parse_searches,
+}
+"""Form -> the searches in a reply; a ValueError for a broken reply."""
 
 
 def rewrite_queries(
     tasks: Sequence[Task], client: Client, progress: Progress = no_progress, price: Price | None = None
-) -> Rewrites:
-    """Return a rewritten query for every task; no tasks give none.
+) -> Queries:
+    """Return a rewritten query for every task; a first turn stays as it is.
 
-    Give it a `CachedClient`, and a killed call goes on where it was.
+    With a `CachedClient`, a killed call continues where it stopped.
     """
-    later = [task for task in tasks if len(task.messages) > 1]
-    found = _replied_queries(LLM_REWRITE, later, client, _rewrite, progress=progress, price=price)
-    by_task = {rewrite.task_id: rewrite for rewrite in found.rewrites}
-    return replace(found, rewrites=tuple(by_task.get(task.task_id) or _first_turn(task) for task in tasks))
+    return _replied_queries(LLM_REWRITE, tasks, client, progress, price)
 
 
-def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Rewrites:
+def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Queries:
     """Return the searches that each question takes, one a fact; first turns are split too.
 
     The lists of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). A reply that breaks
     the form leaves the question whole.
     """
-    return _replied_queries(DECOMPOSE, tasks, client, _split, progress=progress)
+    return _replied_queries(DECOMPOSE, tasks, client, progress)
 
 
 def _replied_queries(
     form: str,
     tasks: Sequence[Task],
     client: Client,
-    read: Callable[[Task, str], Rewrite],
-    *,
     progress: Progress,
     price: Price | None = None,
-) -> Rewrites:
-    """Return what a model replies to the prompts of a form; `read` raises ValueError for a broken reply."""
+) -> Queries:
+    """Return the searches that a model's replies give for each task; no request is sent for a first turn to rewrite."""
+    asked = [task for task in tasks if form == DECOMPOSE or len(task.messages) > 1]
     template = shipped_template(_TEMPLATES[form])
-    prompts = [_prompt(form, task, template, read) for task in tasks]
+    prompts: list[Prompt] = []
+    for task in asked:
+        history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
+        text = template.render(history=history, question=task.question, most=MOST_SEARCHES)
+        prompts.append(Prompt.of(text, kind=_KINDS[form], is_readable=lambda reply: bool(_searches(form, reply)[0])))
     replies = client.answer(prompts, progress)
-    spec = {
-        "form": form,
-        "client": dict(client.describe()),
-        "prompt_sha256": template.sha256,
-        "parser": PARSER_VERSION,
-    }
+    searches: dict[str, Sequence[str]] = {task.task_id: (task.question,) for task in tasks}
+    fallbacks: dict[str, str] = {}
+    for task, reply in zip(asked, replies, strict=True):
+        found, problem = ((), reply.reason) if reply.text is None else _searches(form, reply.text)
+        if found:
+            searches[task.task_id] = found
+        else:
+            fallbacks[task.task_id] = problem
     spent = spent_on(replies, price)
-    rewrites = tuple(_read(task, reply, read) for task, reply in zip(tasks, replies, strict=True))
-    return Rewrites(rewrites, spec, {f"rewriter {client.name}": spent} if spent else {})
-
-
-def _prompt(form: str, task: Task, template: PromptTemplate, read: Callable[[Task, str], Rewrite]) -> Prompt:
-    history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
-    text = template.render(history=history, question=task.question, most=MOST_SEARCHES)
-    return Prompt.of(
-        text, kind=_KINDS[form], is_readable=lambda reply: not _read_text(task, reply, read).fallback_reason
+    whole = Queries(
+        form,
+        {name: found[0] for name, found in searches.items()},
+        fallbacks,
+        n_requests=len(asked),
+        n_unanswered=sum(reply.outcome in {Outcome.FAILED, Outcome.MALFORMED} for reply in replies),
+        made_with={
+            "form": form,
+            "client": dict(client.describe()),
+            "prompt_sha256": template.sha256,
+            "parser": PARSER_VERSION,
+        },
+        spending={f"rewriter {client.name}": spent} if spent else {},
     )
+    further = itertools.zip_longest(*(found[1:] for found in searches.values()))
+    rest = [{name: text for name, text in zip(searches, row, strict=True) if text is not None} for row in further]
+    if not rest:
+        return whole
+    parts = [replace(whole, form=f"{form} 1", made_with={})]
+    parts += [Queries(f"{form} {number}", part) for number, part in enumerate(rest, start=2)]
+    return replace(whole, fallbacks={}, n_requests=0, spending={}, parts=tuple(parts))
 
 
-def _read(task: Task, reply: Reply, read: Callable[[Task, str], Rewrite]) -> Rewrite:
-    if reply.text is None:
-        return Rewrite(task.task_id, task.question, None, reply.reason, reply.outcome)
-    return replace(_read_text(task, reply.text, read), outcome=reply.outcome)
-
-
-def _read_text(task: Task, text: str, read: Callable[[Task, str], Rewrite]) -> Rewrite:
-    """Return what a reply says, or the question as it is with what is wrong with the reply."""
+def _searches(form: str, reply: str) -> tuple[Sequence[str], str]:
+    """Return the searches in a reply, or none and the problem with it."""
     try:
-        return read(task, text)
+        return _READERS[form](reply), ""
     except ValueError as error:
-        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}")
-
-
-def _rewrite(task: Task, text: str) -> Rewrite:
-    question_class, query = parse_rewrite(text)
-    return Rewrite(task.task_id, query, question_class)
-
-
-def _split(task: Task, text: str) -> Rewrite:
-    first, *further = parse_searches(text)
-    return Rewrite(task.task_id, first, None, further=tuple(further))
-
-
-def _first_turn(task: Task) -> Rewrite:
-    return Rewrite(task.task_id, task.question, QuestionClass.STANDALONE)
+        return (), f"invalid reply: {error}"
 
 
 # A trained query rewriter: a small model in a folder, which runs in this process.
@@ -425,7 +356,16 @@ class TrainedRewriter:
 
     def __init__(self, folder: Path, *, batch_size: int = 16, device: str | None = None) -> None:
         self.folder = folder
-        self.recipe = _read_recipe(folder)
+        try:
+            self.recipe = Recipe(**orjson.loads((folder / RECIPE).read_bytes()))
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                "rewriter",
+                where=str(folder),
+                expected=_EXPECTED,
+                found=f"no {RECIPE} that can be read",
+                next_step=_NEXT_STEP,
+            ) from error
         self._batch_size, self._device = batch_size, device
 
     def describe(self) -> dict[str, Any]:
@@ -436,25 +376,25 @@ class TrainedRewriter:
             digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         return {"form": LLM_REWRITE, "client": {"model": self.folder.name, "sha256": digest.hexdigest()}}
 
-    def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Rewrites:
-        """Return a query for every task; a first turn stands as it is, and so does one whose reply is no query."""
+    def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Queries:
+        """Return a query for every task; a first turn stays as it is, and so does one whose reply is no query."""
         later = [task for task in tasks if len(task.messages) > 1]
         replies: list[str] = []
         for start in range(0, len(later), self._batch_size):
             replies += self.generate([source_text(task) for task in later[start : start + self._batch_size]])
             progress("rewrite questions", len(replies), len(later))
-        found = {task.task_id: self._read(task, reply) for task, reply in zip(later, replies, strict=True)}
-        return Rewrites(tuple(found.get(task.task_id) or _first_turn(task) for task in tasks), self.describe())
-
-    def _read(self, task: Task, reply: str) -> Rewrite:
-        if self.recipe.is_conditional:
-            reading = read_reply(CONDITIONAL_CONTRACT, reply, task.question)
-            return Rewrite(task.task_id, reading.query, reading.question_class, reading.problem, Outcome.ANSWERED)
-        text = " ".join(reply.split())
-        if not text:
-            return Rewrite(task.task_id, task.question, None, "an empty reply", Outcome.EMPTY)
-        label = QuestionClass.STANDALONE if text == task.question else QuestionClass.NON_STANDALONE
-        return Rewrite(task.task_id, text, label, outcome=Outcome.ANSWERED)
+        texts = {task.task_id: task.question for task in tasks}
+        fallbacks: dict[str, str] = {}
+        for task, reply in zip(later, replies, strict=True):
+            if self.recipe.is_conditional:
+                reading = read_reply(CONDITIONAL_CONTRACT, reply, task.question)
+                query, problem = reading.query, reading.problem
+            else:
+                query = " ".join(reply.split())
+                problem = "" if query else "an empty reply"
+            texts[task.task_id] = query or task.question
+            fallbacks |= {task.task_id: problem} if problem else {}
+        return Queries(LLM_REWRITE, texts, fallbacks, len(later), made_with=self.describe())
 
     def generate(self, sources: Sequence[str]) -> list[str]:
         """Return the model's replies to sources, greedily, in order; no sources give none."""
@@ -489,7 +429,9 @@ class TrainedRewriter:
         check_device(self._device, purpose="a trained rewriter", option="device")
         tokenizer, model = load_language_model(str(self.folder), self.recipe.kind)
         tokenizer.padding_side = "right" if self.recipe.kind == "seq2seq" else "left"
-        device = self._device or best_device()
+        import torch
+
+        device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
         return tokenizer, model.to(device).eval()
 
 
@@ -502,26 +444,6 @@ def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
     with loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP), whole_weights("rewriter", name, instead):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
         return tokenizer, loader.from_pretrained(name, **NO_CODE)
-
-
-def best_device() -> str:
-    """Return `cuda` where there is a GPU, else `cpu`."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _read_recipe(folder: Path) -> Recipe:
-    try:
-        return Recipe(**orjson.loads((folder / RECIPE).read_bytes()))
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigurationError(
-            "rewriter",
-            where=str(folder),
-            expected=_EXPECTED,
-            found=f"no {RECIPE} that can be read",
-            next_step=_NEXT_STEP,
-        ) from error
 
 
 _EXPECTED = "a folder with a trained rewriter, or a language model to train"

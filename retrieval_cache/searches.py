@@ -9,7 +9,7 @@ A line is whole or, cut off by a kill, left out and written again; processes tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import searched
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import DEPTH, domain_retriever, domain_source
+from retrieval_cache.stage import DEPTH, domain_retriever
 from retrieval_cache.store import RunStore
 
 MOST_STORED = 50
@@ -46,18 +46,21 @@ class StoredSearches:
         """
         runs = RunStore(store)
         with progress_bars() as progress:
-            source = domain_source(benchmark, domain, runs, progress)
             make = partial(parse, line, secrets, runs.replies)
-            self._retriever = domain_retriever(benchmark, domain, make, runs, progress, source=source)
-        self._corpus = _Corpus(source, retrieval_side(benchmark.name).document_of)
+            self._retriever, source = domain_retriever(benchmark, domain, make, runs, progress)
+        self.passages: Mapping[str, Passage] = {passage.passage_id: passage for passage in source}
+        """Passage id -> passage, in the order of the corpus."""
+        self._document_of = retrieval_side(benchmark.name).document_of
+        self._documents: dict[str, list[str]] = {}
+        for passage in self.passages.values():
+            self._documents.setdefault(self._document(passage), []).append(passage.passage_id)
         described = {"name": self._retriever.name, **self._retriever.describe()}
         made_of = {"version": _VERSION, "corpus": source.describe(), "retriever": described, "depth": DEPTH}
-        self.made_of: Mapping[str, Any] = {**made_of, "stored": MOST_STORED}
-        """What decides a ranking."""
-        self.key = canonical_hash(self.made_of)
+        made_of["stored"] = MOST_STORED
+        self.key = canonical_hash(made_of)
         self.n_searched = 0
-        """Queries that nobody had searched for before."""
-        self._file = _FoundFile(runs, self.key, self.made_of)
+        """Queries that no process had searched for before."""
+        self._file = _FoundFile(runs, self.key, made_of)
 
     def search(self, queries: Collection[str], progress: Progress = no_progress) -> dict[str, tuple[Ranked, ...]]:
         """Return the best `MOST_STORED` passages of each query; only those that nobody searched for are searched."""
@@ -70,41 +73,19 @@ class StoredSearches:
                 self.n_searched += len(missing)
         return {query: self._file.found[query] for query in queries}
 
-    @property
-    def passages(self) -> Mapping[str, Passage]:
-        """Passage id -> passage, in the order of the corpus."""
-        return self._corpus.passages
-
     def neighbours(self, passage_id: str, n: int) -> tuple[Passage, ...]:
-        """Return a passage and the `n` before and behind it in its document; nothing where there is none of that id."""
-        return self._corpus.around(passage_id, n)
-
-
-class _Corpus:
-    """The passages of a corpus by id, and which stand beside each other in a document."""
-
-    def __init__(self, passages: Iterable[Passage], document_of: Callable[[str], str] | None) -> None:
-        self.passages = {passage.passage_id: passage for passage in passages}
-        """Passage id -> passage, in the order of the corpus."""
-        self._documents: dict[str, list[str]] = {}
-        self._document_of = document_of
-        for passage in self.passages.values():
-            self._documents.setdefault(self._document(passage), []).append(passage.passage_id)
+        """Return a passage and the `n` before and after it in its document; nothing for an unknown id."""
+        if passage_id not in self.passages:
+            return ()
+        document = self._documents[self._document(self.passages[passage_id])]
+        position = document.index(passage_id)
+        return tuple(self.passages[name] for name in document[max(0, position - n) : position + n + 1])
 
     def _document(self, passage: Passage) -> str:
-        """Return the document of a passage; where ids do not say it, its address or title, else it stands alone."""
+        """Return the document of a passage; where ids do not name it, its address or title, else it stands alone."""
         if self._document_of is not None:
             return self._document_of(passage.passage_id)
         return passage.url or passage.title or passage.passage_id
-
-    def around(self, passage_id: str, n: int) -> tuple[Passage, ...]:
-        """Return a passage between its neighbours."""
-        passage = self.passages.get(passage_id)
-        if passage is None:
-            return ()
-        document = self._documents[self._document(passage)]
-        place = document.index(passage_id)
-        return tuple(self.passages[name] for name in document[max(0, place - n) : place + n + 1])
 
 
 class _FoundFile:
@@ -123,23 +104,21 @@ class _FoundFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let no other process search while the block runs, and know what others found before."""
+        """Let no other process search while the block runs, and read the lines that others wrote before."""
         with self._store.only_builder(self._lock):
-            self._take_new()
+            if self._path.exists():
+                self._read_new()
             yield
 
-    def _take_new(self) -> None:
-        """Read the lines that are new; a last one that a kill cut off goes."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-        except FileNotFoundError:
-            return
+    def _read_new(self) -> None:
+        """Read the lines that are new; a last one that a kill cut off is removed."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
         whole = new.rfind(b"\n") + 1
         try:
-            for line in new[:whole].splitlines():
-                self.found |= _row(line)
+            for row in map(orjson.loads, new[:whole].splitlines()):
+                self.found[row["query"]] = tuple(Ranked(passage_id, score) for passage_id, score in row["found"])
         except (ValueError, LookupError, TypeError) as error:
             raise CacheError(
                 f"{self._path} is corrupt; next step: remove it, and the queries are searched again"
@@ -159,9 +138,3 @@ class _FoundFile:
             raise CacheError(f"cannot write {self._path}: {error.strerror or error}") from error
         self._read += len(lines)
         self.found |= found
-
-
-def _row(line: bytes) -> dict[str, tuple[Ranked, ...]]:
-    """Return query -> passages of a line."""
-    row = orjson.loads(line)
-    return {row["query"]: tuple(Ranked(passage_id, score) for passage_id, score in row["found"])}

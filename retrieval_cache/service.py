@@ -34,7 +34,6 @@ from retrieval_cache.queries import (
     MIN_REWRITTEN,
     SEPARATOR,
     Queries,
-    Rewrites,
     TrainedRewriter,
     build_queries,
     fused_queries,
@@ -47,14 +46,14 @@ from retrieval_cache.rankings import is_result_file, judgements_of, ranking_name
 from retrieval_cache.retrievers.protocol import Retriever, searched, spending_of
 from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.spec import filled_by, parse
-from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever, domain_source
+from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever
 from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
 DEFAULT_METRICS = ("recall_5", "ndcg_5")
 """What is compared where nothing is named: what the passages shown to a model rest on (MTRAG paper, Table 3)."""
-_MODEL_FORMS: Mapping[str, Callable[..., Rewrites]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
-"""Query forms that a model at an endpoint makes -> who asks it."""
+_MODEL_FORMS: Mapping[str, Callable[..., Queries]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
+"""Query form that a model at an endpoint makes -> the function that makes it."""
 _TRAINED = f"{LLM_REWRITE}:"
 
 
@@ -160,39 +159,27 @@ def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Re
 
 def _queries(workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries of a form, or of several with `/` between."""
-    if form.startswith(_TRAINED):  # whole: a path holds the sign that stands between forms
-        return _rewritten_here(benchmark, Path(form.removeprefix(_TRAINED)), rewriter, progress)
+    if form.startswith(_TRAINED):  # whole: a path contains the separator of forms
+        folder = Path(form.removeprefix(_TRAINED)).expanduser()
+        queries = TrainedRewriter(folder).rewrite(benchmark.tasks, progress)
+        queries.require_share(rewriter.min_rewritten)
+        return queries
     names = form.split(SEPARATOR)
     parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
     for name in [name for name in names if name in _MODEL_FORMS]:  # last: the others may be errors, these cost money
-        parts[name] = _rewritten(workspace, benchmark, name, rewriter, progress)
+        assert rewriter.model  # `check_request` has looked
+        endpoint = endpoint_of(rewriter.model)
+        client = OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets))
+        cached = CachedClient(client, RunStore(workspace.store).replies)
+        queries = _MODEL_FORMS[name](benchmark.tasks, cached, progress=progress)
+        if queries.n_unanswered:
+            raise JudgeError(
+                f"{queries.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "
+                "answers so far are saved. Next step: run the same command again"
+            )
+        queries.require_share(rewriter.min_rewritten)
+        parts[name] = queries
     return fused_queries([parts[name] for name in names])
-
-
-def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, progress: Progress) -> Queries:
-    """Return the queries that a trained rewriter in a folder writes, in this process."""
-    rewrites = TrainedRewriter(folder.expanduser()).rewrite(benchmark.tasks, progress)
-    rewrites.require_share(rewriter.min_rewritten)
-    return rewrites.queries()
-
-
-def _rewritten(
-    workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
-) -> Queries:
-    """Return the queries that a model writes; its replies are kept and reused."""
-    assert rewriter.model  # `check_request` has looked
-    endpoint = endpoint_of(rewriter.model)
-    client = CachedClient(
-        OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets)), RunStore(workspace.store).replies
-    )
-    rewrites = _MODEL_FORMS[form](benchmark.tasks, client, progress=progress)
-    if rewrites.n_unanswered:
-        raise JudgeError(
-            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "
-            "answers so far are saved. Next step: run the same command again"
-        )
-    rewrites.require_share(rewriter.min_rewritten)
-    return rewrites.queries()
 
 
 def evaluate_runs(workspace: Workspace, names: Sequence[str], domains: Sequence[str] = ()) -> Section:
@@ -282,8 +269,6 @@ def judge_runs(
 
 # Searches for questions that somebody asks now: nothing of them is stored.
 
-_QUERY = "question"
-
 
 def searcher(
     benchmark: Benchmark, domain: str | None, line: str, store: Path, secrets: Secrets = no_secrets
@@ -297,7 +282,7 @@ def searcher(
     if chosen not in known:
         raise ConfigurationError(f"unknown domain {chosen!r}: {close_matches(chosen, known)}")
     search = searcher_of_many(benchmark, chosen, line=line, store=store, secrets=secrets)
-    return lambda question: search({_QUERY: question})[_QUERY]
+    return lambda question: search({"question": question})["question"]
 
 
 def searcher_of_many(
@@ -310,8 +295,8 @@ def searcher_of_many(
     """
     runs = RunStore(store)
     with progress_bars() as progress:
-        retriever = domain_retriever(benchmark, domain, partial(parse, line, secrets, runs.replies), runs, progress)
-        source = domain_source(benchmark, domain, runs, progress)
+        make = partial(parse, line, secrets, runs.replies)
+        retriever, source = domain_retriever(benchmark, domain, make, runs, progress)
         passages = {passage.passage_id: passage for passage in source}
 
     return CorpusSearcher(retriever, passages, benchmark.n_passages)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks import DEFAULT_BENCHMARK, SAMPLE, Benchmark, RetrievalSide, retrieval_side, tasks_checksum
+from ragtasks.benchmarks import DEFAULT_BENCHMARK, SAMPLE, Benchmark, retrieval_side, tasks_checksum
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import (
     Manifest,
@@ -76,7 +76,7 @@ def build_run(request: RunRequest, store: RunStore, progress: Progress = no_prog
     """
     if request.name is not None:
         new_run_name(request.name)
-    work = _RunBuild(request, retrieval_side(request.benchmark.name), store, progress)
+    work = _RunBuild(request, store, progress)
     spec = work.spec()
     key = canonical_hash(spec)
     with store.only_builder(key):
@@ -102,35 +102,31 @@ def build_run(request: RunRequest, store: RunStore, progress: Progress = no_prog
 
 
 class _RunBuild:
-    """One build: the steps share the request, the corpora and where progress goes."""
+    """One build: the steps share the request, the corpora and the progress."""
 
-    def __init__(self, request: RunRequest, side: RetrievalSide, store: RunStore, progress: Progress) -> None:
-        self._request = request
-        self._store = store
-        self._progress = progress
+    def __init__(self, request: RunRequest, store: RunStore, progress: Progress) -> None:
+        self._request, self._store, self._progress = request, store, progress
         self._benchmark = request.benchmark
         self.searching: dict[str, dict[str, float]] = {}
         """Domain -> queries that were searched for in this process, and seconds for all of them."""
+        side, others = retrieval_side(request.benchmark.name), request.corpora or {}
         self.domains = side.domains_of(request.benchmark.tasks)
-        self._locations = self._corpus_locations(side, request.corpora or {})
-        self._sources = {domain: self._source(domain) for domain in self.domains}
-
-    def _corpus_locations(self, side: RetrievalSide, others: Mapping[str, str]) -> dict[str, str]:
         for domain in others:
             if domain not in self.domains:
                 raise ConfigurationError(f"corpus for unknown domain {domain!r}: {close_matches(domain, self.domains)}")
-        root = self._benchmark.root
-        return {domain: others.get(domain) or str(side.corpus_file(root, domain)) for domain in self.domains}
+        # Errors of a corpus are raised here, before anything is indexed.
+        self._sources = {
+            domain: open_source(
+                others.get(domain) or str(side.corpus_file(self._benchmark.root, domain)),
+                partial(self._wanted, domain),
+                partial(store.folder, "indexes"),
+                self._stage_progress(domain),
+            )
+            for domain in self.domains
+        }
 
-    def _source(self, domain: str) -> PassageSource:
-        """Return where a domain's passages come from; errors of a corpus show here, before anything is indexed."""
-        named = partial(self._named, domain)
-        index_folder = partial(self._store.folder, "indexes")
-        return open_source(self._locations[domain], named, index_folder, self._stage_progress(domain))
-
-    def _named(self, domain: str) -> frozenset[str] | None:
-        retriever = self._request.make_retriever()
-        return wanted_passages(retriever, self._texts(domain))
+    def _wanted(self, domain: str) -> frozenset[str] | None:
+        return wanted_passages(self._request.make_retriever(), self._texts(domain))
 
     def _texts(self, domain: str) -> list[dict[str, str]]:
         """Return task id -> query in a domain, one mapping a query form."""
@@ -164,7 +160,8 @@ class _RunBuild:
         path = folder / f"{domain}.trec"
         if path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
-        retriever = self._indexed(domain)
+        progress = self._stage_progress(domain)
+        retriever = indexed(self._request.make_retriever(), self._sources[domain], self._store, progress)
         begin = time.monotonic()
         run = self._ranked(retriever, domain)
         if run:
@@ -190,24 +187,46 @@ class _RunBuild:
         files = {domain: _statistics_file(folder, domain) for domain in self.domains}
         return {domain: orjson.loads(file.read_bytes()) for domain, file in files.items() if file.is_file()}
 
-    def _indexed(self, domain: str) -> Retriever:
-        """Return a retriever that has this domain's corpus; its index is shared by all query forms."""
-        return indexed(self._request.make_retriever(), self._sources[domain], self._store, self._stage_progress(domain))
-
     def write_contexts(self, folder: Path) -> dict[str, str]:
-        """Write the passages that each setting gives to each task; return path -> sha256."""
+        """Write the passages that each setting gives to each task (MTRAG paper, section 6.1); return path -> sha256.
+
+        `full_rag`: the first passages of the ranking. `reference_rag`: the reference passages, then the ranking's best
+        others. A task whose query found nothing has no retrieved passage.
+        """
         run: dict[str, Any] = {}
         for domain in self.domains:
             run |= read_trec(folder / f"{domain}.trec")
         n_passages = self._benchmark.n_passages
-        wanted = needed_passages(run, n_passages)
-        texts = {p.passage_id: p for domain in self.domains for p in self._sources[domain] if p.passage_id in wanted}
-        files = {}
-        for setting in (Setting.FULL_RAG, Setting.REFERENCE_RAG):
+        wanted = {item.passage_id for ranking in run.values() for item in ranking[:n_passages]}
+        texts = {
+            passage.passage_id: passage
+            for domain in self.domains
+            for passage in self._sources[domain]
+            if passage.passage_id in wanted
+        }
+        full = {
+            task.task_id: tuple(texts[item.passage_id] for item in run.get(task.task_id, ())[:n_passages])
+            for task in self._benchmark.tasks
+        }
+        filled = {
+            task.task_id: _filled(task, full[task.task_id])[:n_passages]
+            for task in self._benchmark.tasks
+            if len(task.references) <= MAX_REFERENCES
+        }
+        written = {}
+        for setting, contexts in ((Setting.FULL_RAG, full), (Setting.REFERENCE_RAG, filled)):
             path = f"contexts/{setting.value}.jsonl"
-            contexts = contexts_of_setting(self._benchmark.tasks, setting, run, texts, n_passages)
-            files[path] = write_contexts(folder / path, contexts)
-        return files
+            written[path] = write_contexts(folder / path, contexts)
+        return written
+
+
+MAX_REFERENCES = 2
+"""`reference_rag` keeps the tasks with at most this many reference passages."""
+
+
+def _filled(task: Task, retrieved: tuple[Passage, ...]) -> tuple[Passage, ...]:
+    passage_ids = {passage.passage_id for passage in task.references}
+    return (*task.references, *(passage for passage in retrieved if passage.passage_id not in passage_ids))
 
 
 def _statistics_file(folder: Path, domain: str) -> Path:
@@ -253,51 +272,9 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
                     f"{problem}; next step: `ragtasks results remove {stored.folder.name}`, and make it again"
                 )
             run |= read_trec(stored.folder / path)
-    left_out = _left_out(stored.manifest)
+    counted: Mapping[str, Mapping[str, Any]] = stored.manifest.metadata.get("retrieval", {})
+    left_out = {query_id for one in counted.values() for query_id in one.get(LEFT_OUT, ())}
     return run | {query_id: () for query_id in queries if query_id not in run and query_id not in left_out}
-
-
-def _left_out(manifest: Manifest) -> frozenset[str]:
-    """Return the queries that the file which a run was made of leaves out, as the retriever noted them."""
-    counted: Mapping[str, Mapping[str, Any]] = manifest.metadata.get("retrieval", {})
-    return frozenset(query_id for one in counted.values() for query_id in one.get(LEFT_OUT, ()))
-
-
-# From a ranking to what a model is shown: the passages of each setting, task by task (MTRAG paper, section 6.1).
-
-N_PASSAGES = 5
-"""Passages a task of MTRAG is given (paper, section 6); another benchmark may say another number."""
-MAX_REFERENCES = 2
-"""`reference_rag` keeps the tasks with at most this many reference passages."""
-
-
-def needed_passages(run: Run, n_passages: int = N_PASSAGES) -> frozenset[str]:
-    """Return the ids of all passages that some task could be given."""
-    return frozenset(item.passage_id for ranking in run.values() for item in ranking[:n_passages])
-
-
-def contexts_of_setting(
-    tasks: Sequence[Task], setting: Setting, run: Run, texts: Mapping[str, Passage], n_passages: int = N_PASSAGES
-) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> passages of a setting, for the tasks that belong to it.
-
-    `full_rag`: the first of the ranking. `reference_rag`: the reference passages, then the ranking's best others until
-    there are `n_passages`. A task whose query found nothing has no retrieved passage.
-    """
-    if setting is Setting.FULL_RAG:
-        return {task.task_id: _retrieved(task, run, texts, n_passages) for task in tasks}
-    few = [task for task in tasks if len(task.references) <= MAX_REFERENCES]
-    return {task.task_id: _filled(task, _retrieved(task, run, texts, n_passages), n_passages) for task in few}
-
-
-def _retrieved(task: Task, run: Run, texts: Mapping[str, Passage], n_passages: int) -> tuple[Passage, ...]:
-    return tuple(texts[item.passage_id] for item in run.get(task.task_id, ())[:n_passages])
-
-
-def _filled(task: Task, retrieved: tuple[Passage, ...], n_passages: int) -> tuple[Passage, ...]:
-    passage_ids = {passage.passage_id for passage in task.references}
-    others = [passage for passage in retrieved if passage.passage_id not in passage_ids]
-    return (*task.references, *others)[:n_passages]
 
 
 # One index a corpus and retriever, found again by the hash of both, whoever asks for it.
@@ -311,23 +288,19 @@ def indexed(
     """Return a fresh retriever with a corpus in it; two processes that want the same index make it once."""
     encode_with(retriever, place=_vectors_of(source, store))
     corpus = source.describe()
+    n_passages = corpus.get("n_passages", corpus.get("n_named"))
+
+    def show(what: str, done: int, total: int | None) -> None:
+        # A retriever reads the passages one by one, and does not know how many there are.
+        progress(what, done, n_passages if total is None else total)
+
     parts = {"name": retriever.name, "corpus": corpus, "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
     with store.only_builder(key):
         folder = store.folder("indexes", key)
         folder.mkdir(parents=True, exist_ok=True)
-        retriever.index(source, folder, _with_total(progress, corpus))
+        retriever.index(source, folder, show)
     return retriever
-
-
-def _with_total(progress: Progress, corpus: Mapping[str, Any]) -> Progress:
-    """Return a callback that knows how many passages a corpus has: a retriever reads them one by one."""
-    n_passages = corpus.get("n_passages", corpus.get("n_named"))
-
-    def show(what: str, done: int, total: int | None) -> None:
-        progress(what, done, n_passages if total is None else total)
-
-    return show
 
 
 def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str, Any]], Any]:
@@ -352,23 +325,15 @@ def domain_retriever(
     make_retriever: Callable[[], Retriever],
     store: RunStore,
     progress: Progress = no_progress,
-    *,
-    source: PassageSource | None = None,
-) -> Retriever:
-    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries."""
+) -> tuple[Retriever, PassageSource]:
+    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries, and the corpus."""
     retriever = make_retriever()
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
 
-    def report(what: str, done: int, total: int | None) -> None:
+    def show(what: str, done: int, total: int | None) -> None:
         progress(f"{domain}: {what}", done, total)
 
-    return indexed(retriever, source or domain_source(benchmark, domain, store, report), store, report)
-
-
-def domain_source(
-    benchmark: Benchmark, domain: str, store: RunStore, progress: Progress = no_progress
-) -> PassageSource:
-    """Return the corpus of one domain of a benchmark, read whole."""
     location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
-    return open_source(location, lambda: None, partial(store.folder, "indexes"), progress)
+    source = open_source(location, lambda: None, partial(store.folder, "indexes"), show)
+    return indexed(retriever, source, store, show), source

@@ -74,7 +74,7 @@ class CorpusSearch:
 
         try:
             with progress_bars() as progress:
-                found = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
+                found, _ = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
                 found.search({}, DEPTH)  # a retriever that does not go as deep is refused before a model runs
         except ConfigurationError:
             raise

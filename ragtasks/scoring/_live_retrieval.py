@@ -107,16 +107,16 @@ class LiveRetrieval:
             return select_queries(tasks, self._form)
         with progress_bars() as progress:
             price = self._rewriter.price if self._rewriter is not None else None
-            rewrites = rewrite_queries(tasks, self._client, progress=progress, price=price)
-        self._rewriter_spending = joined_spending([self._rewriter_spending, rewrites.spending])
-        if rewrites.n_unanswered:
+            queries = rewrite_queries(tasks, self._client, progress=progress, price=price)
+        self._rewriter_spending = joined_spending([self._rewriter_spending, queries.spending])
+        if queries.n_unanswered:
             raise JudgeError(
-                f"{rewrites.n_unanswered} of {rewrites.n_requests} questions got no reply from the rewriter; "
+                f"{queries.n_unanswered} of {queries.n_requests} questions got no reply from the rewriter; "
                 "answers so far are saved. Next step: run the same command again"
             )
-        self._n_requests += rewrites.n_requests
-        self._fallbacks += rewrites.fallback_counts()
-        return rewrites.queries()
+        self._n_requests += queries.n_requests
+        self._fallbacks.update(queries.fallbacks.values())
+        return queries
 
 
 def _with_passages(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:

@@ -111,7 +111,7 @@ def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) 
     for task in tasks:
         rewriter.generate([source_text(task)])
     seconds = (time.perf_counter() - begin) / len(tasks)
-    queries = rewriter.rewrite(tasks).queries().texts
+    queries = rewriter.rewrite(tasks).texts
     rows = [(queries[task.task_id], task.question, gold[task.task_id]) for task in tasks]
     return RewriterScores(
         len(rows),

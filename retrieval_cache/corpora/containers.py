@@ -19,8 +19,8 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
@@ -85,28 +85,22 @@ def _start(text: str) -> str:
     return repr(text[:57] + "..." if len(text) > 60 else text.rstrip())
 
 
-def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
-    compression = COMPRESSION.get(path.suffix)
-    return _zip_member(path) if compression == "zip" else _stream(path, compression)
-
-
 @contextmanager
-def _stream(path: Path, compression: str | None) -> Iterator[IO[bytes]]:
-    """Open a file through pyarrow: unlike other readers of zstd it notices a stream that was cut off."""
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked. pyarrow notices a zstd stream that was cut off, unlike other readers."""
     import pyarrow
 
-    with pyarrow.input_stream(str(path), compression=compression) as raw:
-        yield io.BufferedReader(raw, BLOCK)
-
-
-@contextmanager
-def _zip_member(path: Path) -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(path) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
-        if len(names) != 1:
-            raise ValueError(f"expected a zip with one file, found {len(names)}: {', '.join(names[:3])}")
-        with archive.open(names[0]) as member:
-            yield io.BufferedReader(cast(io.RawIOBase, member), BLOCK)
+    compression = COMPRESSION.get(path.suffix)
+    with ExitStack() as stack:
+        if compression == "zip":
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            if len(names) != 1:
+                raise ValueError(f"expected a zip with one file, found {len(names)}: {', '.join(names[:3])}")
+            raw = stack.enter_context(archive.open(names[0]))
+        else:
+            raw = stack.enter_context(pyarrow.input_stream(str(path), compression=compression))
+        yield io.BufferedReader(cast("io.RawIOBase", raw), BLOCK)
 
 
 _BEIR = "corpus.jsonl"
@@ -123,10 +117,11 @@ def placed_rows(location: str) -> Iterator[Placed]:
     if not path.exists():
         raise BenchmarkFileError(unusable(location, "a file or folder", "nothing", "check the path"))
     if path.is_dir() and (path / SPLIT_FILE).is_file():
-        yield from saved_rows(path)
+        yield from _placed(f"{path}, row", _saved_rows(_saved_files(path)))
         return
     for file in _files(path):
-        yield from placed_parquet_rows(file) if file.suffix == ".parquet" else json_rows(file)
+        is_parquet = file.suffix == ".parquet"
+        yield from _placed(f"{file}, row", parquet_rows(file, _columns)) if is_parquet else json_rows(file)
 
 
 def _files(path: Path) -> list[Path]:
@@ -168,34 +163,27 @@ HUB = "hf:"
 _ROWS_AT_ONCE = 512
 
 
-def placed_parquet_rows(path: Path) -> Iterator[Placed]:
-    """Yield the rows of a Parquet file."""
-    source, number = f"{path}, row", 0
+def _placed(source: str, rows: Iterable[Row]) -> Iterator[Placed]:
+    """Yield rows with their numbers, and the reason where a corrupt container ends them."""
+    number = 0
     try:
-        for number, row in enumerate(parquet_rows(path, _columns), start=1):
+        for number, row in enumerate(rows, start=1):
             yield source, number, row
     except CORRUPT as error:
-        yield source, number + 1, f"the file cannot be read on from here: {error}"
+        yield source, number + 1, f"the rows cannot be read on from here: {error}"
 
 
-def saved_rows(path: Path) -> Iterator[Placed]:
+def _saved_rows(files: Sequence[Path]) -> Iterator[Row]:
     """Yield the rows of a saved split, as plain values of its Arrow files.
 
     `datasets` itself would open whatever file the folder names, and, for a column of pictures, whatever address.
     """
     import pyarrow
 
-    source, number = f"{path}, row", 0
-    files = _saved_files(path)
-    try:
-        for file in files:
-            with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
-                columns = _columns(batches.schema.names) or batches.schema.names
-                for row in chain.from_iterable(batch.select(columns).to_pylist() for batch in batches):
-                    number += 1
-                    yield source, number, row
-    except CORRUPT as error:
-        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
+    for file in files:
+        with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
+            columns = _columns(batches.schema.names) or batches.schema.names
+            yield from chain.from_iterable(batch.select(columns).to_pylist() for batch in batches)
 
 
 def _saved_files(path: Path) -> list[Path]:
@@ -228,27 +216,17 @@ def hub_rows(location: str) -> Iterator[Placed]:
             location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
         )
         raise BenchmarkFileError(message) from error
-    yield from dataset_rows(dataset, f"{location}, row")
+    yield from _placed(f"{location}, row", dataset_rows(dataset))
 
 
-def dataset_rows(dataset: Any, source: str) -> Iterator[Placed]:
+def dataset_rows(dataset: Any) -> Iterator[Row]:
     """Yield the rows of a streamed dataset."""
-    number = 0
-    try:
-        if dataset.column_names:
-            dataset = dataset.select_columns(_columns(dataset.column_names) or dataset.column_names)
-        # Row by row, `datasets` is several times slower.
-        rows = chain.from_iterable(_turned(batch) for batch in dataset.iter(batch_size=_ROWS_AT_ONCE))
-        for number, row in enumerate(rows, start=1):
-            yield source, number, row
-    except CORRUPT as error:
-        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
-
-
-def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch that is held as columns."""
-    for values in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, values, strict=True))
+    if dataset.column_names:
+        dataset = dataset.select_columns(_columns(dataset.column_names) or dataset.column_names)
+    # Row by row, `datasets` is several times slower.
+    for columns in dataset.iter(batch_size=_ROWS_AT_ONCE):
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
 
 def _columns(names: Iterable[str]) -> list[str] | None:

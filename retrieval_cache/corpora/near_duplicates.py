@@ -67,11 +67,6 @@ class NearDuplicates:
         """Passages that could go if the first of each group stayed."""
         return frozenset(passage_id for group in self.groups for passage_id in group.passage_ids[1:])
 
-    @property
-    def n_redundant(self) -> int:
-        """How many these are."""
-        return len(self.redundant)
-
 
 def near_duplicates(
     read: Callable[[], Iterable[Passage]],
@@ -96,7 +91,7 @@ def near_duplicates(
     groups = [
         Cluster(
             tuple(names[place] for place in places),
-            tuple(pairing.similarity(places[0], place) for place in places),
+            tuple(jaccard(pairing.sets[places[0]], pairing.sets[place]) for place in places),
         )
         for places in pairing.groups()
     ]
@@ -186,14 +181,10 @@ class _Pairing:
     """Which candidates belong together: every pair is compared once at most, and never within a group."""
 
     def __init__(self, sets: dict[int, _Hashes], threshold: float) -> None:
-        self._sets = sets
+        self.sets = sets
         self._threshold = threshold
         self._parent = {place: place for place in sets}
         self._apart: set[tuple[int, int]] = set()
-
-    def similarity(self, left: int, right: int) -> float:
-        """Return the Jaccard similarity of two candidates."""
-        return jaccard(self._sets[left], self._sets[right])
 
     def compare(self, bucket: list[int]) -> None:
         """Join those of a bucket that are similar enough; in a crowded one each meets the 64 before it only."""
@@ -202,8 +193,9 @@ class _Pairing:
         for position, place in enumerate(bucket):
             for other in bucket[max(0, position - _MOST_COMPARED) : position]:
                 if self._root(other) != self._root(place) and (other, place) not in self._apart:
-                    if self.similarity(other, place) >= self._threshold:
-                        self._join(other, place)
+                    if jaccard(self.sets[other], self.sets[place]) >= self._threshold:
+                        first, second = sorted((self._root(other), self._root(place)))
+                        self._parent[second] = first
                     else:
                         self._apart.add((other, place))
 
@@ -220,7 +212,3 @@ class _Pairing:
             self._parent[place] = self._parent[self._parent[place]]
             place = self._parent[place]
         return place
-
-    def _join(self, left: int, right: int) -> None:
-        roots = sorted((self._root(left), self._root(right)))
-        self._parent[roots[1]] = roots[0]

@@ -31,7 +31,7 @@ from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
 from retrieval_cache.corpora.containers import ID_FIELDS, TEXT_FIELDS, parsed, placed_rows, raw_lines, shards_of
 from retrieval_cache.corpora.near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
-from retrieval_cache.corpora.segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
+from retrieval_cache.corpora.segmenting import encoder_tokenizer, plain_tokenizer, segment, segment_lines
 
 _MOST_PROBLEMS = 20
 _PROGRESS_EVERY = 10_000
@@ -103,7 +103,9 @@ def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
             continue
         n_passages += 1
         n_characters += len(passage.text)
-        sha256.update(_framed(passage))
+        # Each behind its length, so that no character can move from one to the next unseen.
+        for part in (passage.passage_id.encode(), passage.title.encode(), passage.text.encode()):
+            sha256.update(len(part).to_bytes(8, "little") + part)
         if n_passages % _PROGRESS_EVERY == 0:
             progress("corpus", n_passages, None)
     if not n_passages:
@@ -114,12 +116,6 @@ def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
 
 def _nothing(n_blank: int) -> str:
     return f"no text in any of {n_blank} passages" if n_blank else "no passage at all"
-
-
-def _framed(passage: Passage) -> bytes:
-    """Return id, title and text, each behind its length, so that no character can move from one to the next unseen."""
-    parts = [part.encode() for part in (passage.passage_id, passage.title, passage.text)]
-    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
 def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
@@ -427,7 +423,7 @@ def describe_duplicates(location: str, threshold: float) -> list[str]:
     counts = _not_compared(found) | {"groups not shown": len(found.groups) - len(shown)}
     return [
         f"groups at a Jaccard similarity of {threshold}: {len(found.groups)}",
-        f"passages that repeat another: {found.n_redundant} of {found.n_passages}",
+        f"passages that repeat another: {len(found.redundant)} of {found.n_passages}",
         *(f"{what}: {count}" for what, count in counts.items() if count),
         *(["a group a line, with the similarity to its first passage:"] if shown else []),
         *shown,
@@ -443,9 +439,10 @@ def deduplicate_corpus(location: str, target: Path, threshold: float) -> list[st
     rows = ((passage.passage_id, row) for passage, row in read_rows(location))
     lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
     n_kept = _write(target, lines)
+    n_left_out, n_groups = len(found.redundant), len(found.groups)
     return [
         f"{n_kept} of {found.n_passages} passages in {target}",
-        f"left out: {found.n_redundant} that repeat another, in {len(found.groups)} groups whose first passage stays",
+        f"left out: {n_left_out} that repeat another, in {n_groups} groups whose first passage stays",
         *(f"{what}: {count}" for what, count in _not_compared(found).items() if count),
     ]
 
@@ -470,8 +467,9 @@ def segment_corpus_by_sentences(location: str, target: Path, sentences: int, str
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
     """Write the passages of a corpus of documents as JSON lines and return how many there are."""
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
-    documents = read_corpus(location)
-    return _write(target, _lines(segment_all(documents, size, overlap, cut)))
+    passages = (item for document in read_corpus(location) for item in segment(document, size, overlap, cut))
+    rows = ({"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url} for item in passages)
+    return _write(target, (orjson.dumps(row) + b"\n" for row in rows))
 
 
 def _write(target: Path, lines: Iterable[bytes]) -> int:
@@ -481,12 +479,6 @@ def _write(target: Path, lines: Iterable[bytes]) -> int:
             return sum(file.write(line) > 0 for line in lines)
     except OSError as error:
         raise BenchmarkFileError(f"cannot write {target}: {error.strerror or error}") from error
-
-
-def _lines(passages: Iterator[Passage]) -> Iterator[bytes]:
-    for passage in passages:
-        row = {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
-        yield orjson.dumps(row) + b"\n"
 
 
 # The data table of a benchmark's corpora: documents and passages (MTRAG paper, Table 2).

@@ -89,17 +89,6 @@ def segment(
         )
 
 
-def segment_all(
-    documents: Iterable[Passage],
-    size: int = TOKENS,
-    overlap: int = OVERLAP,
-    tokenizer: Tokenizer = plain_tokenizer,
-) -> Iterator[Passage]:
-    """Yield the passages of all documents, one document in memory at a time; otherwise as `segment`."""
-    for document in documents:
-        yield from segment(document, size, overlap, tokenizer)
-
-
 def _windows(text: str, tokens: Sequence[Span], size: int, stride: int) -> Iterator[Span]:
     """Yield where passages start and end: stripped, not empty, none twice."""
     if not text.strip():
@@ -176,6 +165,5 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the sentences of a text start and end, white space at their ends left out."""
     starts = [0, *sentence_ends(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        piece = text[start:end]
-        if piece.strip():
-            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        if span := _stripped(text, start, end):
+            yield span

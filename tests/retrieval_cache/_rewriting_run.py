@@ -18,7 +18,7 @@ def main(url: str, cache_file: str, output: str) -> None:
     tasks = open_benchmark("mtrag", benchmark_folder("mtrag", SAMPLE, Path())).tasks
     with ReplyCache(Path(cache_file)) as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": SLOTS}), cache)
-        queries = rewrite_queries(tasks, client).queries()
+        queries = rewrite_queries(tasks, client)
     Path(output).write_text(json.dumps([dict(queries.texts), dict(queries.fallbacks)]))
 
 

@@ -29,7 +29,7 @@ def test_it_finds_what_the_stage_finds_by_the_same_index(tmp_path: Path) -> None
     stored = read_run(build_run(RunRequest(BENCHMARK, queries, make), store))
     indexes = sorted(path.name for path in (tmp_path / "indexes").iterdir())
     told: list[str] = []
-    retriever = domain_retriever(BENCHMARK, "govt", make, store, lambda what, *_: told.append(what))
+    retriever, _ = domain_retriever(BENCHMARK, "govt", make, store, lambda what, *_: told.append(what))
     texts = {task.task_id: queries.texts[task.task_id] for task in BENCHMARK.tasks if task.domain == "govt"}
     found = retriever.search(texts, DEPTH)
     assert {key: ranking for key, ranking in found.items() if ranking} == {

@@ -156,7 +156,7 @@ def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
 ) -> None:
     depths: list[tuple[object, int]] = []
     shallow = SimpleNamespace(search=lambda queries, depth, *_: depths.append((queries, depth)))
-    monkeypatch.setattr("retrieval_cache.domain_retriever", lambda *_: shallow)
+    monkeypatch.setattr("retrieval_cache.domain_retriever", lambda *_: (shallow, None))
     search.prepare(["govt"])
     assert depths == [({}, 100)]
 

@@ -85,7 +85,7 @@ def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
     benchmark: Benchmark, trained: TrainedOne
 ) -> None:
     test = [task for task in split_by_dialogue(benchmark.tasks, SHORT.seed).test if task.turn > 1]
-    queries = TrainedRewriter(trained.folder).rewrite(test).queries().texts
+    queries = TrainedRewriter(trained.folder).rewrite(test).texts
     wanted = {task.task_id: task.extra.get("rewrite", task.question) for task in test}
     f1 = {name: token_f1(text, wanted[name]) for name, text in queries.items()}
     unchanged = [(queries[task.task_id] == task.question) == (wanted[task.task_id] == task.question) for task in test]
@@ -109,9 +109,10 @@ def test_its_folder_holds_all_that_decides_it(benchmark: Benchmark, rewriter: Pa
     assert TrainedRewriter(moved).describe() == TrainedRewriter(rewriter).describe()
     tasks = benchmark.tasks[:6]
     rewrites = TrainedRewriter(rewriter, batch_size=2).rewrite(tasks)
-    assert rewrites.rewrites == TrainedRewriter(moved).rewrite(tasks).rewrites
-    assert [one.query for one in rewrites.rewrites if one.outcome is None] == [tasks[0].question, tasks[3].question]
-    assert all(one.query for one in rewrites.rewrites)
+    assert rewrites.texts == TrainedRewriter(moved).rewrite(tasks).texts
+    assert rewrites.n_requests == 4
+    assert [rewrites.texts[tasks[place].task_id] for place in (0, 3)] == [tasks[0].question, tasks[3].question]
+    assert all(rewrites.texts.values())
 
 
 def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_query_is_what_the_model_writes_behind_its_source(
         written = model.generate(input_ids=ids, max_new_tokens=4, do_sample=False, pad_token_id=0)[0]
         written = written if kind == "seq2seq" else written[ids.shape[1] :]
         expected.append(tokenizer.decode(written, skip_special_tokens=True) or task.question)
-    assert [one.query for one in rewriter.rewrite(tasks).rewrites] == expected
+    assert list(rewriter.rewrite(tasks).texts.values()) == expected
     assert len({len(source_text(task).split()) for task in tasks}) == 2, "shorter sources of a batch are padded"
 
 

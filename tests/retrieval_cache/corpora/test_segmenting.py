@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora.passages import read_corpus
-from retrieval_cache.corpora.segmenting import Span, encoder_tokenizer, plain_tokenizer, segment, segment_all
+from retrieval_cache.corpora.segmenting import Span, encoder_tokenizer, plain_tokenizer, segment
 from tests._messages import raises
 
 TEXTS = st.text(st.sampled_from("abc XYZ_09.,-\n\t\u00a0\u200b大学ü\u0301😀\x00"), max_size=300) | st.text(max_size=80)
@@ -94,7 +94,7 @@ def test_plain_tokens() -> None:
 
 def test_ids_of_different_documents_never_meet() -> None:
     documents = [Passage("d", "one two three"), Passage("d-0", "one two three"), Passage("d-0-3", "one two three")]
-    ids = [passage.passage_id for passage in segment_all(documents, 2, 1)]
+    ids = [passage.passage_id for document in documents for passage in segment(document, 2, 1)]
     assert ids[0] == "d-0-7"
     assert len(set(ids)) == len(ids) == 6
 

@@ -100,8 +100,7 @@ def test_it_is_fused_with_other_forms(place: Workspace) -> None:
 def test_a_reply_of_another_form_leaves_the_question_whole(reply: str, reason: str) -> None:
     tasks = open_benchmark("multihop_rag", benchmark_folder("multihop_rag", SAMPLE, Path())).tasks[:2]
     with chat_server(lambda *_: completion(reply)) as server:
-        split_up = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
-    queries = split_up.queries()
+        queries = split_questions(tasks, OpenAIClient({"model": "m", "base_url": server.base_url}))
     assert dict(queries.texts) == {task.task_id: task.question for task in tasks}
     counts = queries.counts()
     assert (counts["asked"], counts["fallbacks"]) == (2, {f"invalid reply: {reason}": 2})

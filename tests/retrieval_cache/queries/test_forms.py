@@ -51,11 +51,6 @@ def test_one_turn_is_the_last_and_many_are_all(texts: list[str]) -> None:
     assert last_k_turns(task, len(texts)) == FORMS["full_conversation"](task)
 
 
-def test_no_turns_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        last_k_turns(task_of("q"), 0)
-
-
 @pytest.mark.parametrize("form", [*FORMS, "rewrite", "last_3_turns"])
 def test_every_task_of_the_sample_has_a_query(sample: Benchmark, form: str) -> None:
     queries = build_queries(sample, form)

@@ -13,7 +13,7 @@ from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import Decoding, OpenAIClient
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Task
-from retrieval_cache.queries import Rewrites, rewrite_queries
+from retrieval_cache.queries import Queries, rewrite_queries
 from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.retrieval_cache._rewriting_run import SLOTS
@@ -34,7 +34,7 @@ def later_turns() -> list[Task]:
     return [task for task in sample_tasks() if task.turn > 1]
 
 
-def rewritten(server: ChatServer, tasks: list[Task], decoding: Decoding | None = None) -> Rewrites:
+def rewritten(server: ChatServer, tasks: list[Task], decoding: Decoding | None = None) -> Queries:
     endpoint = {"model": "m", "base_url": server.base_url, "attempts": 1}
     return rewrite_queries(tasks, OpenAIClient(endpoint, None, decoding))
 
@@ -43,11 +43,10 @@ def test_every_later_turn_is_asked_and_first_turns_are_not() -> None:
     tasks = list(sample_tasks())
     with chat_server(lambda *_: completion(contract("reworded"))) as server:
         rewrites = rewritten(server, tasks)
-    assert [rewrite.task_id for rewrite in rewrites.rewrites] == [task.task_id for task in tasks]
-    for task, rewrite in zip(tasks, rewrites.rewrites, strict=True):
-        assert rewrite.query == (task.question if task.turn == 1 else "reworded")
+    assert rewrites.texts == {task.task_id: task.question if task.turn == 1 else "reworded" for task in tasks}
+    assert list(rewrites.texts) == [task.task_id for task in tasks]
     assert len(server.asked) == len(later_turns())
-    assert not rewrites.fallback_counts()
+    assert not rewrites.fallbacks
 
 
 def test_prompt_holds_the_conversation() -> None:
@@ -76,12 +75,10 @@ def test_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
     script: Script = lambda text, _: action if bad.question in text else completion(contract())  # noqa: E731
     with chat_server(script) as server:
         rewrites = rewritten(server, [good, bad])
-    assert rewrites.queries().texts == {good.task_id: "v", bad.task_id: bad.question}
-    assert list(rewrites.queries().fallbacks) == [bad.task_id]
-    ((found, count),) = rewrites.fallback_counts().items()
+    assert rewrites.texts == {good.task_id: "v", bad.task_id: bad.question}
+    ((name, found),) = rewrites.fallbacks.items()
+    assert name == bad.task_id
     assert found.startswith(reason)
-    assert count == 1
-    assert rewrites.rewrites[1].question_class is None
     assert rewrites.n_unanswered == n_unanswered
 
 
